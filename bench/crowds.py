@@ -23,6 +23,7 @@ import structlog
 
 from bench.planning import NOW_S
 from bench.reconciling import EVENTS_BETWEEN, NAMESPACE, Counting, changes, filled
+from rescheduler.calls.call import Call
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
@@ -99,11 +100,10 @@ class Watched(Counting):
         super().__init__()
         self.seen: set[str] = set()
 
-    def execute(self, action: Any) -> Any:
-        key = getattr(action, "migration", None)
-        if key is not None and key.namespace != TENANT:
-            self.seen.add(str(key))
-        return super().execute(action)
+    def send(self, call: Any) -> Any:
+        if isinstance(call, Call) and call.kind is Kind.POD_MIGRATION and call.key.namespace != TENANT:
+            self.seen.add(str(call.key))
+        return super().send(call)
 
 
 def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
@@ -111,7 +111,7 @@ def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
     state, watched = filled(nodes), Watched()
     taken_in_s = take_in(state, name, objects)
     reconciler = Reconciler(
-        executor=watched,
+        sender=watched,
         gate=Mirror(switch=watched, lenient=True),
         hints=Mirror(switch=watched),
         recorder=MoveRecorder(mirror=Mirror(switch=watched)),

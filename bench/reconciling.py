@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import msgspec
 
 from bench.planning import NOW_S, make_cluster
-from rescheduler.controller.effects import NO_EFFECT, Action, Effect
+from rescheduler.calls.call import AnyCall
+from rescheduler.controller.effects import NO_EFFECT, Effect
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
@@ -55,12 +56,12 @@ PHASES = (
 
 @dataclass
 class Counting:
-    """An executor and a switch that do nothing."""
+    """A sender and a switch that do nothing."""
 
     calls: int = 0
 
-    def execute(self, action: Action) -> Effect:
-        del action
+    def send(self, call: AnyCall) -> Effect:
+        del call
         self.calls += 1
         return NO_EFFECT
 
@@ -152,7 +153,7 @@ def measure(nodes: int) -> dict[str, float]:
     counting = Counting()
     placement = RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile()))
     reconciler = Reconciler(
-        executor=counting,
+        sender=counting,
         gate=Mirror(switch=counting, lenient=True),
         hints=Mirror(switch=counting),
         recorder=MoveRecorder(mirror=Mirror(switch=counting)),

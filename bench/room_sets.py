@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from bench.planning import NOW_S, make_cluster
-from rescheduler.controller.effects import Action
+from rescheduler.calls.call import AnyCall, Call
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
@@ -33,8 +33,6 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowStatus
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.times import format_seconds
-from rescheduler.reservations.actions import DeleteReservation
-from rescheduler.room_sets.actions import CreateRoom, WriteHeadRoomStatus, WriteWindowStatus
 
 OBJECTS = 20
 ROOMS_OF_A_WINDOW, ROOMS_OF_A_HEAD_ROOM = 50, 10
@@ -92,7 +90,7 @@ class Cluster:
         self._keys = list(cluster.pods)
         self._number = itertools.count(1)
 
-    def look(self, now_s: float) -> tuple[float, list[Action]]:
+    def look(self, now_s: float) -> tuple[float, list[AnyCall]]:
         """Seconds of one look, and what it asks for."""
         for number in itertools.islice(self._number, EVENTS_BETWEEN):
             pod = self.state.get(Kind.POD, self._keys[number * 7919 % len(self._keys)])
@@ -100,34 +98,28 @@ class Cluster:
                 self.state.apply(Kind.POD, msgspec.structs.replace(pod, resource_version=str(number)))
         index = RoundIndex.of(self.state.snapshot(now_s), self._kept)
         began_s = time.process_time()
-        actions = [action for step in self.keeper.steps(index, now_s) for action in step.actions()]
-        return time.process_time() - began_s, actions
+        calls = [call for step in self.keeper.steps(index, now_s) for call in step.calls()]
+        return time.process_time() - began_s, calls
 
-    def follow(self, actions: list[Action], now_s: float) -> None:
+    def follow(self, calls: list[AnyCall], now_s: float) -> None:
         """As the API server and the machine of each Reservation would have it a moment later."""
-        for action in actions:
-            match action:
-                case CreateRoom():
-                    self._room(action, now_s)
-                case DeleteReservation():
-                    self._gone(action.seen)
-                case WriteWindowStatus():
-                    self.state.apply(
-                        Kind.RESERVATION_WINDOW, msgspec.structs.replace(action.seen, status=action.status)
-                    )
-                case WriteHeadRoomStatus():
-                    self.state.apply(
-                        Kind.HEAD_ROOM, msgspec.structs.replace(action.seen, status=action.status)
-                    )
+        for call in calls:
+            match call:
+                case Call(does="create_reservation"):
+                    self._room(call, now_s)
+                case Call(does="delete_reservation", seen=Reservation() as room):
+                    self._gone(room)
+                case Call(does="write_status", kind=kind, seen=seen) if seen is not None:
+                    self.state.apply(kind, msgspec.structs.replace(seen, status=call.status))
                 case _:
                     pass
 
-    def _room(self, action: CreateRoom, now_s: float) -> None:
-        made = msgspec.json.decode(action.body)
-        made["metadata"] |= {"uid": action.name, "creationTimestamp": format_seconds(now_s)}
+    def _room(self, call: Call, now_s: float) -> None:
+        made = msgspec.json.decode(call.body)
+        made["metadata"] |= {"uid": call.key.name, "creationTimestamp": format_seconds(now_s)}
         room = self._decoder.record(Kind.RESERVATION, msgspec.json.encode(made))
         if not isinstance(room, Reservation):
-            raise TypeError(action.name)
+            raise TypeError(call.key.name)
         node = room.template_node or self._nodes[next(self._number) % len(self._nodes)]
         gathered = room.pre_allocation
         phase = ReservationPhase.WAITING if gathered else ReservationPhase.AVAILABLE
@@ -137,10 +129,10 @@ class Cluster:
         )
         spec = PodSpec(requests=room.template.requests if room.template is not None else ROOM)
         holder = Pod(
-            namespace="rescheduler", name=action.name, uid=f"{action.name}-holder", spec=spec, held=spec.requests,
+            namespace="rescheduler", name=call.key.name, uid=f"{call.key.name}-holder", spec=spec, held=spec.requests,
             nominated_node=node if gathered else "", node="" if gathered else node, created_at_s=now_s,
-            labels=LabelSet({LABEL_PLACEHOLDER: action.name}),
-            controller=OwnerRef("rescheduler.dev/v1alpha1", "Reservation", action.name, action.name),
+            labels=LabelSet({LABEL_PLACEHOLDER: call.key.name}),
+            controller=OwnerRef("rescheduler.dev/v1alpha1", "Reservation", call.key.name, call.key.name),
         )  # fmt: skip
         self.state.apply(Kind.POD, holder)
 

@@ -14,3 +14,7 @@ class TransitionError(ReschedulerError):
 
 class PolicyError(ReschedulerError):
     """A policy failed, or gave what no policy may give: its author must act."""
+
+
+class OwnerReplacedError(ReschedulerError):
+    """The controller whose template a call was to use is another one of its name by now."""

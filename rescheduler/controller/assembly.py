@@ -35,7 +35,7 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
 from rescheduler.controller.seen_replacements import SeenReplacements
-from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, Sender, TableExecutor
+from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
@@ -178,13 +178,12 @@ class _Assembly:
         ports.metrics.server_clocks_apart.set_function(ports.server_time.apart_s)
         gates: list[Mirror] = []
         sender, issuer = self._strategy(lambda: gates[0].known)
-        executor = TableExecutor(sender=sender, settings=self._settings().reservations)
         recorder = MoveRecorder(
             mirror=self._mirror(sender, HISTORY_CONFIG_MAP),
             required=not ports.dry_run,
             no_time=ports.server_time.problem,
         )
-        reconciler = self._reconciler(executor, sender, recorder)
+        reconciler = self._reconciler(sender, recorder)
         gates.append(reconciler.gate)
         return Loop(
             informers=ports.informers,
@@ -217,7 +216,7 @@ class _Assembly:
                 recorder=recorder,
                 gate=GateReader(read=ports.gate_ready, pool=ports.pool),
             ),
-            on_configuration=lambda reload: self._reconfigure(reconciler, executor, reload),
+            on_configuration=lambda reload: self._reconfigure(reconciler, reload),
             deciding=ports.deciding,
             informed=reconciler.informed,
             show=ports.show,
@@ -231,7 +230,7 @@ class _Assembly:
     def _strategy(self, gate_keys: Callable[[], Mapping[str, str] | None]) -> tuple[Sender, MoveIssuer]:
         """Really doing it, or writing down what would be done. ``gate_keys``: those that are stored."""
         if self.ports.dry_run:
-            return DryRunSender(OperationLog()), DryRunIssuer()
+            return DryRunSender(CallLog()), DryRunIssuer()
         sender = ApiSender(
             api=self.ports.api,
             gate=Gate(
@@ -248,9 +247,9 @@ class _Assembly:
         # A process that ends with its moves could not give a node back.
         return dataclasses.replace(settings, keeping=()) if self.ports.once else settings
 
-    def _reconciler(self, executor: TableExecutor, sender: Sender, recorder: MoveRecorder) -> Reconciler:
+    def _reconciler(self, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
-            executor=executor,
+            sender=sender,
             gate=self._mirror(
                 sender,
                 GATE_CONFIG_MAP,
@@ -314,11 +313,9 @@ class _Assembly:
     def _namespace(self) -> str:
         return self.configuration.current.reservations.namespace
 
-    def _reconfigure(self, reconciler: Reconciler, executor: TableExecutor, reload: Reload) -> None:
+    def _reconfigure(self, reconciler: Reconciler, reload: Reload) -> None:
         if reload.outcome is ReloadOutcome.TAKEN:
-            settings = self._settings()
-            executor.settings = settings.reservations
-            reconciler.settings = settings
+            reconciler.settings = self._settings()
             reconciler.placement = _placement(self.configuration.current, self.states)
         ports = self.ports
         record = None if ports.dry_run else ports.events.record

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import structlog
 
+from rescheduler.calls.call import Event
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
-from rescheduler.reservations.actions import RecordEvent
 
 _LONGEST_MESSAGE: Final = 512
 _MOST_FRAMES: Final = 20
@@ -85,11 +85,11 @@ class CrashReports:
             **trace,
         )
 
-    def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> RecordEvent | None:
+    def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> Event | None:
         """The Event for the object; None if it has no Events of ours."""
         if step not in _WITH_EVENT:
             return None
-        return RecordEvent(
+        return Event(
             api_version=API_VERSION,
             kind=step.value,
             namespace=about.namespace,

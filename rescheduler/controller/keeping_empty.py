@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.controller.effects import Action
-from rescheduler.coordination.emptied_nodes import KeepingAction, observed_nodes, step
-from rescheduler.migrations.actions import KeepNodeEmpty
-from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.calls.call import AnyCall
+from rescheduler.coordination.emptied_nodes import observed_nodes, step
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.times import format_seconds
 from rescheduler.policies.keeping_empty import KeepingRule
-from rescheduler.reservations.actions import RecordEvent
 
 _BETWEEN_LOOKS_S: Final = 1.0
 
@@ -39,7 +36,7 @@ class EmptiedNodeKeeper:
 
     def steps(
         self, snapshot: Snapshot, unbound: Iterable[Pod], rules: Sequence[KeepingRule], now_s: float
-    ) -> Iterator[tuple[ObjectKey, tuple[Action, ...]]]:
+    ) -> Iterator[tuple[ObjectKey, tuple[AnyCall, ...]]]:
         """What is to be done now, by machine. ``unbound``: pods without a node."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             # What woke this round may be seen only now: without a time nobody would look until the next change.
@@ -50,22 +47,5 @@ class EmptiedNodeKeeper:
         self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
         self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
         for observed in found:
-            action = step(observed, now_s)
-            if action is not None:
-                yield keeping_machine(observed.node.name), (action, *_events(action))
-
-
-def _events(action: KeepingAction) -> Iterator[Action]:
-    if isinstance(action, KeepNodeEmpty):
-        until = format_seconds(action.kept.until_s)
-        yield _event(
-            action.node,
-            "KeptEmpty",
-            f"{action.kept.hold.lower()} until {until}, because its pods were moved away",
-        )
-    elif action.why:
-        yield _event(action.node, "GivenBack", f"not kept empty any more: {action.why}")
-
-
-def _event(node: Node, reason: str, message: str) -> RecordEvent:
-    return RecordEvent("v1", "Node", "", node.name, node.uid, reason, message)
+            if calls := step(observed, now_s):
+                yield keeping_machine(observed.node.name), calls

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+from rescheduler.calls.objects import create_config_map, set_keys
 from rescheduler.controller.call_pool import CallPool, InlinePool
-from rescheduler.controller.call_table import create_config_map, set_keys
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.sender import Sender

@@ -12,14 +12,13 @@ from typing import Any, Final
 
 import structlog
 
-from rescheduler.controller.effects import Action, Effect
-from rescheduler.migrations.actions import WriteMigrationStatus
+from rescheduler.calls.call import AnyCall, Call
+from rescheduler.controller.effects import Effect
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
-from rescheduler.reservations.actions import DeleteReservation, ReleasePod, WriteReservationStatus
 
 _HELD: Final = (ReservationPhase.WAITING, ReservationPhase.AVAILABLE)
 
@@ -30,19 +29,18 @@ class MoveLog:
 
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 
-    def __call__(self, action: Action, effect: Effect) -> None:
-        """Log what this action, which was carried out, has changed."""
+    def __call__(self, call: AnyCall, effect: Effect) -> None:
+        """Log what this call, which was answered, has changed."""
         del effect
-        match action:
-            case WriteMigrationStatus():
-                self._move(action.seen, action.status)
-            case WriteReservationStatus():
-                self._room(action.seen, action.status)
-            case DeleteReservation() if action.seen.status.phase in _HELD:
-                facts = _room_facts(action.seen, action.seen.status)
-                self.log.info("The room is given back", **facts, why=action.why)
-            case ReleasePod():
-                self.log.info("The pod is released without a room", pod=str(action.pod), why=action.why)
+        match call:
+            case Call(seen=PodMigration() as move, status=MigrationStatus() as status):
+                self._move(move, status)
+            case Call(seen=Reservation() as room, status=ReservationStatus() as status):
+                self._room(room, status)
+            case Call(does="delete_reservation", seen=Reservation() as room) if room.status.phase in _HELD:
+                self.log.info("The room is given back", **_room_facts(room, room.status), why=call.why)
+            case Call(does="release"):
+                self.log.info("The pod is released without a room", pod=str(call.key), why=call.why)
             case _:
                 pass
 

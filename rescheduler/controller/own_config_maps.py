@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from rescheduler.controller.effects import Action, NotLeaderError
+from rescheduler.calls.call import AnyCall, Call, GateProbe
+from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.mirror import Done, Mirror
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.gate_proofs import GateProofs
@@ -19,11 +20,9 @@ from rescheduler.coordination.memory import Backoff
 from rescheduler.coordination.switches import wants_gate
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
-from rescheduler.migrations import actions as moves
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
-from rescheduler.reservations.actions import WriteReservationStatus
 from rescheduler.reservations.observed import ObservedReservation
 
 GATE: Final = ObjectKey("config map", "gate-keys")
@@ -81,19 +80,19 @@ class OwnConfigMaps:
         return min(dues_s, default=None)
 
     def gate_is_late(
-        self, actions: Iterable[Action], now_s: float, observed: ObservedReservation | None = None
+        self, calls: Iterable[AnyCall], now_s: float, observed: ObservedReservation | None = None
     ) -> bool:
-        """True while an action relies on gate keys that are not stored yet, or end soon: the step is taken later.
+        """True while a call relies on gate keys that are not stored yet, or end soon: the step is taken later.
 
         If they cannot be stored at the moment, the proof of the gate is sent all the same: it finds that out, and says so.
         """
         late = self.gate.behind and self.backoff.pausing(GATE, now_s) is None
         ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
         return any(
-            (late and isinstance(action, moves.ProveGate))
-            or (ends and isinstance(action, moves.Evict))
-            or (late and observed is not None and _becomes_available(action, observed))
-            for action in actions
+            (late and isinstance(call, GateProbe))
+            or (ends and call.does == "evict")
+            or (late and observed is not None and _becomes_available(call, observed))
+            for call in calls
         )
 
     def _follow(self, machine: ObjectKey, mirror: Mirror, should: Mapping[str, str], now_s: float) -> None:
@@ -118,8 +117,12 @@ class OwnConfigMaps:
             self.backoff.succeeded(machine)
 
 
-def _becomes_available(action: Action, observed: ObservedReservation) -> bool:
+def _becomes_available(call: AnyCall, observed: ObservedReservation) -> bool:
     available, before = ReservationPhase.AVAILABLE, observed.reservation.status.phase
-    written = isinstance(action, WriteReservationStatus) and action.status.phase is available
+    written = (
+        isinstance(call, Call)
+        and isinstance(call.status, ReservationStatus)
+        and call.status.phase is available
+    )
     # Room of a move is used by nobody before the intent, and then the gate is proven.
     return written and before is not available and not made_for(observed.reservation) and wants_gate(observed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from rescheduler.calls.call import AnyCall
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.effects import Action
 from rescheduler.model.records import ObjectKey
 
 
@@ -17,5 +17,5 @@ class PeriodicStep(NamedTuple):
     machine: ObjectKey
     uid: str
     """Of the object that it is for; "": it is no object of ours."""
-    actions: Callable[[], Sequence[Action]]
+    calls: Callable[[], Sequence[AnyCall]]
     """Decides; what it raises concerns this machine only."""

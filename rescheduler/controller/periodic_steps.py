@@ -27,8 +27,8 @@ class PeriodicSteps:
         self, whole: Snapshot, index: RoundIndex, settings: Settings, now_s: float
     ) -> Iterator[PeriodicStep]:
         """What is to be done now, for each machine. ``whole``: with what the round leaves out."""
-        for machine, actions in self._nodes.steps(whole, index.unbound(), settings.keeping, now_s):
-            yield PeriodicStep(Step.NODE, machine, "", partial(tuple, actions))
+        for machine, calls in self._nodes.steps(whole, index.unbound(), settings.keeping, now_s):
+            yield PeriodicStep(Step.NODE, machine, "", partial(tuple, calls))
         yield from self._room_sets.steps(index, now_s)
 
     @property

@@ -2,7 +2,7 @@
 
 The result of ``Reconciler.reconcile`` depends on the snapshot, the time and a memory that may be lost. Order within a
 round: switches (gate keys, hand-over taints) first, then Reservations, then pods to release, then moves, so that a
-gate key is written before it is proven. ``carrying_out`` sends the steps and remembers what comes of them. If the step
+gate key is written before it is proven. ``dispatcher`` sends the steps and remembers what comes of them. If the step
 of an object crashes or its call fails, only that object goes into backoff; the others go on. What a stage over all objects
 raises ends the round, which the loop tries again. A machine does not act again before its calls are answered and the
 cache shows what it wrote.
@@ -17,16 +17,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
+from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, writes_status
+from rescheduler.calls.nodes import taint_node, untaint_node
+from rescheduler.calls.pods import release, tolerate
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener, silent
-from rescheduler.controller.effects import Action, NotLeaderError
+from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.periodic_steps import PeriodicSteps
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.controller.sender import Executor
+from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.concurrent_moves import ConcurrentMoves
@@ -43,22 +46,14 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
-from rescheduler.migrations import actions as moves
 from rescheduler.migrations import machine as migration_machine
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import machine as reservation_machine
-from rescheduler.reservations.actions import (
-    ReleasePod,
-    TaintNode,
-    Tolerate,
-    UntaintNode,
-    WriteReservationStatus,
-)
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.handover import as_released, holds_gate, in_flight
+from rescheduler.reservations.handover import as_released, hand_over_taint, holds_gate, in_flight
 from rescheduler.reservations.observed import ObservedReservation
 
 
@@ -74,7 +69,7 @@ class _Begun(NamedTuple):
 class Reconciler:
     """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
 
-    executor: Executor
+    sender: Sender
     gate: Mirror
     hints: Mirror
     recorder: MoveRecorder
@@ -105,7 +100,7 @@ class Reconciler:
 
     def __post_init__(self) -> None:
         self._dispatcher = Dispatcher(
-            executor=self.executor,
+            sender=self.sender,
             pool=self.pool,
             memory=self.memory,
             recorder=self.recorder,
@@ -171,7 +166,7 @@ class Reconciler:
         for pod in snapshot.pods.values():
             if holds_gate(pod) and now_s >= pod.created_at_s + limit_s and not pod.deleting:
                 why = f"held for {limit_s:g} s, and its room is unknown"
-                self._do(release_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
+                self._do(release_machine(pod.uid), release(pod, why))
 
     def _begin(self, snapshot: Snapshot, now_s: float) -> _Begun:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
@@ -294,25 +289,25 @@ class Reconciler:
     def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
         for leftover in left:
             if self._now_s >= leftover.due_s:
-                self._do(leftover.machine, *leftover.actions)
+                self._do(leftover.machine, *leftover.calls)
             else:
                 self._wake(leftover.due_s)
 
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
-        for action in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
-            self._do(hints_machine(action.node), action, step=Step.NODE)
+        for call in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
+            self._do(hints_machine(call.key.name), call, step=Step.NODE)
 
     def _keep(self) -> None:
         for step in self._keepers.steps(self._index.snapshot, self._index, self.settings, self._now_s):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
-                take = partial(self._keep_one, step.machine, step.actions)
+                take = partial(self._keep_one, step.machine, step.calls)
                 self._alone(step.step, step.machine, take, step.uid)
         self._wake(self._keepers.again_s)
 
-    def _keep_one(self, machine: ObjectKey, actions: Callable[[], Iterable[Action]]) -> None:
-        self._carry_out(machine, actions())
+    def _keep_one(self, machine: ObjectKey, calls: Callable[[], Iterable[AnyCall]]) -> None:
+        self._carry_out(machine, calls())
 
     def _switch_taints(self, found: Gathered) -> None:
         settle_s = self.settings.reservations.taint_settle_s
@@ -320,14 +315,14 @@ class Reconciler:
         if any(observed.needs_taint and not in_flight(observed) for observed in found.rooms.values()):
             self._wake(self._now_s + settle_s)
         for node in found.taints.on:
-            self._switch_node(node, TaintNode(node))
+            self._switch_node(node, taint_node(node, hand_over_taint(node.name)))
         for node in found.taints.off:
-            self._switch_node(node, UntaintNode(node))
+            self._switch_node(node, untaint_node(node))
 
-    def _switch_node(self, node: Node, action: TaintNode | UntaintNode) -> None:
+    def _switch_node(self, node: Node, call: Call) -> None:
         machine = taint_machine(node)
         if not self._backs_off(machine):  # a patch of a node that the cache shows too late is refused
-            self._alone(Step.NODE, machine, partial(self._carry_out, machine, (action,)))
+            self._alone(Step.NODE, machine, partial(self._carry_out, machine, (call,)))
 
     # Machines
 
@@ -340,18 +335,18 @@ class Reconciler:
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
         step = self._deferred.reservation(observed.reservation, step, self._now_s)
-        if self._config_maps.gate_is_late(step.actions, self._now_s, observed):
+        if self._config_maps.gate_is_late(step.calls, self._now_s, observed):
             return
         self._wake(step.wake_at_s)
         if observed.wait is not None:
             self.awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
-        actions = step.actions
+        calls = step.calls
         if backs_off:  # only the status is written: it has the message of the call that failed
-            actions = tuple(a for a in actions if isinstance(a, WriteReservationStatus))
+            calls = tuple(filter(writes_status, calls))
             if observed.placeholder is not None:
                 return
         self.memory.rooms.stepped(observed.reservation, step, self._now_s)
-        if not self._carry_out(machine, actions, keep_failure=backs_off):
+        if not self._carry_out(machine, calls, keep_failure=backs_off):
             self.memory.rooms.turns.again(machine)
 
     def _step_migration(self, migration: PodMigration, observer: MigrationObserver, marks: MoveMarks) -> None:
@@ -369,41 +364,40 @@ class Reconciler:
         self.memory.moves.stepped(migration, step, self._now_s)
         if self.memory.prepares(machine, wanted=step.prepares_gate):
             self._wake(self._now_s)  # the next round writes the key
-        for proof in (proofs := [a for a in step.actions if isinstance(a, moves.ProveGate)]):
+        for proof in (proofs := [a for a in step.calls if isinstance(a, GateProbe)]):
             self._prove_gate(proof)
-        actions = [a for a in step.actions if a not in proofs]
-        if self._config_maps.gate_is_late(actions, self._now_s):
+        calls = [a for a in step.calls if a not in proofs]
+        if self._config_maps.gate_is_late(calls, self._now_s):
             return
         self._wake(step.wake_at_s)
-        if any(isinstance(a, moves.DryRunCreate) and self._dispatcher.asks(a.template) for a in actions):
+        if any(isinstance(a, CreationTrial) and self._dispatcher.asks(a.template) for a in calls):
             return
         if step.begins:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
-        if not self._carry_out(machine, actions):
+        if not self._carry_out(machine, calls):
             self.memory.moves.turns.again(machine)
 
-    def _prove_gate(self, proof: moves.ProveGate) -> None:
+    def _prove_gate(self, proof: GateProbe) -> None:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""
         if not self._config_maps.gate_is_late((proof,), self._now_s):
-            self._do(proof_machine(proof.controller, proof.namespace), proof, step=Step.POD_MIGRATION)
+            self._do(proof_machine(proof.owner, proof.namespace), proof, step=Step.POD_MIGRATION)
 
     def _release(self, assignment: Assignment) -> None:
         for pod, why in assignment.released:
             if holds_gate(pod):
-                self._do(release_machine(pod.uid), ReleasePod(pod.key, pod.uid, why))
+                self._do(release_machine(pod.uid), release(pod, why))
 
     def _prepare(self, found: Gathered) -> None:
         self._prepared = tuple(pod for pod, _ in found.assignment.preparing)
         for pod, room in found.assignment.preparing:
             tolerations = as_released(pod, found.rooms[room].reservation.status.node_name).spec.tolerations
-            action = Tolerate(pod.key, pod.uid, pod.resource_version, room, tolerations)
-            self._do(release_machine(pod.uid), action)
+            self._do(release_machine(pod.uid), tolerate(pod, room, tolerations))
 
     # Carrying out
 
-    def _do(self, machine: ObjectKey, *actions: Action, step: Step = Step.POD) -> None:
+    def _do(self, machine: ObjectKey, *calls: AnyCall, step: Step = Step.POD) -> None:
         if not self._unseen(machine) and not self._backs_off(machine):
-            self._alone(step, machine, partial(self._carry_out, machine, actions))
+            self._alone(step, machine, partial(self._carry_out, machine, calls))
 
     def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], object], uid: str = "") -> None:
         """Take one step. Whatever it raises rests this machine alone, except lost leadership."""
@@ -414,11 +408,9 @@ class Reconciler:
         except Exception as error:  # noqa: BLE001 - a defect in the step of one object must not stop the others
             self._crashed(step, machine, error, uid)
 
-    def _carry_out(
-        self, machine: ObjectKey, actions: Iterable[Action], *, keep_failure: bool = False
-    ) -> bool:
+    def _carry_out(self, machine: ObjectKey, calls: Iterable[AnyCall], *, keep_failure: bool = False) -> bool:
         return self._dispatcher.begin(
-            machine, tuple(actions), self._index.snapshot, self._now_s, keep_failure=keep_failure
+            machine, tuple(calls), self._index.snapshot, self._now_s, keep_failure=keep_failure
         )
 
     def _unseen(self, machine: ObjectKey) -> bool:

@@ -8,23 +8,22 @@ from typing import Final
 
 import structlog
 
+from rescheduler.calls.call import AnyCall, Call, Event
 from rescheduler.configuration.live import Reload, ReloadOutcome
-from rescheduler.controller.effects import Action, Effect
+from rescheduler.controller.effects import Effect
 from rescheduler.controller.metrics import Metrics, MoveResult
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
-from rescheduler.migrations.actions import DeleteMigration, DryRunEvict, WriteMigrationStatus
 from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
-from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.reservation import ReservationPhase
-from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 
 _CONFIGURATION_LOG: Final = structlog.get_logger("rescheduler.configuration")
 MOST_COUNTED: Final = 10_000
 """Moves whose end is remembered: what is written after it follows within minutes."""
 
 
-def occurrence(event: RecordEvent) -> Occurrence:
-    """The Event of a machine's action."""
+def occurrence(event: Event) -> Occurrence:
+    """As the recorder takes it."""
     return Occurrence(
         regarding=ObjectReference(
             kind=event.kind,
@@ -48,7 +47,7 @@ class EventReporter:
 
     record: Callable[[Occurrence], None]
 
-    def __call__(self, event: RecordEvent) -> None:
+    def __call__(self, event: Event) -> None:
         """Say it."""
         self.record(occurrence(event))
 
@@ -104,20 +103,20 @@ class ConfigurationReporter:
 
 
 def both(
-    first: Callable[[Action, Effect], None], second: Callable[[Action, Effect], None]
-) -> Callable[[Action, Effect], None]:
+    first: Callable[[AnyCall, Effect], None], second: Callable[[AnyCall, Effect], None]
+) -> Callable[[AnyCall, Effect], None]:
     """A listener that calls these two."""
 
-    def listener(action: Action, effect: Effect) -> None:
-        first(action, effect)
-        second(action, effect)
+    def listener(call: AnyCall, effect: Effect) -> None:
+        first(call, effect)
+        second(call, effect)
 
     return listener
 
 
 @dataclass(frozen=True, slots=True)
 class MoveCounter:
-    """Counts the results of actions. A listener of the reconciler."""
+    """Counts the results of calls. A listener of the reconciler."""
 
     metrics: Metrics
     counted: dict[str, None] = field(default_factory=dict)
@@ -126,22 +125,24 @@ class MoveCounter:
     Never more than ``MOST_COUNTED``: one whose namespace or author deletes it is not told of here.
     """
 
-    def __call__(self, action: Action, effect: Effect) -> None:
-        """Count one action that was carried out."""
-        if effect.eviction is not None and not isinstance(action, DryRunEvict):
-            self.metrics.evictions.labels(effect.eviction.outcome.value).inc()
-        if isinstance(action, WriteReservationStatus):
-            if action.status.phase is ReservationPhase.AVAILABLE and not action.status.current_owners:
+    def __call__(self, call: AnyCall, effect: Effect) -> None:
+        """Count one call that was answered."""
+        match call:
+            case Call(does="evict") if effect.eviction is not None:
+                self.metrics.evictions.labels(effect.eviction.outcome.value).inc()
+            case Call(status=ReservationStatus(phase=ReservationPhase.AVAILABLE, current_owners=())):
                 self.metrics.reservations_available.inc()
-        elif isinstance(action, DeleteMigration):
-            self.counted.pop(action.uid, None)
-        elif isinstance(action, WriteMigrationStatus):
-            self._seen(action)
+            case Call(does="delete_migration"):
+                self.counted.pop(call.uid, None)
+            case Call(seen=PodMigration(uid=uid), status=MigrationStatus() as status):
+                self._seen(uid, status)
+            case _:
+                pass
 
-    def _seen(self, action: WriteMigrationStatus) -> None:
-        if action.status.phase in FINISHED and action.uid not in self.counted:
-            self.counted[action.uid] = None
-            self._ended(action.status)
+    def _seen(self, uid: str, status: MigrationStatus) -> None:
+        if status.phase in FINISHED and uid not in self.counted:
+            self.counted[uid] = None
+            self._ended(status)
             if len(self.counted) > MOST_COUNTED:
                 del self.counted[next(iter(self.counted))]
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.objects import delete_reservation
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.effects import Action
 from rescheduler.controller.periodic_step import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
@@ -20,7 +21,6 @@ from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
-from rescheduler.reservations.actions import DeleteReservation
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
@@ -86,7 +86,7 @@ class RoomSetKeeper:
         if at_s is not None:
             self.again_s = at_s if self.again_s is None else min(self.again_s, at_s)
 
-    def _window(self, look: _Look, window: ReservationWindow) -> Sequence[Action]:
+    def _window(self, look: _Look, window: ReservationWindow) -> Sequence[AnyCall]:
         decided = windows.step(
             ObservedWindow(
                 window=window,
@@ -99,16 +99,16 @@ class RoomSetKeeper:
         )
         return self._to_do(decided)
 
-    def _head_room(self, look: _Look, head_room: HeadRoom) -> Sequence[Action]:
+    def _head_room(self, look: _Look, head_room: HeadRoom) -> Sequence[AnyCall]:
         self._given = {uid: at_s for uid, at_s in self._given.items() if 0 <= look.now_s - at_s < _FORGETS_S}
         decided = head_rooms.step(look.head_room(head_room, self._given), look.now_s)
         self._given.update(dict.fromkeys(decided.given, look.now_s))
         return self._to_do(decided)
 
-    def _to_do(self, decided: WindowStep | HeadRoomStep) -> Sequence[Action]:
+    def _to_do(self, decided: WindowStep | HeadRoomStep) -> Sequence[AnyCall]:
         self._wake(decided.wake_at_s)
         told = (decided.status, decided.event)
-        return (*decided.delete, *decided.create, *(action for action in told if action is not None))
+        return (*decided.delete, *decided.create, *(call for call in told if call is not None))
 
     def _outlooks(
         self, look: _Look, window: ReservationWindow, room: Resources, *, missing: bool
@@ -207,6 +207,6 @@ def _machine(member: ReservationWindow | HeadRoom) -> ObjectKey:
 
 
 def _given_back(room: Reservation) -> PeriodicStep:
-    action = DeleteReservation(room, unchanged=True, why="the object that it was made for is gone")
+    call = delete_reservation(room, unchanged=True, why="the object that it was made for is gone")
     machine = ObjectKey("room-set", f"left-over/{room.uid}")
-    return PeriodicStep(Step.RESERVATION, machine, room.uid, lambda: (action,))
+    return PeriodicStep(Step.RESERVATION, machine, room.uid, lambda: (call,))

@@ -1,4 +1,4 @@
-"""Carries out actions: finds the call in the table, sends it, and returns its effect.
+"""Sends calls, and returns the effect of each.
 
 ``ApiSender`` sends to the API server, ``DryRunSender`` only shows what would be sent. A sender decides nothing
 and keeps nothing between two calls, so calls about different objects may be sent from different threads.
@@ -15,20 +15,19 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from rescheduler.controller.call_table import operation_of
-from rescheduler.controller.calls import (
+from rescheduler.calls.call import (
+    AnyCall,
     Call,
     CreationTrial,
-    EventNote,
+    Event,
     GateProbe,
     OnError,
-    Operation,
     ReadThenCall,
-    TemplateTrial,
     Verb,
 )
-from rescheduler.controller.effects import NO_EFFECT, Action, Effect, NotLeaderError
+from rescheduler.controller.effects import NO_EFFECT, Effect, NotLeaderError
 from rescheduler.coordination.expectations import Touched
+from rescheduler.errors import OwnerReplacedError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import (
@@ -46,24 +45,14 @@ from rescheduler.model.decode.admitted import admitted_pod
 from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
 from rescheduler.model.records import OwnerRef
-from rescheduler.reservations.actions import RecordEvent
-from rescheduler.reservations.observed import ReservationSettings
 
 _SHOWN_LINES: Final = 4096
 
 
-class Executor(Protocol):
-    """Carries actions out."""
-
-    def execute(self, action: Action) -> Effect:
-        """Carry ``action`` out. Raises ApiError, TransportError, NotLeaderError."""
-        ...
-
-
 class Sender(Protocol):
-    """Sends operations; safe from many threads."""
+    """Sends calls; safe from many threads."""
 
-    def send(self, operation: Operation) -> Effect:
+    def send(self, call: AnyCall) -> Effect:
         """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
         ...
 
@@ -76,19 +65,6 @@ class GateProof(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
-class TableExecutor:
-    """Sends for each action what ``call_table`` says."""
-
-    sender: Sender
-    settings: ReservationSettings
-    """Namespace and image of placeholders, for example; may be replaced between two actions."""
-
-    def execute(self, action: Action) -> Effect:
-        """Carry ``action`` out. Raises ApiError, TransportError, NotLeaderError."""
-        return self.sender.send(operation_of(action, self.settings))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSender:
     """Sends to the API server."""
@@ -97,55 +73,46 @@ class ApiSender:
     gate: GateProof
     still_leader: Callable[[], bool]
     """Asked right before each call that changes anything."""
-    record_event: Callable[[RecordEvent], None] = field(default=lambda _: None)
+    record_event: Callable[[Event], None] = field(default=lambda _: None)
     gate_stands: Callable[[], bool] = lambda: True
     """Asked right before each eviction, on any thread: False if somebody else has changed the gate keys."""
 
-    def send(self, operation: Operation) -> Effect:
+    def send(self, call: AnyCall) -> Effect:
         """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
-        match operation:
+        match call:
             case Call():
-                return self._send(operation)
+                return self._send(call)
             case ReadThenCall():
-                return self._read_then_call(operation)
+                return self._read_then_call(call)
             case GateProbe(owner, namespace):
                 return Effect(gate_proven=self.gate.proves(owner, namespace))
             case CreationTrial(steps):
                 return Effect(creation=self._try_creation(steps))
-            case TemplateTrial(call):
-                return Effect(template_refused=self._try_template(call))
-            case EventNote(event):
-                self.record_event(event)
+            case Event():
+                self.record_event(call)
                 return NO_EFFECT
 
-    def _read_then_call(self, operation: ReadThenCall) -> Effect:
+    def _read_then_call(self, call: ReadThenCall) -> Effect:
         try:
-            found = self._request(operation.read)
+            found = self._request(call.read)
         except NotFoundError:
-            if OnError.IGNORE_NOT_FOUND in operation.read.on_error:
+            if OnError.IGNORE_NOT_FOUND in call.read.on_error:
                 return NO_EFFECT
             raise
-        following = operation.then(found)
+        following = _next(call, found)
         return NO_EFFECT if following is None else self.send(following)
 
     def _try_creation(self, steps: ReadThenCall) -> CreationAnswer:
         step: Call | ReadThenCall | None = steps
         try:
             while isinstance(step, ReadThenCall):
-                step = step.then(self._request(step.read))
+                step = _next(step, self._request(step.read))
             body = self.api.try_creation(step.path, step.body) if step is not None else b""
             return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
         except (ApiError, TransportError) as error:
             return meaning_of(error, created=isinstance(step, Call))
         except UndecodableError as error:
             return CreationAnswer(CreationOutcome.UNANSWERED, str(error))
-
-    def _try_template(self, call: Call) -> str:
-        try:
-            self.api.try_creation(call.path, call.body, strict=True)
-        except (ForbiddenError, RejectedError) as error:
-            return invalid_words(error)
-        return ""
 
     def _send(self, call: Call) -> Effect:
         # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.
@@ -164,6 +131,8 @@ class ApiSender:
                 return NO_EFFECT
             raise
         except (ForbiddenError, RejectedError) as error:
+            if OnError.RETURN_INVALID in call.on_error:
+                return Effect(refused=invalid_words(error))
             if OnError.RETURN_REFUSAL in call.on_error:
                 return Effect(refused=error.message or str(error))
             raise
@@ -185,6 +154,8 @@ class ApiSender:
         match call.verb:
             case Verb.GET:
                 return api.get(path)
+            case Verb.CREATE if OnError.RETURN_INVALID in call.on_error:
+                return api.try_creation(path, body, strict=True)
             case Verb.CREATE:
                 return api.create(path, body, dry_run=call.dry_run)
             case Verb.REPLACE:
@@ -207,6 +178,13 @@ class ApiSender:
                 raise TypeError("an eviction has an answer of its own")
 
 
+def _next(call: ReadThenCall, found: bytes) -> Call | ReadThenCall | None:
+    try:
+        return call.then(found)
+    except OwnerReplacedError as error:
+        raise ConflictError(HTTPStatus.CONFLICT, "Conflict", str(error)) from None
+
+
 def _effect_of(call: Call, body: bytes) -> Effect:
     """What the cache must show before the object is acted on again."""
     if call.verb is Verb.GET or call.dry_run:
@@ -220,37 +198,35 @@ def _effect_of(call: Call, body: bytes) -> Effect:
 
 @dataclass(frozen=True, slots=True)
 class DryRunSender:
-    """Sends nothing; shows each operation."""
+    """Sends nothing; shows each call."""
 
-    show: Callable[[Operation], None]
+    show: Callable[[AnyCall], None]
 
-    def send(self, operation: Operation) -> Effect:
+    def send(self, call: AnyCall) -> Effect:
         """Show it. Its result is not known, so it has no effect; a dry-run creation shows nothing of the replacement."""
-        self.show(operation)
-        if isinstance(operation, CreationTrial):
+        self.show(call)
+        if isinstance(call, CreationTrial):
             message = "this controller runs with --dry-run"
             return Effect(creation=CreationAnswer(CreationOutcome.NO_EVIDENCE, message))
-        if isinstance(operation, TemplateTrial):
-            return Effect(template_refused="")
         return NO_EFFECT
 
 
 @dataclass(frozen=True, slots=True)
-class OperationLog:
+class CallLog:
     """Logs each call of a dry run once, although every turn computes it again, because nothing is changed."""
 
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.calls"))
     _shown: dict[str, None] = field(default_factory=dict)
     """Lines without bodies, since bodies have times in them; the oldest is dropped first."""
 
-    def __call__(self, operation: Operation) -> None:
-        """Log ``operation`` if its line is new."""
-        if operation.line in self._shown:
+    def __call__(self, call: AnyCall) -> None:
+        """Log ``call`` if its line is new."""
+        if call.line in self._shown:
             return
         if len(self._shown) >= _SHOWN_LINES:
             del self._shown[next(iter(self._shown))]
-        self._shown[operation.line] = None
-        self.log.info("Dry run: this call is not sent", call=str(operation))
+        self._shown[call.line] = None
+        self.log.info("Dry run: this call is not sent", call=str(call))
 
 
 class _Meta(msgspec.Struct, rename="camel"):

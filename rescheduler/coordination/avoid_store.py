@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from rescheduler.calls.call import Call
+from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.coordination.shares import ShareRequest, fitting
-from rescheduler.migrations.actions import WriteAvoidHints
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import Node, ObjectKey
@@ -46,9 +47,7 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
     return {key: found[key] for key in sorted(fitting(requested, MOST_BYTES))}
 
 
-def outdated_hints(
-    hinted: Iterable[Node], controllers: Collection[str], now_s: float
-) -> Iterator[WriteAvoidHints]:
+def outdated_hints(hinted: Iterable[Node], controllers: Collection[str], now_s: float) -> Iterator[Call]:
     """For each node with expired entries, or entries of controllers that are gone: its list without them.
 
     ``controllers``: uids of the controllers that exist.
@@ -57,4 +56,4 @@ def outdated_hints(
         alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
         kept = collected(node.avoid, alive, now_s)
         if len(kept) != len(node.avoid):
-            yield WriteAvoidHints(node.name, node.resource_version, kept)
+            yield write_avoid_hints(node, kept)

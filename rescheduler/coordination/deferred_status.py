@@ -3,7 +3,7 @@
 A move without trouble passes through half a dozen reasons, each for some milliseconds. Words (reason, message, conditions that
 nobody decides by) are written together with the next thing that others rely on, or once the stored ones have been wrong
 for ``TOLD_AFTER_S``. Promises: what another machine, another process or a later step relies on is written at once, before
-the actions that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
+the calls that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.calls.call import writes_status
 from rescheduler.coordination.memory import Sightings
-from rescheduler.migrations import actions as moves
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_PROGRESS,
@@ -28,19 +28,14 @@ from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.actions import WriteReservationStatus
 from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
 _WORDS: Final = "words"
-_BY_THEMSELVES: Final = (
-    moves.DryRunCreate,
-    moves.DryRunEvict,
-    moves.ProveGate,
-    moves.WriteAvoidHints,
-    moves.AdoptPod,
+_BY_THEMSELVES: Final = frozenset(
+    {"try_creation", "rehearse_eviction", "prove_gate", "write_avoid_hints", "adopt_pod"}
 )
-"""Actions of moves that do not follow from the status that is written before them: they change nothing, or have a precondition."""
+"""Calls of moves that do not follow from the status that is written before them: they change nothing, or have a precondition."""
 _TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMITTED})
 """Conditions of moves by which nobody decides."""
 
@@ -57,21 +52,21 @@ class DeferredStatus:
         due_s = self._due_s(ObjectKey("", reservation.name), now_s, may_wait=may_wait)
         if now_s >= due_s:
             return step
-        kept = tuple(a for a in step.actions if not isinstance(a, WriteReservationStatus))
-        return replace(step, actions=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+        kept = tuple(call for call in step.calls if not writes_status(call))
+        return replace(step, calls=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
 
     def migration(self, migration: PodMigration, step: MigrationStep, now_s: float) -> MigrationStep:
         """The same for a move."""
-        kept = tuple(a for a in step.actions if not isinstance(a, moves.WriteMigrationStatus))
+        kept = tuple(call for call in step.calls if not writes_status(call))
         may_wait = (
             _words_of_move(migration.status, step.status)
             and step.status.reason not in LASTING
-            and all(isinstance(action, _BY_THEMSELVES) for action in kept)
+            and all(call.does in _BY_THEMSELVES for call in kept)
         )
         due_s = self._due_s(migration.key, now_s, may_wait=may_wait)
         if now_s >= due_s:
             return step
-        return replace(step, actions=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+        return replace(step, calls=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
 
     def _due_s(self, machine: ObjectKey, now_s: float, *, may_wait: bool) -> float:
         """When the status of this step must be written; now, unless it may wait."""

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.migrations.actions import GiveNodeBack, KeepNodeEmpty
+from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.nodes import give_node_back, keep_node_empty
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.migration import MigrationPhase, PodMigration
@@ -24,6 +25,7 @@ from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED as ENDED_MOVE
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.reservations.lifecycle import FINISHED as ENDED_ROOM
@@ -61,9 +63,6 @@ class ObservedNode:
     """What waits for room and could use the node, for people; "": nothing."""
 
 
-KeepingAction = KeepNodeEmpty | GiveNodeBack
-
-
 def state_of(node: Node) -> KeepingState:
     """By its note alone."""
     if node.kept_empty is None:
@@ -71,29 +70,32 @@ def state_of(node: Node) -> KeepingState:
     return KeepingState.GIVEN_BACK if node.kept_empty.hold is Hold.GIVEN_BACK else KeepingState.KEPT
 
 
-def step(observed: ObservedNode, now_s: float) -> KeepingAction | None:
-    """What is to be written on the node now; None: nothing."""
+def step(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
+    """What is to be written on the node now, and told of it."""
     return _STEPS[state_of(observed.node)](observed, now_s)
 
 
-def _open(observed: ObservedNode, now_s: float) -> KeepingAction | None:
+def _open(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
     node, rule = observed.node, observed.rule
     if rule is None or not observed.emptied or observed.in_use or observed.wanted_by:
-        return None
+        return ()
     if not node.usable or not node.may_be_taken_away:
-        return None  # somebody else has cordoned it, or wants it left alone
-    return KeepNodeEmpty(node, KeptEmpty(rule.hold, now_s + rule.kept_for_s))
+        return ()  # somebody else has cordoned it, or wants it left alone
+    kept = KeptEmpty(rule.hold, now_s + rule.kept_for_s)
+    until = format_seconds(kept.until_s)
+    told = f"{kept.hold.lower()} until {until}, because its pods were moved away"
+    return keep_node_empty(node, kept), _event(node, "KeptEmpty", told)
 
 
-def _kept(observed: ObservedNode, now_s: float) -> KeepingAction | None:
+def _kept(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
     node, kept = observed.node, observed.node.kept_empty
     if kept is None:
-        return None
+        return ()
     why = _why_given_back(observed, now_s)
     if not why:
-        return None
+        return ()
     left = KeptEmpty(Hold.GIVEN_BACK, kept.until_s) if now_s < kept.until_s else None
-    return GiveNodeBack(node, left, why)
+    return give_node_back(node, left), _event(node, "GivenBack", f"not kept empty any more: {why}")
 
 
 def _why_given_back(observed: ObservedNode, now_s: float) -> str:
@@ -116,14 +118,18 @@ def tainted_as_empty(node: Node) -> bool:
     return any(taint.key == names.TAINT_KEPT_EMPTY for taint in node.taints)
 
 
-def _given_back(observed: ObservedNode, now_s: float) -> KeepingAction | None:
+def _given_back(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
     kept = observed.node.kept_empty
     if kept is None or now_s < kept.until_s:
-        return None
-    return GiveNodeBack(observed.node, None, "")
+        return ()
+    return (give_node_back(observed.node, None),)
 
 
-_STEPS: Final[Mapping[KeepingState, Callable[[ObservedNode, float], KeepingAction | None]]] = {
+def _event(node: Node, reason: str, message: str) -> Event:
+    return Event("v1", "Node", "", node.name, node.uid, reason, message)
+
+
+_STEPS: Final[Mapping[KeepingState, Callable[[ObservedNode, float], tuple[AnyCall, ...]]]] = {
     KeepingState.OPEN: _open,
     KeepingState.KEPT: _kept,
     KeepingState.GIVEN_BACK: _given_back,

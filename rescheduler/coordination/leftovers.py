@@ -14,21 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.objects import delete_reservation
+from rescheduler.calls.pods import delete_placeholder, remove_placeholder, unsteer
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.observe_start_first import UnadoptedReplacements
-from rescheduler.migrations.actions import MigrationAction
-from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.reservations.actions import (
-    DeleteReservation,
-    RecordEvent,
-    RemovePlaceholder,
-    ReservationAction,
-    delete_placeholder,
-)
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.observed import ReservationSettings
 
@@ -40,7 +35,7 @@ class Leftover(NamedTuple):
     """One of them: what is to be done for it, by which machine, and when; before ``due_s`` it is only watched."""
 
     machine: ObjectKey
-    actions: tuple[ReservationAction | MigrationAction, ...]
+    calls: tuple[AnyCall, ...]
     due_s: float = 0.0
 
 
@@ -53,11 +48,11 @@ def leftovers(
 ) -> tuple[Leftover, ...]:
     """All of this round."""
     snapshot = index.snapshot
-    orphans = orphan_actions(unadopted.pods.values(), snapshot.migrations, snapshot.workloads, index.pods_of)
+    orphans = orphan_calls(unadopted.pods.values(), snapshot.migrations, snapshot.workloads, index.pods_of)
     lost = unsteered(index.waiting, snapshot.reservations)
     return (
-        *(Leftover(_machine("orphan", pod.uid), (action,)) for pod, action in orphans),
-        *(Leftover(release_machine(action.uid), (action,)) for action in lost),
+        *(Leftover(_machine("orphan", pod.uid), (call,)) for pod, call in orphans),
+        *(Leftover(release_machine(pod.uid), (unsteer(pod),)) for pod in lost),
         *(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
             for room, why in index.made_rooms.given_up(now_s)
@@ -72,13 +67,13 @@ def release_machine(uid: str) -> ObjectKey:
     return ObjectKey("release", uid)
 
 
-def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tuple[ReservationAction, ...]:
+def _given_up(room: Reservation, why: str, pods: Mapping[ObjectKey, Pod]) -> tuple[AnyCall, ...]:
     """The Reservation is deleted, so its pod is told why it waits on, if it does."""
-    deletion = DeleteReservation(room, unchanged=True, why=why)
+    deletion = delete_reservation(room, unchanged=True, why=why)
     pod = waiting_pod(room, pods)
     if pod is None:
         return (deletion,)
-    event = RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "RoomGivenUp", why, warning=True)
+    event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "RoomGivenUp", why, warning=True)
     return (deletion, event)
 
 
@@ -101,7 +96,7 @@ def _unanswered(
         machine = _machine("placeholder", pod.uid)
         since_s = sightings.since("unanswered", machine, now_s, state=not _answers(index, pod))
         if since_s:
-            yield Leftover(machine, (RemovePlaceholder(pod.key, pod.uid),), since_s + settings.node_grace_s)
+            yield Leftover(machine, (remove_placeholder(pod),), since_s + settings.node_grace_s)
 
 
 def _answers(index: RoundIndex, pod: Pod) -> bool:

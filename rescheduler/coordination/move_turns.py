@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rescheduler.calls.call import acts
 from rescheduler.coordination.turns import Turns, Waiting
-from rescheduler.migrations import actions as act
 from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, LASTING
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import MigrationSettings
@@ -20,7 +20,6 @@ from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits
-from rescheduler.reservations.actions import RecordEvent
 
 
 class MovesOfRound(NamedTuple):
@@ -80,9 +79,7 @@ class MoveTurns:
     def stepped(self, migration: PodMigration, step: MigrationStep, now_s: float) -> None:
         """What became of a look."""
         status = step.status
-        if step.begins or any(
-            not isinstance(a, act.WriteMigrationStatus | RecordEvent) for a in step.actions
-        ):
+        if step.begins or any(map(acts, step.calls)):
             self.turns.again(migration.key)
         elif status.phase is MigrationPhase.PENDING:
             sure = status.reason in LASTING

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from rescheduler.calls.call import acts
 from rescheduler.coordination.turns import Turns, Waiting
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
-from rescheduler.reservations.actions import RecordEvent, WriteReservationStatus
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.observed import ReservationSettings
@@ -75,7 +75,7 @@ class RoomTurns:
     def stepped(self, reservation: Reservation, step: ReservationStep, now_s: float) -> None:
         """What became of a look."""
         key = ObjectKey("", reservation.name)
-        if any(not isinstance(action, WriteReservationStatus | RecordEvent) for action in step.actions):
+        if any(map(acts, step.calls)):
             self.turns.again(key)
         else:
             ended = reservation.status.phase in FINISHED

@@ -70,7 +70,7 @@ class UnchangedMoves:
 
     def stepped(self, move: ObjectKey, mark: MoveMark | None, step: MigrationStep, now_s: float) -> None:
         """``step``: what was left of it after words that may wait were taken out."""
-        if mark is None or step.actions or step.begins:
+        if mark is None or step.calls or step.begins:
             self._rests.pop(move, None)
             return
         until_s = now_s + LONGEST_REST_S

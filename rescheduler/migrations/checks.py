@@ -5,7 +5,7 @@ A check that fails writes into the status why the move waits or has ended. Nothi
 
 from __future__ import annotations
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.objects import adopt_pod, create_reservation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import prepare
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
@@ -21,7 +21,7 @@ from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
 from rescheduler.reservations.lifecycle import ReservationReason
-from rescheduler.reservations.template import reservation_name
+from rescheduler.reservations.template import reservation_manifest, reservation_name
 
 
 def may_begin(draft: Draft) -> bool:
@@ -47,7 +47,7 @@ def may_begin(draft: Draft) -> bool:
     migration = observed.migration
     if not migration.pod_uid and observed.pod is not None:
         # Another pod may get the same name (StatefulSet): from the first look on the move is of this very pod.
-        draft.do(act.AdoptPod(migration.key, migration.uid, migration.resource_version, observed.pod.uid))
+        draft.do(adopt_pod(migration, observed.pod.uid))
         return False
     if observed.held_back is not None:
         return within_limits(draft)
@@ -332,17 +332,20 @@ def _create(draft: Draft, *, pre_allocation: bool = False) -> None:
         name = reservation_name(migration.key, migration.uid)
         draft.change(reservation_name=name)
     draft.do(
-        act.CreateReservation(
+        create_reservation(
             name,
-            migration.key,
-            migration.uid,
-            pod,
-            draft.status.node_name,
-            left_s,
-            draft.status.mode is MoveMode.SOFT,
-            observed.coming.spec if observed.coming is not None else None,
-            observed.volumes,
-            pre_allocation,
+            reservation_manifest(
+                name=name,
+                migration=migration.key,
+                migration_uid=migration.uid,
+                pod=pod,
+                template=observed.coming.spec if observed.coming is not None else None,
+                volumes=observed.volumes,
+                node=draft.status.node_name,
+                ttl_s=left_s,
+                soft=draft.status.mode is MoveMode.SOFT,
+                pre_allocation=pre_allocation,
+            ),
         )
     )
 

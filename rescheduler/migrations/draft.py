@@ -1,4 +1,4 @@
-"""A step while it is computed: the status so far, the actions, and when to step again."""
+"""A step while it is computed: the status so far, the calls, and when to step again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.objects import delete_reservation
 from rescheduler.migrations.lifecycle import CONDITION_PROGRESS, MigrationReason, enter
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.reservations.actions import DeleteReservation
 
 WATCHES_APART_S: Final = 5.0
 """How far the watch of one kind may be behind that of another one while the API server answers."""
@@ -27,7 +27,7 @@ class Draft:
     now_s: float
     settings: MigrationSettings
     status: MigrationStatus
-    actions: list[act.MigrationAction] = field(default_factory=list)
+    calls: list[AnyCall] = field(default_factory=list)
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin as soon as its beginning is recorded."""
@@ -39,9 +39,9 @@ class Draft:
         if at_s is not None:
             self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
 
-    def do(self, action: act.MigrationAction) -> None:
-        """Add ``action``, to be carried out after the status is written."""
-        self.actions.append(action)
+    def do(self, call: AnyCall) -> None:
+        """Add ``call``, to be carried out after the status is written."""
+        self.calls.append(call)
 
     def say(self, reason: MigrationReason, message: str) -> None:
         """Stay in the phase, with this reason and message."""
@@ -89,7 +89,7 @@ class Draft:
         moved = f"{migration.namespace}/{migration.pod_name}"
         source = f" from node {self.status.source_node}" if self.status.source_node else ""
         why = f"pod {moved} is not moved{source}: {why}"
-        self.do(DeleteReservation(reservation, unchanged=True, why=why))
+        self.do(delete_reservation(reservation, unchanged=True, why=why))
 
     @property
     def made_reservation(self) -> bool:

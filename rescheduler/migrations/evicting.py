@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.call import Event
+from rescheduler.calls.pods import evict, measure_watch
 from rescheduler.migrations.checks import (
     availability_allows,
     budget_words,
@@ -34,7 +35,6 @@ from rescheduler.migrations.replacement_checks import (
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.reservations.actions import RecordEvent
 
 _DRY_RUN_FRESH_S: Final = 5.0
 """How long a dry run that passed is relied on."""
@@ -150,7 +150,7 @@ def _sees(draft: Draft) -> bool:
         draft.say(Why.LATE_WATCH, f"what the controller sees is too far behind: {watch_lag.late}")
     draft.wake(draft.now_s + _LOOK_AGAIN_S)
     if not watch_lag.proven and watch_lag.placeholder is not None:
-        draft.do(act.MeasureWatch(watch_lag.placeholder.key, watch_lag.placeholder.uid, draft.now_s))
+        draft.do(measure_watch(watch_lag.placeholder, draft.now_s))
     return False
 
 
@@ -223,7 +223,7 @@ def _wait_for_budget(draft: Draft, result: EvictionResult) -> None:
 def _dry_run(draft: Draft) -> None:
     migration, pod = draft.observed.migration, draft.observed.pod
     if pod is not None:
-        draft.do(act.DryRunEvict(migration.key, pod.key, pod.uid, migration.grace_s))
+        draft.do(evict(pod, migration.grace_s, dry_run=True))
 
 
 # The intent is written -----------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and asked(draft, LAST_LOOK_S, max(settled_s(draft), requested_s - LOOK_BEFORE_INTENT_S))
     ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
-        draft.do(act.Evict(observed.migration.key, pod.key, pod.uid, observed.migration.grace_s))
+        draft.do(evict(pod, observed.migration.grace_s))
 
 
 def _sent_again_s(draft: Draft, result: EvictionResult) -> float:
@@ -289,12 +289,12 @@ def _evicted(draft: Draft) -> None:
     if pod is not None and draft.observed.same_pod:
         held = f"room is held on node {draft.status.node_name}; moved by {migration.by}"
         message = f"Evicted: {held}"
-        draft.do(RecordEvent("v1", "Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
+        draft.do(Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
         owner = pod.controller
         if owner is not None:
             moved = f"Pod {pod.name} was evicted from node {pod.node}: {held}"
             draft.do(
-                RecordEvent(
+                Event(
                     api_version=owner.api_version,
                     kind=owner.kind,
                     namespace=pod.namespace,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.call import GateProbe
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 
@@ -81,4 +81,4 @@ def gate_proven(draft: Draft) -> bool:
 def _prove(draft: Draft) -> None:
     pod = draft.observed.pod
     if pod is not None and pod.controller is not None:
-        draft.do(act.ProveGate(draft.observed.migration.key, pod.controller, pod.namespace))
+        draft.do(GateProbe(pod.controller, pod.namespace))

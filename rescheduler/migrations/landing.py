@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.call import Event
+from rescheduler.calls.nodes import write_avoid_hints
+from rescheduler.calls.objects import delete_migration
 from rescheduler.migrations.checks import reason_of, reservation_words
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_READY
@@ -21,7 +23,6 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
-from rescheduler.reservations.actions import RecordEvent
 
 _UNGATED_AFTER_S: Final = 5.0
 """How long a gated replacement may follow an ungated one before the move has failed."""
@@ -69,7 +70,7 @@ def finished(draft: Draft) -> None:
         if not draft.observed.recorded.ended:
             return  # what limits count of it would be lost; the round after the record is stored deletes it
         migration = draft.observed.migration
-        draft.do(act.DeleteMigration(migration.key, migration.uid))
+        draft.do(delete_migration(migration))
     else:
         draft.wake(collect_at_s)
 
@@ -86,7 +87,7 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
         return
     entry = entry_for(owner, migration.namespace, reason, draft.now_s)
     entries = with_entry(source.avoid, entry, draft.now_s)
-    draft.do(act.WriteAvoidHints(source.name, source.resource_version, entries))
+    draft.do(write_avoid_hints(source, entries))
 
 
 def _landed(draft: Draft, reservation: Reservation) -> None:
@@ -170,7 +171,7 @@ def _watch_ready(draft: Draft) -> None:
         draft.change(conditions=told(status.conditions, said, draft.now_s))
         move = draft.observed.migration
         draft.do(
-            RecordEvent(
+            Event(
                 api_version=API_VERSION,
                 kind="PodMigration",
                 namespace=move.namespace,

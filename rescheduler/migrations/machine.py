@@ -1,4 +1,4 @@
-"""One step of a move: from what is observed now to its new status and the actions to take.
+"""One step of a move: from what is observed now to its new status and the calls to take.
 
 Pure. Promises: a pod is evicted only if, in the same step, the Reservation is Available (StartFirst: the replacement is
 Ready), the intent is on the API server, and (unless the mode is Soft) the gate is proven. A failure before the eviction
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.objects import unreadable, write_status
 from rescheduler.errors import TransitionError
-from rescheduler.migrations import actions as act
 from rescheduler.migrations import start_first
 from rescheduler.migrations.checks import may_begin, pending, reserving
 from rescheduler.migrations.draft import Draft
@@ -23,7 +24,6 @@ from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.readability import with_readable
-from rescheduler.reservations.actions import RecordEvent, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class MigrationStep:
     """The outcome of one step. ``wake_at_s``: take the next step then at the latest, even if nothing changes."""
 
     status: MigrationStatus
-    actions: tuple[act.MigrationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin once its beginning is recorded in ConfigMap ``move-history``."""
@@ -58,7 +58,7 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         # After the eviction the room belongs to the replacement, and the Reservation machine completes the hand-over.
         if not draft.evicted:
             draft.release(f"PodMigration {migration.key} is being deleted")
-        return MigrationStep(status=migration.status, actions=tuple(draft.actions))
+        return MigrationStep(status=migration.status, calls=tuple(draft.calls))
     match migration.status.phase:
         case MigrationPhase.PENDING:
             if may_begin(draft):
@@ -86,32 +86,32 @@ def _unreadable(migration: PodMigration, now_s: float) -> MigrationStep:
     status = msgspec.structs.replace(migration.status, conditions=conditions)
     if status == migration.status:
         return MigrationStep(status=status)
-    write = act.WriteMigrationStatus(migration, status)
+    write = write_status(migration, status)
     said = unreadable(
         "PodMigration", migration.name, migration.uid, migration.unreadable, namespace=migration.namespace
     )
-    return MigrationStep(status=status, actions=(write, said))
+    return MigrationStep(status=status, calls=(write, said))
 
 
 def _close(draft: Draft) -> MigrationStep:
     migration = draft.observed.migration
-    actions = tuple(draft.actions)
+    calls = tuple(draft.calls)
     if draft.status != migration.status:
-        actions = (act.WriteMigrationStatus(migration, draft.status), *actions)
+        calls = (write_status(migration, draft.status), *calls)
         if draft.status.phase is not migration.status.phase:
-            actions = (*actions, _event(draft))
+            calls = (*calls, _event(draft))
     return MigrationStep(
         status=draft.status,
-        actions=actions,
+        calls=calls,
         wake_at_s=draft.wake_at_s,
         begins=draft.begins,
         prepares_gate=draft.prepares_gate,
     )
 
 
-def _event(draft: Draft) -> RecordEvent:
+def _event(draft: Draft) -> Event:
     migration, status = draft.observed.migration, draft.status
-    return RecordEvent(
+    return Event(
         api_version=API_VERSION,
         kind="PodMigration",
         namespace=migration.namespace,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.migrations import actions as act
+from rescheduler.migrations.creations import try_creation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_ADMITTED
 from rescheduler.migrations.lifecycle import MigrationReason as Why
@@ -145,7 +145,7 @@ def _ask(draft: Draft) -> None:
     observed = draft.observed
     pod, template = observed.pod, observed.creation.template
     if pod is not None and pod.controller is not None and template is not None:
-        draft.do(act.DryRunCreate(observed.migration.key, pod, pod.controller, template))
+        draft.do(try_creation(pod, pod.controller, template))
 
 
 def _wait_beside(draft: Draft, words: str) -> None:

@@ -9,7 +9,7 @@ has ended. If the API server refuses to create the replacement, a move that leav
 
 from __future__ import annotations
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.pods import label_replacement
 from rescheduler.migrations.checks import (
     budgets_may_allow,
     budgets_single,
@@ -18,6 +18,7 @@ from rescheduler.migrations.checks import (
     still_wanted,
     within_limits,
 )
+from rescheduler.migrations.creations import start_replacement
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import leave_hint
@@ -34,7 +35,7 @@ from rescheduler.model import names
 from rescheduler.model.conditions import Condition, told
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import OwnerRef, Pod, Workload
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.start_first_mode import replacement_labels
 from rescheduler.replacements.templates import ReplacementSource
@@ -114,7 +115,7 @@ def adopting(draft: Draft) -> None:
         draft.say(
             Why.ADOPTING, f"{replacement.key} gets the labels by which ReplicaSet {owner.name} adopts it"
         )
-        draft.do(act.LabelReplacement(replacement.key, replacement.uid, missing_labels(replacement, owner)))
+        draft.do(label_replacement(replacement, missing_labels(replacement, owner)))
     elif draft.now_s >= _limit_s(draft):
         draft.fail(Why.REPLACEMENT_PENDING, f"ReplicaSet {owner.name} has not adopted {replacement.key}")
     else:
@@ -146,11 +147,10 @@ def _create(draft: Draft, seen: ObservedStartFirst) -> None:
         return
     migration = draft.observed.migration
     draft.do(
-        act.StartReplacement(
-            migration=migration.key,
-            owner=_reference(owner),
-            namespace=owner.namespace,
-            name=seen.replacement_name,
+        start_replacement(
+            ObjectKey(owner.namespace, seen.replacement_name),
+            _reference(owner),
+            migration.key,
             node=draft.status.node_name,
             labels=_labels(owner, migration.uid),
             replaces=replaces(owner.uid, pod.uid),
@@ -296,9 +296,9 @@ def _may_evict(draft: Draft) -> bool:
     return True
 
 
-def _labels(owner: Workload, migration_uid: str) -> tuple[tuple[str, str], ...]:
+def _labels(owner: Workload, migration_uid: str) -> dict[str, str]:
     labels = replacement_labels(owner.template_labels, migration_uid, alone=owner.controller is None)
-    return tuple(sorted(labels.items()))
+    return dict(sorted(labels.items()))
 
 
 def _reference(owner: Workload) -> OwnerRef:

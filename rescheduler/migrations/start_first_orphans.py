@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from rescheduler.migrations import actions as act
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.pods import label_replacement, remove_replacement
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.start_first_replacement import (
     is_unadopted,
@@ -25,34 +26,34 @@ PodsOf = Callable[[str], Iterable[Pod]]
 """Pods of a controller by its uid."""
 
 
-def orphan_actions(
+def orphan_calls(
     orphans: Iterable[Pod],
     migrations: Mapping[ObjectKey, PodMigration],
     workloads: Mapping[str, Workload],
     pods_of: PodsOf,
-) -> tuple[tuple[Pod, act.MigrationAction], ...]:
-    """The action for each replacement that no live move refers to; no action for the others."""
+) -> tuple[tuple[Pod, AnyCall], ...]:
+    """The call for each replacement that no live move refers to; no call for the others."""
     alone = [pod for pod in orphans if is_unadopted(pod) and not pod.deleting]
     if not alone:
         return ()
     live = {
         (m.namespace, m.uid) for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting
     }
-    result: list[tuple[Pod, act.MigrationAction]] = []
+    result: list[tuple[Pod, AnyCall]] = []
     for replacement in alone:
         if (replacement.namespace, replacement.labels.get(names.LABEL_START_FIRST)) in live:
             continue
-        action = _fate(replacement, workloads, pods_of)
-        if action is not None:
-            result.append((replacement, action))
+        call = _fate(replacement, workloads, pods_of)
+        if call is not None:
+            result.append((replacement, call))
     return tuple(result)
 
 
-def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) -> act.MigrationAction | None:
+def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) -> AnyCall | None:
     old_uid = replaced_by(replacement)[1]
     owner = replica_set_of(replacement, workloads)
     if owner is None or owner.deleting or replacement.terminal:
-        return act.RemoveReplacement(replacement.key, replacement.uid)
+        return remove_replacement(replacement)
     if labelled_fully(replacement, owner):
         return None  # its ReplicaSet adopts it
     # Adopted only if the ReplicaSet lacks a pod that runs; it then deletes its own gated one. Otherwise it would delete a
@@ -61,5 +62,5 @@ def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) 
     running = [p for p in alive if names.GATE not in p.spec.gates]
     replaced = all(p.uid != old_uid for p in alive)
     if replacement.ready and replaced and len(running) < owner.replicas:
-        return act.LabelReplacement(replacement.key, replacement.uid, missing_labels(replacement, owner))
-    return act.RemoveReplacement(replacement.key, replacement.uid)
+        return label_replacement(replacement, missing_labels(replacement, owner))
+    return remove_replacement(replacement)

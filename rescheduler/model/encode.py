@@ -15,7 +15,7 @@ from rescheduler.model.conditions import Condition
 from rescheduler.model.layout import LAYOUT
 from rescheduler.model.migration import MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Toleration
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
@@ -261,6 +261,21 @@ def encode_label_selector(selector: LabelSelector) -> JsonObject:
 
 def _conditions(conditions: Sequence[Condition]) -> list[JsonObject]:
     return [msgspec.to_builtins(condition) for condition in conditions]
+
+
+def encode_toleration(toleration: Toleration) -> JsonObject:
+    """A toleration as the API writes it."""
+    entry: JsonObject = {"operator": toleration.operator}
+    for name, text in (
+        ("key", toleration.key),
+        ("value", toleration.value),
+        ("effect", toleration.effect),
+    ):
+        if text:
+            entry[name] = text
+    if toleration.seconds is not None:
+        entry["tolerationSeconds"] = toleration.seconds
+    return entry
 
 
 def _making_room(making: MakingRoom) -> JsonObject:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from rescheduler.calls.call import Event
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition, with_fault
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.actions import RecordEvent
 
 CONDITION_GATED: Final = "Gated"
 REASON_FULL: Final = "GateFull"
@@ -24,13 +24,13 @@ def with_gated(conditions: tuple[Condition, ...], ungated: str, now_s: float) ->
     )
 
 
-def gate_events(reservation: Reservation, status: ReservationStatus) -> tuple[RecordEvent, ...]:
+def gate_events(reservation: Reservation, status: ReservationStatus) -> tuple[Event, ...]:
     """The Event of one that is left out from now on."""
     before, now = (condition(s.conditions, CONDITION_GATED) for s in (reservation.status, status))
     if now is None or now.status == "True" or (before is not None and before.status == now.status):
         return ()
     return (
-        RecordEvent(
+        Event(
             api_version=names.API_VERSION,
             kind="Reservation",
             namespace="",

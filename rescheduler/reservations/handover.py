@@ -13,9 +13,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall, Call, ReadThenCall
+from rescheduler.calls.pods import delete_placeholder, nominate, release, remove_gate, take_back_nomination
 from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, Taint, Toleration
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.handover_outcome import Handover
 from rescheduler.reservations.landed import landed, lost_after_landing
@@ -117,7 +118,7 @@ def _gated(
     return Handover(
         event=ReservationEvent.CLAIMED,
         message=claim_message((claimant,), target, wait, now_s),
-        actions=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
+        calls=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
         wake_at_s=look_again_s(wait, now_s, limit_s),
     )
 
@@ -131,22 +132,22 @@ def _target_lost(observed: ObservedReservation, claimant: Pod) -> Handover:
     message = f"{why}: {claimant.key} is released, and node {observed.other_node} would take it"
     kept = observed.held and observed.migration is None and observed.node is not None
     event = ReservationEvent.CLAIM_DROPPED if kept else ReservationEvent.NODE_NOT_READY
-    actions = (act.ReleasePod(claimant.key, claimant.uid, message),) if kept else ()
-    return Handover(event=event, message=message, actions=actions)
+    calls = (release(claimant, message),) if kept else ()
+    return Handover(event=event, message=message, calls=calls)
 
 
-def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[act.ReservationAction, ...]:
+def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[AnyCall, ...]:
     target, placeholder = observed.reservation.status.node_name, observed.placeholder
     # Nominate first: otherwise the scheduler would see the free room before the nomination, and give it to another pod.
     if claimant.nominated_node != target:
-        return (act.Nominate(claimant.key, claimant.uid, target),)
+        return (nominate(claimant, target),)
     if placeholder is None:
         return (ungate(observed, claimant),)
     # The placeholder must be gone, not only terminating: until then the scheduler counts it besides the claimant.
-    return () if placeholder.deleting else (act.delete_placeholder(placeholder, (claimant,), target),)
+    return () if placeholder.deleting else (delete_placeholder(placeholder, (claimant,), target),)
 
 
-def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[act.TakeBackNomination, ...]:
+def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[ReadThenCall, ...]:
     """Nominations to withdraw while a scheduler may be behind, or another program keeps the pod from being scheduled.
 
     A nomination beside a placeholder counts twice, so the neighbours would wait for that program. A scheduler that reads a new list may see the gated pod and its nomination in one event, and then it ignores the
@@ -157,18 +158,16 @@ def taken_back(observed: ObservedReservation, pods: Iterable[Pod]) -> tuple[act.
         return ()
     if holder is None or not holder.node or holder.deleting:
         return ()  # without a bound placeholder the nomination is all that holds the room
-    return tuple(
-        act.TakeBackNomination(pod.key, pod.uid, holder.key, holder.uid) for pod in pods if pod.nominated_node
-    )
+    return tuple(take_back_nomination(pod, holder) for pod in pods if pod.nominated_node)
 
 
-def ungate(observed: ObservedReservation, claimant: Pod) -> act.Ungate:
+def ungate(observed: ObservedReservation, claimant: Pod) -> Call:
     """Remove the claimant's gate; add a toleration if the node has, or will have, our taint."""
     tolerations: tuple[Toleration, ...] | None = None
     node = observed.reservation.status.node_name
     if (observed.needs_taint or tainted(observed.node)) and not tolerates_taint(claimant, node):
         tolerations = as_released(claimant, node).spec.tolerations
-    return act.Ungate(claimant.key, claimant.uid, observed.reservation.name, tolerations)
+    return remove_gate(claimant, observed.reservation.name, tolerations)
 
 
 def _released(
@@ -176,16 +175,16 @@ def _released(
 ) -> Handover:
     """The claimant is not gated any more and waits for kube-scheduler, whose message is passed on."""
     placeholder, said = observed.placeholder, claimant.unschedulable_message
-    actions: tuple[act.ReservationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     # Another client removed the gate early: the placeholder must not keep the claimant out of its own room.
     if placeholder is not None and not placeholder.deleting:
-        actions = (act.delete_placeholder(placeholder),)
+        calls = (delete_placeholder(placeholder),)
     end_s = end_of(observed.reservation, settings)
     landing_s = max(claimant.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
     limit_s = landing_s if end_s is None else max(landing_s, end_s)
     if now_s >= limit_s:
         message = f"{claimant.key} is still pending: {said or 'the scheduler has not reported why'}"
-        return Handover(event=ReservationEvent.EXPIRED, message=message, actions=actions)
+        return Handover(event=ReservationEvent.EXPIRED, message=message, calls=calls)
     target = observed.reservation.status.node_name
     message = claim_message((claimant,), target, observed.wait, now_s)
     if said:
@@ -193,6 +192,6 @@ def _released(
     return Handover(
         event=ReservationEvent.CLAIMED,
         message=message,
-        actions=actions,
+        calls=calls,
         wake_at_s=look_again_s(observed.wait, now_s, limit_s),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rescheduler.reservations import actions as act
+from rescheduler.calls.call import AnyCall
 from rescheduler.reservations.lifecycle import ReservationEvent
 
 
@@ -15,5 +15,5 @@ class Handover:
     event: ReservationEvent
     """For the table of transitions (``lifecycle``)."""
     message: str
-    actions: tuple[act.ReservationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     wake_at_s: float | None = None

@@ -7,19 +7,21 @@ names it: Koordinator would let any pod of the owner in, a scale-up before the e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from rescheduler.calls.call import Call, create, delete
 from rescheduler.model import names
 from rescheduler.model.encode import canonical_json, encode_owner
-from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import ControllerRef, KoordinatorReservation, Reservation, ReservationOwner
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ReservationSettings, soft_mode
-from rescheduler.reservations.placeholder import WHOLE, Part, placeholder_name
+from rescheduler.reservations.placeholder import placeholder_name
 
 Json = dict[str, Any]
 
@@ -65,62 +67,65 @@ def owners_of(reservation: Reservation) -> bytes:
     return canonical_json(_owners(reservation))
 
 
-def affinity(holder: str) -> str:
-    """Value of the pod annotation by which it must use that very Koordinator Reservation."""
-    return msgspec.json.encode({"name": holder}).decode()
+def create_koordinator_reservation(
+    reservation: Reservation, node: str, settings: ReservationSettings
+) -> Call:
+    """Let Koordinator hold the room, on ``node``. Its Reservation is called as the placeholder would be."""
+    key, body = (
+        ObjectKey("", placeholder_name(reservation)),
+        koordinator_manifest(reservation, node, settings),
+    )
+    return create("create_koordinator_reservation", Kind.KOORDINATOR_RESERVATION, key, body, holds_on=node)
 
 
-@dataclass(frozen=True, slots=True)
-class KoordinatorEngine:
-    """Rooms held by Koordinator's scheduler."""
+def delete_koordinator_reservation(held: KoordinatorReservation) -> Call:
+    """Delete Koordinator's Reservation."""
+    kind, key = Kind.KOORDINATOR_RESERVATION, ObjectKey("", held.name)
+    return delete("delete_koordinator_reservation", kind, key, held.uid)
 
-    settings: ReservationSettings
 
-    def holder_name(self, reservation: Reservation, part: Part = WHOLE) -> str:
-        """The name of Koordinator's Reservation: as the placeholder would be called."""
-        return placeholder_name(reservation, part.suffix)
-
-    def holder(self, reservation: Reservation, node: str, part: Part = WHOLE) -> bytes:
-        """Koordinator's Reservation, pinned to ``node``; there are no parts of it."""
-        spec: Json = {
-            "template": _template(reservation, node),
-            "owners": _owners(reservation),
-            "ttl": f"{self._ttl_s(reservation)}s",
-            "allocateOnce": True,
-        }
-        if closed_to_others(reservation):
-            spec["unschedulable"] = True
-        return msgspec.json.encode(
-            {
-                "apiVersion": names.KOORDINATOR_API_VERSION,
-                "kind": "Reservation",
-                "metadata": {
-                    "name": self.holder_name(reservation, part),
-                    "labels": {
-                        names.LABEL_PLACEHOLDER: label_value(reservation.name),
-                        names.LABEL_CREATED_BY: names.CREATED_BY,
-                    },
-                    "ownerReferences": [
-                        {
-                            "apiVersion": names.API_VERSION,
-                            "kind": "Reservation",
-                            "name": reservation.name,
-                            "uid": reservation.uid,
-                            "controller": True,
-                            "blockOwnerDeletion": False,
-                        }
-                    ],
+def koordinator_manifest(reservation: Reservation, node: str, settings: ReservationSettings) -> bytes:
+    """Koordinator's Reservation, pinned to ``node``."""
+    spec: Json = {
+        "template": _template(reservation, node),
+        "owners": _owners(reservation),
+        "ttl": f"{_ttl_s(reservation, settings)}s",
+        "allocateOnce": True,
+    }
+    if closed_to_others(reservation):
+        spec["unschedulable"] = True
+    return msgspec.json.encode(
+        {
+            "apiVersion": names.KOORDINATOR_API_VERSION,
+            "kind": "Reservation",
+            "metadata": {
+                "name": placeholder_name(reservation),
+                "labels": {
+                    names.LABEL_PLACEHOLDER: label_value(reservation.name),
+                    names.LABEL_CREATED_BY: names.CREATED_BY,
                 },
-                "spec": spec,
-            }
-        )
+                "ownerReferences": [
+                    {
+                        "apiVersion": names.API_VERSION,
+                        "kind": "Reservation",
+                        "name": reservation.name,
+                        "uid": reservation.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": False,
+                    }
+                ],
+            },
+            "spec": spec,
+        }
+    )
 
-    def _ttl_s(self, reservation: Reservation) -> int:
-        """That of our Reservation; 0 (never) for a move, whose room must not end between eviction and landing."""
-        end_s = end_of(reservation, self.settings)
-        if end_s is None or for_a_move(reservation):
-            return 0
-        return max(1, int(end_s - reservation.created_at_s))
+
+def _ttl_s(reservation: Reservation, settings: ReservationSettings) -> int:
+    """That of our Reservation; 0 (never) for a move, whose room must not end between eviction and landing."""
+    end_s = end_of(reservation, settings)
+    if end_s is None or for_a_move(reservation):
+        return 0
+    return max(1, int(end_s - reservation.created_at_s))
 
 
 def _template(reservation: Reservation, node: str) -> Json:

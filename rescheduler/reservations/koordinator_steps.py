@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.pods import remove_gate, unsteer
 from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.records import Pod
@@ -24,9 +26,12 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.handover import holds_gate
-from rescheduler.reservations.koordinator import for_a_move
+from rescheduler.reservations.koordinator import (
+    create_koordinator_reservation,
+    delete_koordinator_reservation,
+    for_a_move,
+)
 from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s
@@ -39,7 +44,7 @@ class Followed:
     status: ReservationStatus
     event: ReservationEvent | None = None
     message: str = ""
-    actions: tuple[act.ReservationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     wake_at_s: float | None = None
 
 
@@ -61,18 +66,18 @@ def given_away(observed: ObservedReservation) -> bool:
     return observed.koordinator is not None and bool(observed.koordinator.current_owners)
 
 
-def let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
+def let_go(observed: ObservedReservation) -> tuple[AnyCall, ...]:
     """Give Koordinator's Reservation back; before it the pod that must use it, for its deletion wakes that pod."""
     held, claimant = observed.koordinator, observed.claimant
-    result: list[act.ReservationAction] = []
+    result: list[AnyCall] = []
     if claimant is not None and not claimant.node and names.KOORDINATOR_AFFINITY in claimant.annotations:
-        result.append(act.Unsteer(claimant.key, claimant.uid))
+        result.append(unsteer(claimant))
     if held is not None and not held.deleting:
-        result.append(act.DeleteKoordinatorReservation(held.name, held.uid))
+        result.append(delete_koordinator_reservation(held))
     return tuple(result)
 
 
-def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -> Iterable[act.Unsteer]:
+def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -> Iterable[Pod]:
     """Pending pods that we told to use a room which is not theirs any more, or not there.
 
     ``waiting``: pods without a node that no gate holds.
@@ -85,7 +90,7 @@ def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -
         live = reservation is not None and reservation.status.phase not in FINISHED
         owners = reservation.status.current_owners if reservation is not None and live else ()
         if all(owner.uid != pod.uid for owner in owners):
-            yield act.Unsteer(pod.key, pod.uid)
+            yield pod
 
 
 # Before the room is held ---------------------------------------------------------------------------
@@ -96,7 +101,7 @@ def _pending(
 ) -> Followed:
     held = observed.koordinator
     if held is None:
-        return _reserve(observed, status)
+        return _reserve(observed, status, settings)
     if held.deleting:
         return Followed(status=status)
     if held.phase is KoordinatorPhase.FAILED:
@@ -105,7 +110,7 @@ def _pending(
             status=status,
             event=ReservationEvent.UNSCHEDULABLE,
             message=words,
-            actions=let_go(observed),
+            calls=let_go(observed),
         )
     if not held.node or held.phase in (KoordinatorPhase.PENDING, KoordinatorPhase.WAITING):
         return _unscheduled(observed, held, status, now_s, settings)
@@ -118,10 +123,14 @@ def _pending(
     return Followed(status=status, event=ReservationEvent.SCHEDULED, message=_bad(held.node))
 
 
-def _reserve(observed: ObservedReservation, status: ReservationStatus) -> Followed:
+def _reserve(
+    observed: ObservedReservation, status: ReservationStatus, settings: ReservationSettings
+) -> Followed:
     reservation, choice = observed.reservation, observed.choice
     if choice.node:
-        return Followed(status=status, actions=(act.CreateKoordinatorReservation(reservation, choice.node),))
+        return Followed(
+            status=status, calls=(create_koordinator_reservation(reservation, choice.node, settings),)
+        )
     message = choice.message or "no node has been chosen yet"
     return Followed(status=status, event=ReservationEvent.UNSCHEDULABLE, message=message)
 
@@ -134,17 +143,17 @@ def _unscheduled(
     settings: ReservationSettings,
 ) -> Followed:
     again_s = held.created_at_s + settings.retarget_s
-    actions: tuple[act.ReservationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     elsewhere = observed.choice.node and observed.choice.node != held.pinned_node
     if not observed.reservation.template_node and elsewhere and now_s >= again_s:
-        actions = let_go(observed)
+        calls = let_go(observed)
     wake = again_s if now_s < again_s else None
     message = held.refusal or "Koordinator's scheduler has not looked at it yet"
     return Followed(
         status=status,
         event=ReservationEvent.UNSCHEDULABLE,
         message=message,
-        actions=actions,
+        calls=calls,
         wake_at_s=wake,
     )
 
@@ -256,12 +265,12 @@ def _gated(
         )
         return Followed(status=status, event=ReservationEvent.GATE_TIMEOUT, message=message)
     wait = observed.wait
-    steer = act.Steer(claimant.key, claimant.uid, observed.reservation.name, held.name)
+    steer = remove_gate(claimant, observed.reservation.name, steered_to=held.name)
     return Followed(
         status=status,
         event=ReservationEvent.CLAIMED,
         message=claim_message((claimant,), status.node_name, wait, now_s),
-        actions=(steer,) if wait is None else (),
+        calls=(steer,) if wait is None else (),
         wake_at_s=look_again_s(wait, now_s, limit_s),
     )
 

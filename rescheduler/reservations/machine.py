@@ -1,4 +1,4 @@
-"""One step of a Reservation: from what is observed now to its new status and the actions to take.
+"""One step of a Reservation: from what is observed now to its new status and the calls to take.
 
 Pure. The sub-states of the hand-over are derived from the objects, never remembered, so that after a crash it goes on
 where it stopped. Promises: a Reservation is ``Available`` only while its placeholder is bound to a usable node; at
@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.objects import delete_reservation, unreadable, write_status
+from rescheduler.calls.pods import delete_placeholder, release
 from rescheduler.errors import TransitionError
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.made_room import made_for_pod
@@ -20,7 +23,6 @@ from rescheduler.model.readability import with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
-from rescheduler.reservations import actions as act
 from rescheduler.reservations import koordinator_steps
 from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_words, wake_for
@@ -47,7 +49,7 @@ from rescheduler.reservations.observed import ObservedReservation, ReservationSe
 from rescheduler.reservations.owners_wait import standing_conditions, standing_events
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.phase_event import is_told, phase_event
-from rescheduler.reservations.placeholder import Part, pinned_node
+from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
 from rescheduler.reservations.preallocation import (
     LOOK_EVERY_S,
     goes_to,
@@ -56,6 +58,7 @@ from rescheduler.reservations.preallocation import (
     wait_for_room,
 )
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
+from rescheduler.reservations.template_trial import try_template
 from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
@@ -66,7 +69,7 @@ class ReservationStep:
     """The outcome of one step. ``wake_at_s``: take the next step then at the latest, even if nothing changes."""
 
     status: ReservationStatus
-    actions: tuple[act.ReservationAction, ...] = ()
+    calls: tuple[AnyCall, ...] = ()
     wake_at_s: float | None = None
 
 
@@ -75,7 +78,7 @@ class _Draft:
     """A step while it is being worked out."""
 
     status: ReservationStatus
-    actions: list[act.ReservationAction] = field(default_factory=list)
+    calls: list[AnyCall] = field(default_factory=list)
     wake_at_s: float | None = None
 
     def wake(self, at_s: float | None) -> None:
@@ -87,7 +90,7 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     """What to do for one Reservation now. At most one transition is taken per step."""
     reservation = observed.reservation
     if reservation.deleting:
-        return ReservationStep(status=reservation.status, actions=_let_go(observed))
+        return ReservationStep(status=reservation.status, calls=_let_go(observed))
     if reservation.unreadable and reservation.status.phase not in FINISHED:
         return _unreadable(observed, now_s)
     draft = _Draft(
@@ -132,26 +135,26 @@ def _unreadable(observed: ObservedReservation, now_s: float) -> ReservationStep:
     status = msgspec.structs.replace(reservation.status, conditions=conditions)
     if status == reservation.status:
         return ReservationStep(status=status)
-    write = act.WriteReservationStatus(reservation, status)
+    write = write_status(reservation, status)
     return ReservationStep(
         status=status,
-        actions=(
+        calls=(
             write,
-            act.unreadable("Reservation", reservation.name, reservation.uid, reservation.unreadable),
+            unreadable("Reservation", reservation.name, reservation.uid, reservation.unreadable),
         ),
     )
 
 
 def _close(draft: _Draft, observed: ObservedReservation) -> ReservationStep:
     reservation = observed.reservation
-    actions = tuple(draft.actions)
+    calls = tuple(draft.calls)
     if draft.status != reservation.status:
-        # First, by compare and swap: if it fails, the actions that follow from this status are not carried out.
-        actions = (act.WriteReservationStatus(reservation, draft.status), *actions)
+        # First, by compare and swap: if it fails, the calls that follow from this status are not carried out.
+        calls = (write_status(reservation, draft.status), *calls)
         if draft.status.phase is not reservation.status.phase and is_told(reservation, draft.status.phase):
-            actions = (*actions, phase_event(reservation, draft.status))
-        actions = (*actions, *standing_events(reservation, draft.status))
-    return ReservationStep(status=draft.status, actions=actions, wake_at_s=draft.wake_at_s)
+            calls = (*calls, phase_event(reservation, draft.status))
+        calls = (*calls, *standing_events(reservation, draft.status))
+    return ReservationStep(status=draft.status, calls=calls, wake_at_s=draft.wake_at_s)
 
 
 # Before the room is held ---------------------------------------------------------------------------
@@ -174,13 +177,13 @@ def _pending(
     elif placeholder.deleting:
         return
     elif placeholder.terminal:
-        draft.actions.append(act.delete_placeholder(placeholder))
+        draft.calls.append(delete_placeholder(placeholder))
         message = f"the node refused the placeholder {placeholder.key}"
         _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, message, now_s)
     elif placeholder.node:
         _bound(draft, observed, placeholder, now_s)
     elif making is not None and keeps_another_node(placeholder, making):
-        draft.actions.append(act.delete_placeholder(placeholder))
+        draft.calls.append(delete_placeholder(placeholder))
     elif observed.reservation.preallocated:
         _preallocated(draft, observed, placeholder, now_s)
     else:
@@ -193,10 +196,10 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float, settings:
     if observed.beyond_quota:
         _enter(draft, observed, ReservationEvent.BEYOND_QUOTA, observed.beyond_quota, now_s)
     elif observed.template_refused is None:
-        draft.actions.append(act.TryTemplate(reservation))
+        draft.calls.append(try_template(reservation, settings))
     elif node:
         part = Part(waits=reservation.preallocated, volumes=observed.volumes)
-        draft.actions.append(act.CreatePlaceholder(reservation, node, part))
+        draft.calls.append(create_placeholder(reservation, node, settings, part))
     else:
         why = why_not_placed(observed, makes_room=settings.makes_room)
         _enter(draft, observed, ReservationEvent.UNSCHEDULABLE, why, now_s)
@@ -204,12 +207,12 @@ def _place(draft: _Draft, observed: ObservedReservation, now_s: float, settings:
 
 def _preallocated(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
     """The placeholder is gated and waits for room that is not free yet (row K45)."""
-    draft.actions.extend(wait_for_room(observed, placeholder))
+    draft.calls.extend(wait_for_room(observed, placeholder))
     if not observed.reservation.template_node:
         draft.wake(now_s + LOOK_EVERY_S)
     if moved := goes_to(observed, draft.status, placeholder):
         draft.status = moved[0]
-        draft.actions.append(moved[1])
+        draft.calls.append(moved[1])
         return
     draft.status = msgspec.structs.replace(draft.status, node_name=pinned_node(placeholder))
     message = waiting_words(observed, draft.status, placeholder)
@@ -224,7 +227,7 @@ def _unbound(
     settings: ReservationSettings,
 ) -> None:
     if observed.turn is PlaceholderTurn.GIVE_WAY:
-        draft.actions.append(act.delete_placeholder(placeholder))
+        draft.calls.append(delete_placeholder(placeholder))
         return
     # A refusal may pass by itself, so the chosen node is given some time before another one is tried.
     retarget_at_s = placeholder.created_at_s + settings.retarget_s
@@ -236,11 +239,11 @@ def _unbound(
         return
     if observed.reservation.template_node:
         if observed.choice.message:
-            draft.actions.append(act.delete_placeholder(placeholder))
+            draft.calls.append(delete_placeholder(placeholder))
     elif now_s < retarget_at_s and observed.turn is not PlaceholderTurn.MOVE:
         return
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
-        draft.actions.append(act.delete_placeholder(placeholder))
+        draft.calls.append(delete_placeholder(placeholder))
 
 
 def _bound(draft: _Draft, observed: ObservedReservation, placeholder: Pod, now_s: float) -> None:
@@ -280,7 +283,7 @@ def _holding(
         draft.status
     ):  # nothing was held yet, so nothing is lost
         rest = rest_of(draft.status)
-        draft.actions.extend(recreated(observed, draft.status, None if nothing(rest) else rest))
+        draft.calls.extend(recreated(observed, draft.status, None if nothing(rest) else rest, settings))
     elif placeholder_lost(observed):
         message = f"the placeholder on node {node} is gone: the room is not held any more"
         _enter(draft, observed, ReservationEvent.PLACEHOLDER_LOST, message, now_s)
@@ -298,12 +301,12 @@ def _room_given_up(draft: _Draft, observed: ObservedReservation, now_s: float) -
     others = looks_for_others(observed, draft.status, now_s)
     if others is not None:
         draft.status = others[0]
-        draft.actions.append(others[1])
+        draft.calls.append(others[1])
         return False
     why = gives_up(observed)
     if why:
         draft.status = given_up(draft.status, why, now_s)
-        draft.actions.extend(what_is_given_back(observed, why))
+        draft.calls.extend(what_is_given_back(observed, why))
     return bool(why)
 
 
@@ -314,7 +317,7 @@ def _made_elsewhere(draft: _Draft, observed: ObservedReservation) -> bool:
         return False
     draft.status = msgspec.structs.replace(draft.status, node_name=making.node)
     if not holder.deleting:
-        draft.actions.append(act.delete_placeholder(holder))
+        draft.calls.append(delete_placeholder(holder))
     return True
 
 
@@ -376,13 +379,13 @@ def _split(draft: _Draft, observed: ObservedReservation, now_s: float, settings:
         _enter(draft, observed, ReservationEvent.NODE_DELETED, f"node {node} does not exist any more", now_s)
         return
     if waiting and not draft.status.current_owners:
-        draft.actions.extend(too_small(observed, draft.status))
-        if not draft.actions:
+        draft.calls.extend(too_small(observed, draft.status))
+        if not draft.calls:
             _holding(draft, observed, now_s, settings)
         return
     result = split(observed, draft.status, now_s, settings)
     draft.status = result.status
-    draft.actions.extend(result.actions)
+    draft.calls.extend(result.calls)
     draft.wake(result.wake_at_s)
     # Only between two hand-overs: claimants that are not bound stay gated until the node is usable again.
     if result.event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
@@ -422,7 +425,7 @@ def _held_by_koordinator(
         return
     found = koordinator_steps.follow(observed, draft.status, now_s, settings)
     draft.status = found.status
-    draft.actions.extend(found.actions)
+    draft.calls.extend(found.calls)
     draft.wake(found.wake_at_s)
     if found.event is ReservationEvent.CLAIM_DROPPED:
         draft.status = msgspec.structs.replace(draft.status, current_owners=(), allocated=NO_RESOURCES)
@@ -437,7 +440,7 @@ def _claimed(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
     outcome = hand_over_by_taint(observed, now_s, settings) or hand_over(observed, now_s, settings)
-    draft.actions.extend(outcome.actions)
+    draft.calls.extend(outcome.calls)
     draft.wake(outcome.wake_at_s)
     if outcome.event is ReservationEvent.CLAIM_DROPPED:
         draft.status = msgspec.structs.replace(draft.status, current_owners=(), allocated=NO_RESOURCES)
@@ -463,21 +466,19 @@ def _enter(
 ) -> None:
     if event in LOSSES and goes_elsewhere(observed, draft.status):
         draft.status = without_node(draft.status, message, now_s)
-        draft.actions.extend(act.delete_placeholder(pod) for pod in observed.placeholders if not pod.deleting)
+        draft.calls.extend(delete_placeholder(pod) for pod in observed.placeholders if not pod.deleting)
         return
     draft.status = transition(draft.status, event, message, now_s)
     if draft.status.phase in FINISHED:
-        draft.actions.extend(_let_go(observed))
+        draft.calls.extend(_let_go(observed))
 
 
-def _let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
+def _let_go(observed: ObservedReservation) -> tuple[AnyCall, ...]:
     """Release everything: the claimant's gate first, so that no pod waits for room that is being freed."""
     why = f"Reservation {observed.reservation.name} has ended"
-    result: list[act.ReservationAction] = [
-        act.ReleasePod(pod.key, pod.uid, why) for pod in in_flight(observed) if holds_gate(pod)
-    ]
+    result: list[AnyCall] = [release(pod, why) for pod in in_flight(observed) if holds_gate(pod)]
     standing = (pod for pod in observed.placeholders if not pod.deleting)
-    result.extend(map(act.delete_placeholder, standing))
+    result.extend(map(delete_placeholder, standing))
     result.extend(koordinator_steps.let_go(observed))
     return tuple(result)
 
@@ -485,15 +486,15 @@ def _let_go(observed: ObservedReservation) -> tuple[act.ReservationAction, ...]:
 def _finished(
     draft: _Draft, observed: ObservedReservation, now_s: float, settings: ReservationSettings
 ) -> None:
-    draft.actions.extend(_let_go(observed))
+    draft.calls.extend(_let_go(observed))
     # The object is kept while something is left to release, a claimant is unbound, or its move still reads the outcome.
-    if draft.actions or in_flight(observed):
+    if draft.calls or in_flight(observed):
         return
     if observed.migration is not None and not observed.migration.finished:
         return
     ready = condition(observed.reservation.status.conditions, CONDITION_READY)
     collect_at_s = (seconds_of(ready.last_probe_time) if ready else 0.0) + settings.finished_ttl_s
     if now_s >= collect_at_s:
-        draft.actions.append(act.DeleteReservation(observed.reservation))
+        draft.calls.append(delete_reservation(observed.reservation))
     else:
         draft.wake(collect_at_s)

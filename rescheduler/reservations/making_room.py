@@ -11,12 +11,13 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.made_room import decision_of, made_for_pod
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase, ReservationStatus
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.lifecycle import ReservationEvent, transition
 from rescheduler.reservations.lost_node import without_node
 from rescheduler.reservations.naming import digest
@@ -54,7 +55,7 @@ def gives_up(observed: ObservedReservation) -> str:
 
 def looks_for_others(
     observed: ObservedReservation, status: ReservationStatus, now_s: float
-) -> tuple[ReservationStatus, act.RecordEvent] | None:
+) -> tuple[ReservationStatus, Event] | None:
     """One of the pods stayed after others had left: the node is kept for a while, and decided about again. None: it is not so."""
     making, why = decision_of(observed.reservation), observed.others_wanted
     if making is None or not making.moves or not why:
@@ -74,22 +75,20 @@ def given_up(status: ReservationStatus, why: str, now_s: float) -> ReservationSt
     return without_node(status, why, now_s)
 
 
-def what_is_given_back(observed: ObservedReservation, why: str) -> tuple[act.ReservationAction, ...]:
+def what_is_given_back(observed: ObservedReservation, why: str) -> tuple[AnyCall, ...]:
     """Its placeholder goes, and people are told."""
     reservation = observed.reservation
     standing = (pod for pod in observed.placeholders if not pod.deleting)
-    return (*map(act.delete_placeholder, standing), _told(reservation, GIVEN_UP, why))
+    return (*map(delete_placeholder, standing), _told(reservation, GIVEN_UP, why))
 
 
-def _told(reservation: Reservation, reason: str, text: str) -> act.RecordEvent:
+def _told(reservation: Reservation, reason: str, text: str) -> Event:
     """An Event of who wanted the room: the pending pod that it is for, or the Reservation."""
     pod, name = made_for_pod(reservation), reservation.name
     owner = reservation.owners[0].object if reservation.owners else None
     if pod is None or owner is None:
-        return act.RecordEvent(
-            names.API_VERSION, "Reservation", "", name, reservation.uid, reason, text, warning=True
-        )
-    return act.RecordEvent("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
+        return Event(names.API_VERSION, "Reservation", "", name, reservation.uid, reason, text, warning=True)
+    return Event("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
 
 
 def waiting_words(observed: ObservedReservation, status: ReservationStatus, holder: Pod) -> str:

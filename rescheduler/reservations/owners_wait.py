@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from rescheduler.calls.call import Event
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.readability import with_readable
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.actions import RecordEvent
 from rescheduler.reservations.gate_condition import gate_events, with_gated
 from rescheduler.reservations.observed import ObservedReservation
 
@@ -36,7 +36,7 @@ def standing_conditions(observed: ObservedReservation, now_s: float) -> tuple[Co
     return with_owners_wait(with_gated(found, observed.ungated, now_s), observed.owners_wait, now_s)
 
 
-def standing_events(reservation: Reservation, status: ReservationStatus) -> tuple[RecordEvent, ...]:
+def standing_events(reservation: Reservation, status: ReservationStatus) -> tuple[Event, ...]:
     """The Events of these conditions."""
     return (*gate_events(reservation, status), *owners_wait_events(reservation, status))
 
@@ -47,13 +47,13 @@ def who_waits(status: ReservationStatus) -> str:
     return found.message if found is not None and found.status == "True" else ""
 
 
-def owners_wait_events(reservation: Reservation, status: ReservationStatus) -> tuple[RecordEvent, ...]:
+def owners_wait_events(reservation: Reservation, status: ReservationStatus) -> tuple[Event, ...]:
     """The Event of a pod that is kept out from now on."""
     message = who_waits(status)
     if not message or message == who_waits(reservation.status):
         return ()
     return (
-        RecordEvent(
+        Event(
             api_version=names.API_VERSION,
             kind="Reservation",
             namespace="",

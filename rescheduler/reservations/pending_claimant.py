@@ -18,8 +18,8 @@ for the next owner; no claim keeps a node tainted for longer than its limits.
 
 from __future__ import annotations
 
+from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model.records import Pod
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import expired
 from rescheduler.reservations.handover import holds_gate, tolerates_taint
 from rescheduler.reservations.handover_outcome import Handover
@@ -56,7 +56,7 @@ def hand_over_by_taint(
     return Handover(
         event=ReservationEvent.CLAIMED,
         message=claim_message((claimant,), target, observed.wait, now_s),
-        actions=(act.delete_placeholder(placeholder),) if observed.wait is None else (),
+        calls=(delete_placeholder(placeholder),) if observed.wait is None else (),
         wake_at_s=look_again_s(
             observed.wait, now_s, now_s + settings.gate_limit_s if limit_s is None else limit_s
         ),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rescheduler.calls.call import Event
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
-from rescheduler.reservations.actions import RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY
 
 
@@ -15,10 +15,10 @@ def is_told(reservation: Reservation, phase: ReservationPhase) -> bool:
     return phase is ReservationPhase.FAILED or not made_for(reservation)
 
 
-def phase_event(reservation: Reservation, status: ReservationStatus) -> RecordEvent:
+def phase_event(reservation: Reservation, status: ReservationStatus) -> Event:
     """``status``: the new one. Reason and message are those of its condition Ready."""
     ready = condition(status.conditions, CONDITION_READY)
-    return RecordEvent(
+    return Event(
         api_version=names.API_VERSION,
         kind="Reservation",
         namespace="",

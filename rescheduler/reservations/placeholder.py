@@ -8,15 +8,16 @@ It meets the Pod Security level restricted, except where host ports must be held
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from rescheduler.calls.call import Call, create
 from rescheduler.model import names
 from rescheduler.model.container_resources import placeholder_resources
+from rescheduler.model.kinds import Kind
 from rescheduler.model.quantity import QuantityError
-from rescheduler.model.records import HostPort, Pod, PodSpec, Toleration
+from rescheduler.model.records import HostPort, ObjectKey, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import Resources, encode_resources, parse_resources
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
@@ -52,19 +53,13 @@ class Part(msgspec.Struct, frozen=True):
 WHOLE: Final = Part()
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceholderEngine:
-    """Rooms held by pause pods: works on any cluster with the stock kube-scheduler."""
-
-    settings: ReservationSettings
-
-    def holder_name(self, reservation: Reservation, part: Part = WHOLE) -> str:
-        """The name of the placeholder."""
-        return placeholder_name(reservation, part.suffix)
-
-    def holder(self, reservation: Reservation, node: str, part: Part = WHOLE) -> bytes:
-        """The placeholder pod."""
-        return placeholder_manifest(reservation, node, self.settings, part)
+def create_placeholder(
+    reservation: Reservation, node: str, settings: ReservationSettings, part: Part = WHOLE
+) -> Call:
+    """Make the placeholder pod, pinned to ``node``."""
+    key = ObjectKey(settings.namespace, placeholder_name(reservation, part.suffix))
+    body = placeholder_manifest(reservation, node, settings, part)
+    return create("create_placeholder", Kind.POD, key, body, holds_on=node)
 
 
 def placeholder_name(reservation: Reservation, suffix: str = "") -> str:

@@ -12,15 +12,16 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
-from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.placeholder import Part, pinned_node
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
 from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -38,17 +39,17 @@ def about_to_bind(pod: Pod) -> bool:
     return not waits_for_room(pod) and not pod.unschedulable_message
 
 
-def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[act.ReservationAction, ...]:
-    """The next action for a placeholder that is not bound; () while it waits."""
+def wait_for_room(observed: ObservedReservation, holder: Pod) -> tuple[AnyCall, ...]:
+    """The next call for a placeholder that is not bound; () while it waits."""
     match observed.turn:
         case PlaceholderTurn.GIVE_WAY:
-            return (act.delete_placeholder(holder),)
+            return (delete_placeholder(holder),)
         case PlaceholderTurn.WITHDRAW:
-            return (act.Nominate(holder.key, holder.uid, ""),)
+            return (nominate(holder, ""),)
         case PlaceholderTurn.NOMINATE:
-            return (act.Nominate(holder.key, holder.uid, pinned_node(holder)),)
+            return (nominate(holder, pinned_node(holder)),)
         case PlaceholderTurn.ADMIT:
-            return (act.AdmitPlaceholder(holder.key, holder.uid),)
+            return (admit_placeholder(holder),)
         case PlaceholderTurn.WAIT | PlaceholderTurn.MOVE:
             return ()
 
@@ -62,25 +63,28 @@ def is_preallocated(status: ReservationStatus) -> bool:
 
 def goes_to(
     observed: ObservedReservation, status: ReservationStatus, holder: Pod
-) -> tuple[ReservationStatus, act.ReservationAction] | None:
+) -> tuple[ReservationStatus, AnyCall] | None:
     """Another node has room: it waits for that one from now on, once its nomination to the first one is gone. None: it stays."""
     node = observed.choice.node
     if observed.turn is not PlaceholderTurn.MOVE or not node or observed.reservation.status.current_owners:
         return None
-    return msgspec.structs.replace(status, node_name=node), act.delete_placeholder(holder)
+    return msgspec.structs.replace(status, node_name=node), delete_placeholder(holder)
 
 
 def recreated(
-    observed: ObservedReservation, status: ReservationStatus, size: Resources | None
-) -> tuple[act.ReservationAction, ...]:
+    observed: ObservedReservation,
+    status: ReservationStatus,
+    size: Resources | None,
+    settings: ReservationSettings,
+) -> tuple[AnyCall, ...]:
     """A new placeholder for one that is gone. Nothing was held, so nothing is lost."""
     if observed.placeholders:
         ended = (pod for pod in observed.placeholders if pod.terminal and not pod.deleting)
-        return tuple(map(act.delete_placeholder, ended))
+        return tuple(map(delete_placeholder, ended))
     if observed.turn is PlaceholderTurn.GIVE_WAY:
         return ()
     part = Part(size=size, waits=True, volumes=observed.volumes)
-    return (act.CreatePlaceholder(observed.reservation, status.node_name, part),)
+    return (create_placeholder(observed.reservation, status.node_name, settings, part),)
 
 
 def waiting_message(holder: Pod) -> str:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rescheduler.calls.call import AnyCall
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.naming import digest
-from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.placeholder import Part, placeholder_name
+from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.placeholder import Part, create_placeholder, placeholder_name
 from rescheduler.reservations.preallocation import wait_for_room
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -53,8 +53,8 @@ def waiting_for(observed: ObservedReservation, missing: Resources) -> Pod | None
 
 
 def take_back(
-    observed: ObservedReservation, missing: Resources, bound: Sequence[Pod]
-) -> Iterator[act.ReservationAction]:
+    observed: ObservedReservation, missing: Resources, bound: Sequence[Pod], settings: ReservationSettings
+) -> Iterator[AnyCall]:
     """The next step towards holding the part again, while no claimant is on its way."""
     waits = waiting_for(observed, missing)
     if waits is not None:
@@ -65,7 +65,7 @@ def take_back(
         return  # those of an earlier size are deleted first
     ended = "/".join((*sorted(pod.uid for pod in bound), *(f"{k}={n}" for k, n in missing.items())))
     part = Part(size=missing, waits=True, suffix=f"{_SUFFIX}{digest(ended)}", volumes=observed.volumes)
-    yield act.CreatePlaceholder(observed.reservation, observed.reservation.status.node_name, part)
+    yield create_placeholder(observed.reservation, observed.reservation.status.node_name, settings, part)
 
 
 def _same(one: Resources, other: Resources) -> bool:

@@ -16,17 +16,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate, release
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.handover import holds_gate, taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import digest
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
-from rescheduler.reservations.placeholder import Part
+from rescheduler.reservations.placeholder import Part, create_placeholder
 from rescheduler.reservations.preallocation import (
     is_preallocated,
     recreated,
@@ -40,12 +41,12 @@ from rescheduler.reservations.waits import HandoverWait, claim_message, look_aga
 
 @dataclass(slots=True, kw_only=True)
 class SplitStep:
-    """The outcome of one step: the status, an event for the table of transitions if there is one, and actions."""
+    """The outcome of one step: the status, an event for the table of transitions if there is one, and calls."""
 
     status: ReservationStatus
     event: ReservationEvent | None = None
     message: str = ""
-    actions: list[act.ReservationAction] = field(default_factory=list)
+    calls: list[AnyCall] = field(default_factory=list)
     wake_at_s: float | None = None
 
 
@@ -122,17 +123,17 @@ def split(
     if stock.flight:
         _hand_over(result, observed, stock, now_s, settings)
     else:
-        _hold(result, observed, stock)
+        _hold(result, observed, stock, settings)
     return result
 
 
-def too_small(observed: ObservedReservation, status: ReservationStatus) -> Iterable[act.ReservationAction]:
+def too_small(observed: ObservedReservation, status: ReservationStatus) -> Iterable[AnyCall]:
     """Deletes placeholders of one owner's part where all of it is waited for, because all owners have ended."""
     template, rest = observed.reservation.template, rest_of(status)
     wanted = rest if not nothing(rest) or template is None else template.requests
     for holder in observed.placeholders:
         if not holder.deleting and not fits(wanted, holder.spec.requests):
-            yield act.delete_placeholder(holder)
+            yield delete_placeholder(holder)
 
 
 def covering(observed: ObservedReservation) -> Pod | None:
@@ -210,17 +211,19 @@ def _same(one: Resources, other: Resources) -> bool:
 # No claimant is on its way ------------------------------------------------------------------------------
 
 
-def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
+def _hold(
+    result: SplitStep, observed: ObservedReservation, stock: _Stock, settings: ReservationSettings
+) -> None:
     node = result.status.node_name
     returns = not nothing(stock.missing)
     if stock.whole or (returns and nothing(stock.rest) and stock.owners):
-        _take_back(result, observed, stock)
+        _take_back(result, observed, stock, settings)
         result.event = ReservationEvent.OWNERS_CHANGED
         result.message = _holding_words(node, stock)
     elif stock.next is not None:
         _admit_rest(result, observed, stock.next)
     elif not nothing(stock.rest) and is_preallocated(result.status):
-        result.actions.extend(recreated(observed, result.status, stock.rest))
+        result.calls.extend(recreated(observed, result.status, stock.rest, settings))
     elif not nothing(stock.rest):
         result.event = ReservationEvent.PLACEHOLDER_LOST
         result.message = f"the placeholder on node {node} is gone: the room is not held any more"
@@ -229,16 +232,18 @@ def _hold(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> No
         result.message = f"all of it on node {node} is used by {plural(len(stock.owners), 'pod')}"
     else:
         # Its owners used all of it and have ended. What they left is waited for as a preallocated one waits.
-        result.actions.extend(recreated(observed, result.status, None))
+        result.calls.extend(recreated(observed, result.status, None, settings))
         result.event = ReservationEvent.PREALLOCATED
         result.message = f"its owners on node {node} have ended; waiting until all of it is held again"
 
 
-def _take_back(result: SplitStep, observed: ObservedReservation, stock: _Stock) -> None:
+def _take_back(
+    result: SplitStep, observed: ObservedReservation, stock: _Stock, settings: ReservationSettings
+) -> None:
     waits = waiting_for(observed, stock.missing)
-    result.actions.extend(_delete_others(observed, *stock.whole, waits))
+    result.calls.extend(_delete_others(observed, *stock.whole, waits))
     if not nothing(stock.missing):
-        result.actions.extend(take_back(observed, stock.missing, stock.whole))
+        result.calls.extend(take_back(observed, stock.missing, stock.whole, settings))
 
 
 def _holding_words(node: str, stock: _Stock) -> str:
@@ -251,21 +256,21 @@ def _holding_words(node: str, stock: _Stock) -> str:
 
 def _admit_rest(result: SplitStep, observed: ObservedReservation, rest: Pod) -> None:
     """The claimants are bound or gone, and the placeholder of the rest is not bound yet."""
-    result.actions.extend(_delete_others(observed, rest))
-    if result.actions or any(holder.deleting for holder in observed.placeholders):
+    result.calls.extend(_delete_others(observed, rest))
+    if result.calls or any(holder.deleting for holder in observed.placeholders):
         return
     if waits_for_room(rest) and rest.nominated_node == result.status.node_name:
-        result.actions.append(act.AdmitPlaceholder(rest.key, rest.uid))
+        result.calls.append(admit_placeholder(rest))
         return
-    result.actions.extend(wait_for_room(observed, rest))
+    result.calls.extend(wait_for_room(observed, rest))
     if rest.unschedulable_message:
         result.event, result.message = ReservationEvent.PREALLOCATED, waiting_message(rest)
 
 
-def _delete_others(observed: ObservedReservation, *kept: Pod | None) -> Iterable[act.ReservationAction]:
+def _delete_others(observed: ObservedReservation, *kept: Pod | None) -> Iterable[AnyCall]:
     for holder in observed.placeholders:
         if not holder.deleting and all(holder is not one for one in kept):
-            yield act.delete_placeholder(holder)
+            yield delete_placeholder(holder)
 
 
 # Claimants are on the way --------------------------------------------------------------------------
@@ -301,19 +306,19 @@ def _hand_over(
     needs_rest = stock.splits and not nothing(stock.rest)
     # What waits for the part of an owner keeps it until everything is ready, and other pods are kept off the node.
     waits = waiting_for(observed, stock.missing) if stock.whole else None
-    result.actions.extend(_delete_others(observed, *stock.whole, waits, stock.next if needs_rest else None))
-    if result.actions:
+    result.calls.extend(_delete_others(observed, *stock.whole, waits, stock.next if needs_rest else None))
+    if result.calls:
         return
     if needs_rest and stock.next is None:
         # It must be nominated together with the claimants, so it is created before the old placeholder is deleted.
         suffix = digest(" ".join(sorted(pod.uid for pod in stock.flight)))
         part = Part(size=stock.rest, waits=True, suffix=suffix, volumes=observed.volumes)
-        result.actions.append(act.CreatePlaceholder(observed.reservation, node, part))
+        result.calls.append(create_placeholder(observed.reservation, node, settings, part))
         return
-    result.actions.extend(_next_step(observed, stock, node))
+    result.calls.extend(_next_step(observed, stock, node))
 
 
-def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Iterable[act.ReservationAction]:
+def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Iterable[AnyCall]:
     """Claimants and the placeholder of the rest take each step together: one that came later could lose its room."""
     rest = stock.next if stock.splits else None
     unbound = (*((rest,) if rest is not None and not rest.node else ()), *stock.gated)
@@ -321,17 +326,17 @@ def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Itera
         return taken_back(observed, unbound)
     missing = [pod for pod in unbound if pod.nominated_node != node]
     if missing:
-        return [act.Nominate(pod.key, pod.uid, node) for pod in missing]
+        return [nominate(pod, node) for pod in missing]
     if any(holder.deleting for holder in observed.placeholders):
         return ()
     waiting = [pod for pod in observed.placeholders if waits_for_part(observed, pod)]
     if stock.splits and stock.whole and waiting:
-        return tuple(map(act.delete_placeholder, waiting))
+        return tuple(map(delete_placeholder, waiting))
     if stock.splits and stock.whole:
-        return tuple(act.delete_placeholder(holder, unbound, node) for holder in stock.whole)
+        return tuple(delete_placeholder(holder, unbound, node) for holder in stock.whole)
     # The placeholder of the rest first: it has a higher priority than most pods, so no pod can preempt it.
     admitted = rest is not None and waits_for_room(rest)
-    rests = (act.AdmitPlaceholder(rest.key, rest.uid),) if admitted and rest is not None else ()
+    rests = (admit_placeholder(rest),) if admitted and rest is not None else ()
     return (*rests, *(ungate(observed, pod) for pod in stock.gated))
 
 
@@ -354,4 +359,4 @@ def _release(result: SplitStep, reservation: Reservation, stock: _Stock, late: t
     names = ", ".join(str(pod.key) for pod in late)
     result.event = ReservationEvent.OWNERS_CHANGED
     result.message = f"{names} was not bound in time and may be bound to any node"
-    result.actions.extend(act.ReleasePod(pod.key, pod.uid, result.message) for pod in late if holds_gate(pod))
+    result.calls.extend(release(pod, result.message) for pod in late if holds_gate(pod))

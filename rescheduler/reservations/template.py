@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.encode import encode_owner
+from rescheduler.model.encode import encode_owner, encode_toleration
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Toleration
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resources import encode_resources
 from rescheduler.model.selectors import NodeSelector
@@ -114,7 +114,7 @@ def template_of(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], n
     if pod.node_selector:
         spec["nodeSelector"] = dict(pod.node_selector)
     if pod.tolerations:
-        spec["tolerations"] = [toleration_json(t) for t in pod.tolerations]
+        spec["tolerations"] = [encode_toleration(t) for t in pod.tolerations]
     if pod.scheduler_name != "default-scheduler":
         spec["schedulerName"] = pod.scheduler_name
     selectors = [*((pod.node_affinity,) if pod.node_affinity is not None else ()), *volumes]
@@ -122,18 +122,3 @@ def template_of(namespace: str, pod: PodSpec, volumes: Sequence[NodeSelector], n
     if terms is not None:
         spec["affinity"] = {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": terms}}}
     return {"metadata": {"namespace": namespace}, "spec": spec}
-
-
-def toleration_json(toleration: Toleration) -> Json:
-    """A toleration as the API writes it."""
-    entry: Json = {"operator": toleration.operator}
-    for name, text in (
-        ("key", toleration.key),
-        ("value", toleration.value),
-        ("effect", toleration.effect),
-    ):
-        if text:
-            entry[name] = text
-    if toleration.seconds is not None:
-        entry["tolerationSeconds"] = toleration.seconds
-    return entry

@@ -12,7 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.calls.call import Call, OnError, Verb
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import template_of
 
 Json = dict[str, Any]
@@ -31,6 +35,20 @@ _OF_OTHER_OBJECTS: Final = (
 _CONTAINERS: Final = ("containers", "initContainers")
 _DEFAULTED: Final = ("cpu", "memory", "ephemeral-storage")
 """Resources that a LimitRange of the namespace of placeholders may limit to less than the template requests."""
+
+
+def try_template(reservation: Reservation, settings: ReservationSettings) -> Call:
+    """Create a pod of the template in a dry run, to see whether the API server takes it."""
+    return Call(
+        does="try_template",
+        verb=Verb.CREATE,
+        kind=Kind.POD,
+        key=ObjectKey(settings.namespace, "template-"),
+        body=trial_pod(reservation),
+        dry_run=True,
+        on_error=OnError.RETURN_INVALID,
+        seen=reservation,
+    )
 
 
 def trial_pod(reservation: Reservation) -> bytes:

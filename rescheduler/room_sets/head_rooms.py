@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from rescheduler.calls.call import Call, Event
+from rescheduler.calls.objects import write_status
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import verb
 from rescheduler.model.names import API_VERSION
@@ -19,9 +21,7 @@ from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import priority_of_pods
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
-from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
-from rescheduler.room_sets.actions import CreateRoom, WriteHeadRoomStatus
 from rescheduler.room_sets.node_use import Amounts
 from rescheduler.room_sets.places import may_use
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
@@ -53,12 +53,12 @@ class ObservedHeadRoom:
 class HeadRoomStep(NamedTuple):
     """What is to be done now."""
 
-    create: tuple[CreateRoom, ...] = ()
-    delete: tuple[DeleteReservation, ...] = ()
+    create: tuple[Call, ...] = ()
+    delete: tuple[Call, ...] = ()
     given: tuple[str, ...] = ()
     """Uids of the pods that rooms are given back to."""
-    status: WriteHeadRoomStatus | None = None
-    event: RecordEvent | None = None
+    status: Call | None = None
+    event: Event | None = None
     wake_at_s: float | None = None
 
 
@@ -94,7 +94,7 @@ def step(observed: ObservedHeadRoom, now_s: float) -> HeadRoomStep:
     have = changes(observed.rooms, recipe, head_room.rooms if recipe is not None else 0)
     gives, given = _given(observed, have)
     yields = bool(given) or any(now_s - at_s < YIELDS_FOR_S for at_s in observed.given.values())
-    create: tuple[CreateRoom, ...] = ()
+    create: tuple[Call, ...] = ()
     if recipe is not None and not yields and not any(map(beyond_share, have.live)):
         names = recipe.names(observed.taken)
         create = tuple(recipe.create(next(names), 1, "") for _ in range(min(have.missing, _MOST_AT_ONCE)))
@@ -103,22 +103,20 @@ def step(observed: ObservedHeadRoom, now_s: float) -> HeadRoomStep:
         create=create,
         delete=(*have.surplus, *gives),
         given=given,
-        status=WriteHeadRoomStatus(head_room, status) if status != head_room.status else None,
+        status=write_status(head_room, status) if status != head_room.status else None,
         event=_event(observed, gives),
         wake_at_s=now_s + YIELDS_FOR_S if yields else None,
     )
 
 
-def _given(
-    observed: ObservedHeadRoom, have: Changes
-) -> tuple[tuple[DeleteReservation, ...], tuple[str, ...]]:
+def _given(observed: ObservedHeadRoom, have: Changes) -> tuple[tuple[Call, ...], tuple[str, ...]]:
     """Rooms that pods get back now, and the pods."""
     by_node: dict[str, list[Child]] = {}
     for child in have.live:
         if child.held and not child.claimed:
             by_node.setdefault(child.room.status.node_name, []).append(child)
     idle = {node: dict(amounts) for node, amounts in observed.idle.items()}
-    gives: list[DeleteReservation] = []
+    gives: list[Call] = []
     pods: list[str] = []
     for pod in observed.refused:
         if pod.uid in observed.given:
@@ -195,11 +193,11 @@ def _why(child: Child) -> str:
     return f"; {told.message}" if told is not None and told.message else ""
 
 
-def _event(observed: ObservedHeadRoom, gives: Sequence[DeleteReservation]) -> RecordEvent | None:
+def _event(observed: ObservedHeadRoom, gives: Sequence[Call]) -> Event | None:
     if not gives:
         return None
     head_room = observed.head_room
-    words = "; ".join(f"Reservation {give.seen.name}: {give.why}" for give in gives[:5])
-    return RecordEvent(
+    words = "; ".join(f"Reservation {give.key.name}: {give.why}" for give in gives[:5])
+    return Event(
         API_VERSION, "HeadRoom", "", head_room.name, head_room.uid, "GivenBack", f"given back: {words}"
     )

@@ -13,19 +13,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from rescheduler.calls.call import Call
+from rescheduler.calls.objects import create_reservation, delete_reservation
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.encode import reservation_manifest
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources, encode_resources
-from rescheduler.reservations.actions import DeleteReservation
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
     CONDITION_SCHEDULED,
     FINISHED,
     ReservationReason,
 )
-from rescheduler.room_sets.actions import CreateRoom
 
 _DIGEST_BYTES: Final = 6
 _LONGEST_STEM: Final = 200
@@ -78,7 +78,7 @@ class Recipe:
         )
         return hashlib.blake2b(msgspec.json.encode(parts), digest_size=_DIGEST_BYTES).hexdigest()
 
-    def create(self, name: str, rooms: int, node: str) -> CreateRoom:
+    def create(self, name: str, rooms: int, node: str) -> Call:
         """One Reservation. ``rooms``: as large as so many; ``node`` "": wherever there is room."""
         manifest = reservation_manifest(
             name,
@@ -95,7 +95,7 @@ class Recipe:
                 {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True},
             ),
         )  # fmt: skip
-        return CreateRoom(name, msgspec.json.encode(manifest))
+        return create_reservation(name, msgspec.json.encode(manifest))
 
     def names(self, taken: Collection[str]) -> Iterator[str]:
         """Names for new Reservations, none of them taken."""
@@ -167,7 +167,7 @@ class Changes(NamedTuple):
 
     live: tuple[Child, ...]
     """Those that stay."""
-    surplus: tuple[DeleteReservation, ...]
+    surplus: tuple[Call, ...]
     missing: int
     """Rooms."""
     refused: str
@@ -215,9 +215,9 @@ def changes(reservations: Iterable[Reservation], recipe: Recipe | None, wanted: 
     )  # fmt: skip
 
 
-def given_back(child: Child, why: str) -> DeleteReservation:
-    """The action; nothing happens if a pod has claimed it in the meantime."""
-    return DeleteReservation(child.room, unchanged=True, why=why)
+def given_back(child: Child, why: str) -> Call:
+    """The call; nothing happens if a pod has claimed it in the meantime."""
+    return delete_reservation(child.room, unchanged=True, why=why)
 
 
 def beyond_share(child: Child) -> bool:

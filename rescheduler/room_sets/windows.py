@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rescheduler.calls.call import Call, Event
+from rescheduler.calls.objects import write_status
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import plural, verb
@@ -27,9 +29,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
-from rescheduler.reservations.actions import DeleteReservation, RecordEvent
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
-from rescheduler.room_sets.actions import CreateRoom, WriteWindowStatus
 from rescheduler.room_sets.gathering import WAITS_ON, GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
 from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
@@ -112,10 +112,10 @@ class ObservedWindow:
 class WindowStep(NamedTuple):
     """What is to be done now."""
 
-    create: tuple[CreateRoom, ...] = ()
-    delete: tuple[DeleteReservation, ...] = ()
-    status: WriteWindowStatus | None = None
-    event: RecordEvent | None = None
+    create: tuple[Call, ...] = ()
+    delete: tuple[Call, ...] = ()
+    status: Call | None = None
+    event: Event | None = None
     wake_at_s: float | None = None
 
 
@@ -188,7 +188,7 @@ def step(observed: ObservedWindow, now_s: float) -> WindowStep:
     return WindowStep(
         create=create,
         delete=(*have.surplus, *moved),
-        status=WriteWindowStatus(window, status) if status != window.status else None,
+        status=write_status(window, status) if status != window.status else None,
         event=_event(moment, phase, status),
         wake_at_s=_wake_at_s(moment, phase),
     )
@@ -241,7 +241,7 @@ def _landed(room: Reservation) -> bool:
 
 def _orders(
     observed: ObservedWindow, have: Changes, recipe: Recipe | None, wanted: int, now_s: float
-) -> tuple[tuple[CreateRoom, ...], tuple[DeleteReservation, ...]]:
+) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
     """What is waited for on further nodes, and what is given back for it (``gathering``)."""
     held = sum(child.rooms for child in have.live if child.held or child.claimed or child.asked)
     if recipe is None or held >= wanted or have.refused:
@@ -281,7 +281,7 @@ def _is_shut(window: ReservationWindow, child: Child, now_s: float) -> bool:
     )
 
 
-def _created(recipe: Recipe, places: Sequence[Place], taken: frozenset[str]) -> tuple[CreateRoom, ...]:
+def _created(recipe: Recipe, places: Sequence[Place], taken: frozenset[str]) -> tuple[Call, ...]:
     """One Reservation for each room; those of several pods are one for each node."""
     names = recipe.names(taken)
     orders = [
@@ -337,7 +337,7 @@ def _gathered(phase: WindowPhase, have: Changes, gathered: int, wanted: int) -> 
     return Condition(_GATHERED, "False", "RoomIsMissing", f"{gathered} of {wanted} rooms are held{where}")
 
 
-def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> RecordEvent | None:
+def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> Event | None:
     before = moment.spec.status
     if (
         before.phase is _P.WAITING
@@ -361,8 +361,8 @@ def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> RecordEv
     return _record(moment.spec, reason, said, warning=lacks or phase is _P.INVALID)
 
 
-def _record(window: ReservationWindow, reason: str, message: str, *, warning: bool) -> RecordEvent:
-    return RecordEvent(
+def _record(window: ReservationWindow, reason: str, message: str, *, warning: bool) -> Event:
+    return Event(
         API_VERSION, "ReservationWindow", "", window.name, window.uid, reason, message, warning=warning
     )
 

@@ -2,11 +2,17 @@
 
 import msgspec
 
-from rescheduler.migrations import actions as moves
+from rescheduler.calls.nodes import (
+    give_node_back,
+    keep_node_empty,
+    taint_node,
+    untaint_node,
+    write_avoid_hints,
+)
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.records import AvoidEntry, Taint
-from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.handover import hand_over_taint
 from rescheduler.testing import builders as b
 
 HINT = AvoidEntry("ReplicaSet", "web", "rs-uid", "shop", "drained", 9.0)
@@ -28,7 +34,7 @@ TAINT = {"key": "rescheduler.dev/hand-over", "value": "n1", "effect": "NoSchedul
 
 CALLS_FOR_NODES = [
     (
-        rooms.TaintNode(NODE),
+        taint_node(NODE, hand_over_taint("n1")),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -36,7 +42,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (
-        rooms.TaintNode(TAINTED),
+        taint_node(TAINTED, hand_over_taint("n1")),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
@@ -44,7 +50,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (
-        rooms.UntaintNode(TAINTED),
+        untaint_node(TAINTED),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "6"},
@@ -53,7 +59,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (
-        moves.WriteAvoidHints("n1", "5", (HINT,)),
+        write_avoid_hints(NODE, (HINT,)),
         "PATCH(merge) /api/v1/nodes/n1",
         {
             "metadata": {
@@ -66,12 +72,12 @@ CALLS_FOR_NODES = [
         },
     ),
     (
-        moves.WriteAvoidHints("n1", "5", ()),
+        write_avoid_hints(NODE, ()),
         "PATCH(merge) /api/v1/nodes/n1",
         {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/prefer-avoid-pods": None}}},
     ),
     (
-        moves.KeepNodeEmpty(NODE, KEPT),
+        keep_node_empty(NODE, KEPT),
         "PATCH(merge) /api/v1/nodes/n1",
         {
             "metadata": {
@@ -82,7 +88,7 @@ CALLS_FOR_NODES = [
         },
     ),
     (
-        moves.GiveNodeBack(CORDONED, None, "why"),
+        give_node_back(CORDONED, None),
         "PATCH(merge) /api/v1/nodes/n1",
         {
             "metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/kept-empty": None}},
@@ -90,7 +96,7 @@ CALLS_FOR_NODES = [
         },
     ),
     (
-        moves.KeepNodeEmpty(NODE, TAINTED_NOTE),
+        keep_node_empty(NODE, TAINTED_NOTE),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -107,7 +113,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (  # a node without annotations has no map to add one to
-        moves.KeepNodeEmpty(BARE, TAINTED_NOTE),
+        keep_node_empty(BARE, TAINTED_NOTE),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -124,7 +130,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (
-        moves.GiveNodeBack(KEPT_BY_A_TAINT, None, "why"),
+        give_node_back(KEPT_BY_A_TAINT, None),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -133,7 +139,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (  # both stand there, whoever has put the taint beside our cordon
-        moves.GiveNodeBack(CORDONED_AND_TAINTED, None, "why"),
+        give_node_back(CORDONED_AND_TAINTED, None),
         "PATCH(json) /api/v1/nodes/n1",
         [
             {"op": "test", "path": "/metadata/resourceVersion", "value": "5"},
@@ -143,7 +149,7 @@ CALLS_FOR_NODES = [
         ],
     ),
     (  # the cordon that stands there now is somebody else's
-        moves.GiveNodeBack(UNCORDONED, None, ""),
+        give_node_back(UNCORDONED, None),
         "PATCH(merge) /api/v1/nodes/n1",
         {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/kept-empty": None}}},
     ),

@@ -1,15 +1,33 @@
 """What the actions about rooms stand for: Reservations, placeholders, claimants, windows and head-rooms; and Events."""
 
-from objects_of_calls import GROUP, NO_BODY, PODS, ROOM, ROOMS, TESTED_BELOW, WEB, reservation
+from objects_of_calls import GROUP, NO_BODY, PODS, ROOM, ROOMS, SETTINGS, TESTED_BELOW, WEB, reservation
 
+from rescheduler.calls.call import Event
+from rescheduler.calls.objects import create_reservation, delete_reservation, write_status
+from rescheduler.calls.pods import (
+    admit_placeholder,
+    delete_placeholder,
+    nominate,
+    release,
+    remove_gate,
+    remove_placeholder,
+    take_back_nomination,
+    tolerate,
+    unsteer,
+)
 from rescheduler.model import names
-from rescheduler.model.records import ObjectKey, Toleration
-from rescheduler.model.reservation import ReservationPhase, ReservationStatus
+from rescheduler.model.records import Toleration
+from rescheduler.model.reservation import KoordinatorReservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
-from rescheduler.reservations import actions as rooms
-from rescheduler.room_sets import actions as room_sets
+from rescheduler.reservations.koordinator import (
+    create_koordinator_reservation,
+    delete_koordinator_reservation,
+)
+from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.template_trial import try_template
+from rescheduler.testing import builders as b
 
-HOLDER = ObjectKey("rescheduler", "room-x")
+HOLDER = b.pod("room-x", "rescheduler").uid("h").build()
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "delete"}]}
@@ -18,12 +36,12 @@ DELETE_HOLDER = f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=1"
 CALLS_FOR_ROOMS = [
     # Windows and head-rooms
     (
-        room_sets.CreateRoom("night-1.room", b'{"metadata":{"name":"night-1.room"}}'),
+        create_reservation("night-1.room", b'{"metadata":{"name":"night-1.room"}}'),
         f"POST {ROOMS} name=night-1.room",
         {"metadata": {"name": "night-1.room"}},
     ),
     (
-        room_sets.WriteWindowStatus(
+        write_status(
             ReservationWindow(name="night", uid="w", resource_version="9", status=WindowStatus()),
             WindowStatus(phase=WindowPhase.OPEN, wanted=2, gathered=1),
         ),
@@ -44,7 +62,7 @@ CALLS_FOR_ROOMS = [
         },
     ),
     (
-        room_sets.WriteHeadRoomStatus(
+        write_status(
             HeadRoom(name="spare", uid="h", resource_version="9", status=HeadRoomStatus()),
             HeadRoomStatus(wanted=2, standing=2, nodes=("n1", "n1")),
         ),
@@ -65,7 +83,7 @@ CALLS_FOR_ROOMS = [
     ),
     # Placeholders
     (
-        rooms.TryTemplate(reservation()),
+        try_template(reservation(), SETTINGS),
         f"POST {PLACEHOLDERS}?dryRun=All name=template-",
         {
             "apiVersion": "v1",
@@ -79,24 +97,28 @@ CALLS_FOR_ROOMS = [
             },
         },
     ),
-    (rooms.CreatePlaceholder(reservation(), "n1"), f"POST {PLACEHOLDERS} name=room-967a75ed4a", TESTED_BELOW),
     (
-        rooms.DeletePlaceholder(HOLDER, "h"),
+        create_placeholder(reservation(), "n1", SETTINGS),
+        f"POST {PLACEHOLDERS} name=room-967a75ed4a",
+        TESTED_BELOW,
+    ),
+    (
+        delete_placeholder(HOLDER),
         DELETE_HOLDER,
         NO_BODY,
     ),
     (
-        rooms.DeletePlaceholder(HOLDER, "h", (rooms.Nominate(WEB, "u", "n1"),)),
+        delete_placeholder(HOLDER, (WEB,), "n1"),
         f"GET {PODS}, then {DELETE_HOLDER} if uid u is nominated to node n1, else nominate it again",
         NO_BODY,
     ),
     (
-        rooms.RemovePlaceholder(HOLDER, "h"),
+        remove_placeholder(HOLDER),
         f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=0",
         NO_BODY,
     ),
     (
-        rooms.AdmitPlaceholder(HOLDER, "h"),
+        admit_placeholder(HOLDER),
         f"PATCH(strategic) {PLACEHOLDERS}/room-x",
         {
             "metadata": {"uid": "h"},
@@ -104,34 +126,38 @@ CALLS_FOR_ROOMS = [
         },
     ),
     (
-        rooms.CreateKoordinatorReservation(reservation(), "n1"),
+        create_koordinator_reservation(reservation(), "n1", SETTINGS),
         f"POST {KOORDINATOR} name=room-967a75ed4a",
         TESTED_BELOW,
     ),
-    (rooms.DeleteKoordinatorReservation("room-x", "k"), f"DELETE {KOORDINATOR}/room-x uid=k", NO_BODY),
+    (
+        delete_koordinator_reservation(KoordinatorReservation(name="room-x", uid="k")),
+        f"DELETE {KOORDINATOR}/room-x uid=k",
+        NO_BODY,
+    ),
     # Claimants
     (
-        rooms.Nominate(WEB, "u", "n1"),
+        nominate(WEB, "n1"),
         f"PATCH(merge) {PODS}/status",
         {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": "n1"}},
     ),
     (
-        rooms.Nominate(WEB, "u", ""),
+        nominate(WEB, ""),
         f"PATCH(merge) {PODS}/status",
         {"metadata": {"uid": "u"}, "status": {"nominatedNodeName": None}},
     ),
     (
-        rooms.TakeBackNomination(WEB, "u", HOLDER, "h"),
+        take_back_nomination(WEB, HOLDER),
         f"GET {PLACEHOLDERS}/room-x, then PATCH(merge) {PODS}/status if uid h is not terminating",
         TESTED_BELOW,
     ),
     (
-        rooms.Ungate(WEB, "u", "room"),
+        remove_gate(WEB, "room"),
         f"PATCH(strategic) {PODS}",
         {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": "room"}}, "spec": GATE_OFF},
     ),
     (
-        rooms.Ungate(WEB, "u", "room", (Toleration(key="gpu", operator="Exists", effect="NoSchedule"),)),
+        remove_gate(WEB, "room", (Toleration(key="gpu", operator="Exists", effect="NoSchedule"),)),
         f"PATCH(strategic) {PODS}",
         {
             "metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": "room"}},
@@ -140,7 +166,7 @@ CALLS_FOR_ROOMS = [
         },
     ),
     (
-        rooms.Tolerate(WEB, "u", "7", "room", (Toleration(key="ours", operator="Exists"),)),
+        tolerate(WEB, "room", (Toleration(key="ours", operator="Exists"),)),
         f"PATCH(strategic) {PODS}",
         {
             "metadata": {
@@ -152,12 +178,12 @@ CALLS_FOR_ROOMS = [
         },
     ),
     (
-        rooms.ReleasePod(WEB, "u", "held for 60 s"),
+        release(WEB, "held for 60 s"),
         f"PATCH(strategic) {PODS}",
         {"metadata": {"uid": "u", "annotations": {"rescheduler.dev/reservation": None}}, "spec": GATE_OFF},
     ),
     (
-        rooms.Steer(WEB, "u", "room", "room-x"),
+        remove_gate(WEB, "room", steered_to="room-x"),
         f"PATCH(strategic) {PODS}",
         {
             "metadata": {
@@ -171,7 +197,7 @@ CALLS_FOR_ROOMS = [
         },
     ),
     (
-        rooms.Unsteer(WEB, "u"),
+        unsteer(WEB),
         f"PATCH(merge) {PODS}",
         {
             "metadata": {
@@ -185,7 +211,7 @@ CALLS_FOR_ROOMS = [
     ),
     # Reservations
     (
-        rooms.WriteReservationStatus(ROOM, ReservationStatus(phase=ReservationPhase.FAILED)),
+        write_status(ROOM, ReservationStatus(phase=ReservationPhase.FAILED)),
         f"PUT {ROOMS}/room/status",
         {
             "apiVersion": "rescheduler.dev/v1alpha1",
@@ -194,18 +220,16 @@ CALLS_FOR_ROOMS = [
             "status": {"phase": "Failed", "layout": 1, "observedGeneration": 0},
         },
     ),
-    (rooms.DeleteReservation(ROOM), f"DELETE {ROOMS}/room uid=r", NO_BODY),
-    (rooms.DeleteReservation(ROOM, unchanged=True), f"DELETE {ROOMS}/room uid=r resourceVersion=7", NO_BODY),
+    (delete_reservation(ROOM), f"DELETE {ROOMS}/room uid=r", NO_BODY),
+    (delete_reservation(ROOM, unchanged=True), f"DELETE {ROOMS}/room uid=r resourceVersion=7", NO_BODY),
     # Events
     (
-        rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1"),
+        Event("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1"),
         "EVENT Normal Moved Pod/shop/web-0",
         TESTED_BELOW,
     ),
     (
-        rooms.RecordEvent(
-            names.API_VERSION, "Reservation", "", "room", "r", "Damaged", "cannot", warning=True
-        ),
+        Event(names.API_VERSION, "Reservation", "", "room", "r", "Damaged", "cannot", warning=True),
         "EVENT Warning Damaged Reservation/room",
         TESTED_BELOW,
     ),

@@ -3,12 +3,12 @@
 import msgspec
 
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.records import OwnerRef
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(namespace="rescheduler", pause_image="pause:1")
-WEB = ObjectKey("shop", "web-0")
+WEB = msgspec.structs.replace(b.pod("web-0", "shop").uid("u").build(), resource_version="7")
 REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
 POD = b.pod("web-0", "shop").cpu("1").owner("ReplicaSet", "web", "rs-uid").build()
 PODS = "/api/v1/namespaces/shop/pods/web-0"

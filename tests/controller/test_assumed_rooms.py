@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from made_placeholders import made_placeholder
 from test_rooms_by_the_rules import Keys, Taken, holder, room
@@ -14,10 +15,8 @@ from rescheduler.coordination.expectations import Touched
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.rules_placement import RulesPlacement
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_timestamp
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reservations.actions import CreatePlaceholder, DeletePlaceholder
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
 
@@ -25,33 +24,38 @@ TWO = [b.node("n1").cpu("1"), b.node("n2").cpu("1")]
 FULL = "0/2 nodes are available: 1 Insufficient cpu"
 
 
+def owner_of(call):
+    """The Reservation that a placeholder is made for."""
+    return msgspec.json.decode(call.body)["metadata"]["ownerReferences"][0]["name"]
+
+
 class Writer:
     """Carries out nothing; what was created shows in no snapshot."""
 
     def __init__(self):
-        self.actions = []
+        self.calls = []
 
-    def execute(self, action):
-        self.actions.append(action)
-        if isinstance(action, CreatePlaceholder):
-            key = ObjectKey("rescheduler", placeholder_name(action.reservation))
-            return Effect(touched=(Touched(kind=Kind.POD, key=key, version="9"),))
+    def send(self, action):
+        self.calls.append(action)
+        if action.does == "create_placeholder":
+            return Effect(touched=(Touched(kind=Kind.POD, key=action.key, version="9"),))
         return Effect()
 
     @property
     def targets(self):
-        return {a.reservation.name: a.node for a in self.actions if isinstance(a, CreatePlaceholder)}
+        made = [a for a in self.calls if a.does == "create_placeholder"]
+        return {owner_of(a): a.holds_on for a in made}
 
     @property
     def deleted(self):
-        return [a.pod.name for a in self.actions if isinstance(a, DeletePlaceholder)]
+        return [a.key.name for a in self.calls if a.does == "delete_placeholder"]
 
 
 def reconciler():
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
     placement = RulesPlacement(namespace="rescheduler")
-    return Reconciler(executor=Writer(), placement=placement, memory=Memory(templates=Taken()), **mirrors)
+    return Reconciler(sender=Writer(), placement=placement, memory=Memory(templates=Taken()), **mirrors)
 
 
 def pinned(reservation, node, refused=""):
@@ -63,40 +67,40 @@ def pinned(reservation, node, refused=""):
 def test_a_room_that_was_written_and_is_not_in_the_cache_is_taken():
     work = reconciler()
     work.reconcile(b.snapshot(*TWO, room("b")), b.NOW_S)
-    assert work.executor.targets == {"b": "n1"}
+    assert work.sender.targets == {"b": "n1"}
     work.reconcile(b.snapshot(*TWO, room("b"), room("a"), room("c")), b.NOW_S + 0.1)
-    assert work.executor.targets == {"b": "n1", "a": "n2"}
+    assert work.sender.targets == {"b": "n1", "a": "n2"}
 
 
 def test_a_write_that_never_shows_is_not_counted_for_ever():
     work = reconciler()
     work.reconcile(b.snapshot(*TWO, room("b")), b.NOW_S)
     work.reconcile(b.snapshot(*TWO, room("a")), b.NOW_S + 0.1)
-    assert work.executor.targets["a"] == "n1", "its Reservation is gone"
+    assert work.sender.targets["a"] == "n1", "its Reservation is gone"
     work = reconciler()
     work.reconcile(b.snapshot(*TWO, room("b")), b.NOW_S)
     work.reconcile(b.snapshot(*TWO, room("a"), room("b")), b.NOW_S + 6)
-    assert work.executor.targets == {"a": "n1", "b": "n2"}
+    assert work.sender.targets == {"a": "n1", "b": "n2"}
 
 
 @pytest.mark.parametrize("labels", [{}, {"app": "web"}])
 def test_a_placeholder_that_the_scheduler_has_not_looked_at_is_counted_where_it_is_pinned(labels):
     work, first = reconciler(), room("b", labels=labels)
     work.reconcile(b.snapshot(*TWO, first, pinned(first, "n1"), room("a", labels=labels)), b.NOW_S)
-    assert work.executor.targets == {"a": "n2"}
+    assert work.sender.targets == {"a": "n2"}
 
 
 def test_one_that_the_scheduler_refused_holds_nothing():
     work, first = reconciler(), room("b", node="n1")
     work.reconcile(b.snapshot(*TWO, first, pinned(first, "n1", FULL), room("a")), b.NOW_S)
-    assert work.executor.targets == {"a": "n1"}
+    assert work.sender.targets == {"a": "n1"}
 
 
 def test_who_lost_a_race_moves_on_as_soon_as_our_own_rules_know_it():
     work, mine, other = reconciler(), room("a"), room("b")
     waiting = pinned(mine, "n1", FULL)
     work.reconcile(b.snapshot(*TWO, mine, waiting, other, holder(other, "n1")), b.NOW_S)
-    assert work.executor.deleted == [placeholder_name(mine.build())]
+    assert work.sender.deleted == [placeholder_name(mine.build())]
 
 
 def test_who_is_refused_for_a_reason_that_our_rules_do_not_know_waits_before_it_moves_on():
@@ -105,16 +109,16 @@ def test_who_is_refused_for_a_reason_that_our_rules_do_not_know_waits_before_it_
     work, mine = reconciler(), room("a")
     world = b.snapshot(*better, mine, pinned(mine, "n1", FULL))
     assert work.reconcile(world, b.NOW_S) == b.NOW_S + 30
-    assert work.executor.deleted == []
+    assert work.sender.deleted == []
     work.reconcile(world, b.NOW_S + 30)
-    assert work.executor.deleted == [placeholder_name(mine.build())]
+    assert work.sender.deleted == [placeholder_name(mine.build())]
 
 
 def test_who_finds_no_other_node_stays():
     work, mine, other = reconciler(), room("a"), room("b")
     waiting = pinned(mine, "n1", FULL)
     work.reconcile(b.snapshot(TWO[0], mine, waiting, other, holder(other, "n1")), b.NOW_S + 60)
-    assert work.executor.deleted == []
+    assert work.sender.deleted == []
 
 
 def test_the_target_of_a_move_is_taken_before_its_reservation_is_there():

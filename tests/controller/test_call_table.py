@@ -1,6 +1,6 @@
-"""Every action stands for exactly the calls that are written down in ``calls_for_rooms``, ``calls_for_nodes`` and ``calls_for_moves``."""
+"""Every constructor makes exactly the calls that are written down in ``calls_for_rooms``, ``calls_for_nodes`` and ``calls_for_moves``."""
 
-import typing
+import inspect
 
 import msgspec
 import pytest
@@ -9,58 +9,74 @@ from calls_for_nodes import CALLS_FOR_NODES
 from calls_for_rooms import CALLS_FOR_ROOMS, HOLDER
 from objects_of_calls import NO_BODY, POD, PODS, SETTINGS, TESTED_BELOW, WEB, reservation
 
-from rescheduler.controller.call_table import CALLS, operation_of
-from rescheduler.controller.calls import OnError, TemplateTrial
-from rescheduler.controller.effects import Action
-from rescheduler.kube.errors import ConflictError
-from rescheduler.migrations import actions as moves
+from rescheduler.calls import nodes, objects, pods
+from rescheduler.calls.call import Event, OnError
+from rescheduler.calls.pods import take_back_nomination
+from rescheduler.errors import OwnerReplacedError
+from rescheduler.migrations import creations
 from rescheduler.model import names
-from rescheduler.reservations import actions as rooms
+from rescheduler.reservations import koordinator, placeholder, template_trial
+from rescheduler.reservations.koordinator import create_koordinator_reservation
 from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.template import reservation_manifest
 
 CALLS_OF = [*CALLS_FOR_ROOMS, *CALLS_FOR_NODES, *CALLS_FOR_MOVES]
 
 
-@pytest.mark.parametrize(("action", "line", "expected"), CALLS_OF)
-def test_an_action_stands_for_this_call(action, line, expected):
-    operation = operation_of(action, SETTINGS)
-    assert operation.line == line
+@pytest.mark.parametrize(("call", "line", "expected"), CALLS_OF)
+def test_a_constructor_makes_this_call(call, line, expected):
+    assert call.line == line
     if expected is NO_BODY:
-        assert str(operation) == line
+        assert str(call) == line
     elif expected is not TESTED_BELOW:
-        sent = operation.call if isinstance(operation, TemplateTrial) else operation
-        assert msgspec.json.decode(sent.body) == expected
-        assert str(operation) == f"{line} {sent.body.decode()}"
+        assert msgspec.json.decode(call.body) == expected
+        assert str(call) == f"{line} {call.body.decode()}"
 
 
-def test_there_is_a_row_and_an_example_for_every_action():
-    every = set(typing.get_args(Action))
-    assert set(CALLS) == every
-    assert {type(action) for action, _, _ in CALLS_OF} == every
+def constructors():
+    """The names of all functions that return a call."""
+    modules = (objects, pods, nodes, creations, placeholder, koordinator, template_trial)
+    kinds = "Call", "ReadThenCall", "CreationTrial"
+    for name, made in ((n, f) for module in modules for n, f in vars(module).items() if n[0] != "_"):
+        if inspect.isfunction(made) and made.__annotations__.get("return", "").split(" | ")[0] in kinds:
+            yield name
 
 
-def body(action, settings=SETTINGS):
-    return msgspec.json.decode(operation_of(action, settings).body)
+def test_there_is_an_example_of_every_constructor():
+    generic = {"create", "delete", "merge_patch", "replace_status"}
+    config_maps = {"set_keys", "create_config_map"}
+    made = {call.does for call, _, _ in CALLS_OF} - {"rehearse_eviction", "prove_gate", "record_event"}
+    assert set(constructors()) - generic - config_maps == made
 
 
 def test_a_placeholder_is_that_of_the_settings_in_force():
-    action = rooms.CreatePlaceholder(reservation(), "n1")
-    pod = body(action)
-    assert pod["kind"] == "Pod"
-    assert [c["image"] for c in pod["spec"]["containers"]] == ["pause:1"]
-    assert (
-        body(action, ReservationSettings(pause_image="pause:2"))["spec"]["containers"][0]["image"]
-        == "pause:2"
-    )
+    def images(settings):
+        pod = msgspec.json.decode(create_placeholder(reservation(), "n1", settings).body)
+        return [c["image"] for c in pod["spec"]["containers"]]
+
+    assert images(SETTINGS) == ["pause:1"]
+    assert images(ReservationSettings(pause_image="pause:2")) == ["pause:2"]
 
 
 def test_an_event_is_printed_with_its_message():
-    event = rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
-    assert str(operation_of(event, SETTINGS)) == "EVENT Normal Moved Pod/shop/web-0: to n1"
+    event = Event("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
+    assert str(event) == "EVENT Normal Moved Pod/shop/web-0: to n1"
 
 
 def test_a_reservation_names_the_move_and_the_controller_that_it_is_for():
-    created = body(moves.CreateReservation("room", MOVE, "m", POD, "n1", 60.0, soft=True))
+    made = reservation_manifest(
+        name="room",
+        migration=MOVE,
+        migration_uid="m",
+        pod=POD,
+        template=None,
+        volumes=(),
+        node="n1",
+        ttl_s=60.0,
+        soft=True,
+    )
+    created = msgspec.json.decode(made)
     assert created["metadata"]["annotations"] == {
         names.ANNOTATION_MIGRATION: "shop/move-1",
         names.ANNOTATION_MIGRATION_UID: "m",
@@ -71,7 +87,7 @@ def test_a_reservation_names_the_move_and_the_controller_that_it_is_for():
 
 
 def test_koordinators_reservation_is_pinned_to_the_node():
-    created = body(rooms.CreateKoordinatorReservation(reservation(), "n1"))
+    created = msgspec.json.decode(create_koordinator_reservation(reservation(), "n1", SETTINGS).body)
     assert created["spec"]["template"]["spec"]["nodeName"] == "n1"
 
 
@@ -85,8 +101,7 @@ def test_koordinators_reservation_is_pinned_to_the_node():
     ids=["stands", "is terminating", "another"],
 )
 def test_a_nomination_is_taken_back_only_while_the_server_has_the_placeholder(metadata, taken_back):
-    operation = operation_of(rooms.TakeBackNomination(WEB, "u", HOLDER, "h"), SETTINGS)
-    call = operation.then(msgspec.json.encode({"metadata": metadata}))
+    call = take_back_nomination(WEB, HOLDER).then(msgspec.json.encode({"metadata": metadata}))
     empty = f'PATCH(merge) {PODS}/status {{"metadata":{{"uid":"u"}},"status":{{"nominatedNodeName":null}}}}'
     assert (call and str(call)) == (empty if taken_back else None)
 
@@ -97,7 +112,7 @@ def test_a_replacement_is_made_from_the_template_that_was_read():
         "spec": {"containers": [{"name": "c", "image": "web:2"}]},
     }
     owner = {"metadata": {"uid": "rs-uid"}, "spec": {"template": template}}
-    call = operation_of(START, SETTINGS).then(msgspec.json.encode(owner))
+    call = START.then(msgspec.json.encode(owner))
     assert call.line == "POST /api/v1/namespaces/shop/pods name=web-new"
     assert msgspec.json.decode(call.body)["spec"]["containers"] == [{"name": "c", "image": "web:2"}]
     assert OnError.RETURN_REFUSAL in call.on_error
@@ -106,5 +121,5 @@ def test_a_replacement_is_made_from_the_template_that_was_read():
 
 def test_a_replacement_is_not_made_for_another_owner_of_that_name():
     owner = {"metadata": {"uid": "other"}, "spec": {"template": {}}}
-    with pytest.raises(ConflictError, match="ReplicaSet web"):
-        operation_of(START, SETTINGS).then(msgspec.json.encode(owner))
+    with pytest.raises(OwnerReplacedError, match="ReplicaSet web"):
+        START.then(msgspec.json.encode(owner))

@@ -1,15 +1,15 @@
 """Each move that ends is counted once, however many there are and whoever deletes them."""
 
+from rescheduler.calls.objects import write_status
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.reporting import MOST_COUNTED, MoveCounter
-from rescheduler.migrations.actions import WriteMigrationStatus
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 
 
 def ended(uid):
     seen = PodMigration(namespace="shop", name=f"move-{uid}", uid=uid, pod_name="web-0")
-    return WriteMigrationStatus(seen=seen, status=MigrationStatus(phase=MigrationPhase.SUCCEEDED))
+    return write_status(seen=seen, status=MigrationStatus(phase=MigrationPhase.SUCCEEDED))
 
 
 def counted(metrics):

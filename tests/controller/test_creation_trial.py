@@ -3,16 +3,16 @@
 import msgspec
 import pytest
 
-from rescheduler.controller.sender import ApiSender, DryRunSender, TableExecutor
+from rescheduler.controller.sender import ApiSender, DryRunSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport, TransportError
-from rescheduler.migrations.actions import DryRunCreate
+from rescheduler.migrations.creations import try_creation
 from rescheduler.model.names import GATE
 from rescheduler.model.pod_creation import CreationOutcome as Outcome
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.replacement_rules import TemplateKey
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.model.selectors import LabelSet
 from rescheduler.testing import builders as b
 
 MOVE = ObjectKey("shop", "move-1")
@@ -24,11 +24,10 @@ TEMPLATE = {
 SIDECAR = {"name": "mesh", "image": "mesh:1", "resources": {"requests": {"cpu": "200m"}}}
 
 
-def action(kind="ReplicaSet", api_version="apps/v1", *, name="web-0", revision=""):
+def trial(kind="ReplicaSet", api_version="apps/v1", *, name="web-0", revision="", labels=()):
     pod = b.pod(name, "shop").owner(kind, "web", "web-uid").on("n1").build()
-    return DryRunCreate(
-        MOVE, pod, OwnerRef(api_version, kind, "web", "web-uid"), TemplateKey("web-uid", revision)
-    )
+    pod = msgspec.structs.replace(pod, labels=LabelSet(dict(labels)))
+    return try_creation(pod, OwnerRef(api_version, kind, "web", "web-uid"), TemplateKey("web-uid", revision))
 
 
 def answer(body, code=200):
@@ -64,7 +63,7 @@ def tried(transport, mocker):
     def run(action, *answers):
         transport.send.side_effect = answers
         sender = ApiSender(api=KubeApi(transport, NO_RETRY), gate=mocker.Mock(), still_leader=lambda: True)
-        return TableExecutor(sender=sender, settings=ReservationSettings()).execute(action).creation
+        return sender.send(action).creation
 
     return run
 
@@ -77,7 +76,7 @@ def posted(transport):
 
 
 def test_the_answer_is_the_pod_as_admission_made_it_without_our_own_gate(tried):
-    found = tried(action(), owner(), created())
+    found = tried(trial(), owner(), created())
     assert found.outcome is Outcome.ADMITTED
     assert found.pod.spec.requests.cpu_milli == 700
     assert found.pod.spec.gates == ("other",)
@@ -85,7 +84,7 @@ def test_the_answer_is_the_pod_as_admission_made_it_without_our_own_gate(tried):
 
 
 def test_the_pod_is_that_of_the_template_which_the_server_has_now(tried, transport):
-    tried(action(), owner(), created())
+    tried(trial(), owner(), created())
     pod = posted(transport)
     assert pod["spec"] == TEMPLATE["spec"]
     assert pod["metadata"] == {
@@ -109,7 +108,7 @@ def test_the_pod_is_that_of_the_template_which_the_server_has_now(tried, transpo
 def test_a_pod_of_a_stateful_set_has_its_identity_and_its_claims(tried, transport):
     claims = [{"metadata": {"name": "tmp"}}, {"metadata": {"name": "data"}}]
     server = owner(revision="web-2", serviceName="web-svc", volumeClaimTemplates=claims)
-    tried(action("StatefulSet", name="web-3", revision="web-2"), server, created())
+    tried(trial("StatefulSet", name="web-3", revision="web-2"), server, created())
     pod = posted(transport)
     assert pod["metadata"]["labels"] == {
         "app": "web",
@@ -127,7 +126,7 @@ def test_a_pod_of_a_stateful_set_has_its_identity_and_its_claims(tried, transpor
 def test_an_older_revision_of_a_stateful_set_is_read_from_its_controller_revision(tried, transport):
     old = {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": []}, "$patch": "replace"}
     stored = answer({"metadata": {}, "data": {"spec": {"template": old}}})
-    found = tried(action("StatefulSet", revision="web-1"), owner(revision="web-2"), stored, created())
+    found = tried(trial("StatefulSet", revision="web-1"), owner(revision="web-2"), stored, created())
     assert found.outcome is Outcome.ADMITTED
     _, read, _ = (call.args[0] for call in transport.send.call_args_list)
     assert read.path == "/apis/apps/v1/namespaces/shop/controllerrevisions/web-1"
@@ -138,10 +137,8 @@ def test_an_older_revision_of_a_stateful_set_is_read_from_its_controller_revisio
 
 
 def test_a_pod_of_an_indexed_job_keeps_its_index(tried, transport):
-    trial = action("Job", "batch/v1")
     index = {"batch.kubernetes.io/job-completion-index": "4"}
-    pod = msgspec.structs.replace(trial.pod, labels=type(trial.pod.labels)(index))
-    tried(msgspec.structs.replace(trial, pod=pod), owner(), created())
+    tried(trial("Job", "batch/v1", labels=index), owner(), created())
     assert posted(transport)["metadata"]["labels"] == {"app": "web", **index}
 
 
@@ -176,7 +173,7 @@ def test_a_pod_of_an_indexed_job_keeps_its_index(tried, transport):
     ],
 )
 def test_each_refusal_has_its_meaning(tried, transport, code, message, outcome):
-    found = tried(action(), owner(), refusal(code, message))
+    found = tried(trial(), owner(), refusal(code, message))
     assert (found.outcome, found.message) == (outcome, message)
     assert (found.pod is not None) is (outcome is Outcome.REFUSED)
     if found.pod is not None:
@@ -185,8 +182,8 @@ def test_each_refusal_has_its_meaning(tried, transport, code, message, outcome):
 
 
 def test_no_answer_is_an_answer(tried):
-    assert tried(action(), owner(), TransportError("timed out")).outcome is Outcome.UNANSWERED
-    assert tried(action(), TransportError("timed out")).outcome is Outcome.UNANSWERED
+    assert tried(trial(), owner(), TransportError("timed out")).outcome is Outcome.UNANSWERED
+    assert tried(trial(), TransportError("timed out")).outcome is Outcome.UNANSWERED
 
 
 @pytest.mark.parametrize(
@@ -199,7 +196,7 @@ def test_no_answer_is_an_answer(tried):
     ids=["gone", "created again", "not to be read"],
 )
 def test_without_a_template_nothing_is_created(tried, transport, read, outcome):
-    assert tried(action(), read).outcome is outcome
+    assert tried(trial(), read).outcome is outcome
     assert transport.send.call_count == 1
 
 
@@ -207,7 +204,5 @@ def test_a_controller_that_runs_dry_asks_nothing():
     shown = []
     effect = DryRunSender(shown.append).send(operation := object())
     assert (effect.creation, shown) == (None, [operation])
-    effect = TableExecutor(sender=DryRunSender(shown.append), settings=ReservationSettings()).execute(
-        action()
-    )
+    effect = DryRunSender(shown.append).send(trial())
     assert effect.creation.outcome is Outcome.NO_EVIDENCE

@@ -5,13 +5,6 @@ from test_rooms_by_the_rules import actions, holder, room
 
 from rescheduler.model import names
 from rescheduler.model.times import format_timestamp
-from rescheduler.reservations.actions import (
-    CreatePlaceholder,
-    DeletePlaceholder,
-    DeleteReservation,
-    ReleasePod,
-    WriteReservationStatus,
-)
 from rescheduler.testing import builders as b
 
 NODE = b.node("n1").cpu("1")
@@ -34,8 +27,8 @@ def claimant(*, gated=False):
 
 def done(*objects):
     """What is done, by kind; events and ConfigMaps aside."""
-    kinds = (CreatePlaceholder, DeletePlaceholder, DeleteReservation, ReleasePod, WriteReservationStatus)
-    return [type(action) for action in actions(NODE, *objects) if isinstance(action, kinds)]
+    kinds = ("create_placeholder", "delete_placeholder", "delete_reservation", "release", "write_status")
+    return [action.does for action in actions(NODE, *objects) if action.does in kinds]
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
@@ -45,20 +38,20 @@ def test_it_stays_as_long_as_its_pod_is_pending_and_is_not_written_to(phase):
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_it_is_collected_once_its_pod_is_bound_gone_or_going(phase):
-    assert done(ended(phase), claimant().on("n1")) == [DeleteReservation]
-    assert done(ended(phase)) == [DeleteReservation]
-    assert done(ended(phase), claimant().deleting()) == [DeleteReservation]
-    assert done(ended(phase, claimant=False), claimant()) == [DeleteReservation], "it was never its pod"
+    assert done(ended(phase), claimant().on("n1")) == ["delete_reservation"]
+    assert done(ended(phase)) == ["delete_reservation"]
+    assert done(ended(phase), claimant().deleting()) == ["delete_reservation"]
+    assert done(ended(phase, claimant=False), claimant()) == ["delete_reservation"], "it was never its pod"
 
 
 def test_a_pod_that_still_waits_at_the_gate_is_let_go_before_anything_is_collected():
-    assert done(ended("Failed"), claimant(gated=True)) == [ReleasePod], "once, and not as a surplus besides"
+    assert done(ended("Failed"), claimant(gated=True)) == ["release"], "once, and not as a surplus besides"
 
 
 def test_a_placeholder_that_is_left_goes_although_the_pod_is_pending():
     gone = ended("Failed")
-    assert done(gone, holder(gone, "n1"), claimant()) == [DeletePlaceholder]
+    assert done(gone, holder(gone, "n1"), claimant()) == ["delete_placeholder"]
 
 
 def test_its_pending_pod_keeps_no_room_from_others():
-    assert CreatePlaceholder in done(ended("Failed"), claimant(), room("next", node="n1"))
+    assert "create_placeholder" in done(ended("Failed"), claimant(), room("next", node="n1"))

@@ -56,7 +56,7 @@ def test_keys_that_are_cleared_right_before_the_eviction_is_sent_stop_it(scene):
     cleared = []
 
     def begin(work, now_s):
-        if not cleared and any(type(action).__name__ == "Evict" for action in getattr(work, "actions", ())):
+        if not cleared and any(call.does == "evict" for call in getattr(work, "calls", ())):
             cleared.append(True)
             clear(scene)
         accepts(work, now_s)

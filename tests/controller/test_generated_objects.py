@@ -18,7 +18,7 @@ from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.controller.sender import DryRunSender, TableExecutor
+from rescheduler.controller.sender import DryRunSender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.errors import TransitionError
@@ -86,9 +86,8 @@ def taken_in(cluster):
 
 def rounds(state, koordinator_scheduler=""):
     settings = ReservationSettings(koordinator_scheduler=koordinator_scheduler)
-    executor = TableExecutor(sender=DryRunSender(show=str), settings=settings)
     work = Reconciler(
-        executor=executor,
+        sender=DryRunSender(show=str),
         gate=Mirror(switch=Keys(), lenient=True),
         hints=Mirror(switch=Keys()),
         recorder=MoveRecorder(mirror=Mirror(switch=Keys())),

@@ -5,7 +5,6 @@ from test_rooms_by_the_rules import actions, room
 
 from rescheduler.model import names
 from rescheduler.model.times import format_timestamp
-from rescheduler.reservations.actions import Ungate
 from rescheduler.testing import builders as b
 
 NODE = b.node("n1").cpu("2")
@@ -41,7 +40,7 @@ def victim():
 
 
 def let_go(*objects):
-    return any(isinstance(action, Ungate) for action in actions(NODE, claimed(), *objects))
+    return any(action.does == "remove_gate" for action in actions(NODE, claimed(), *objects))
 
 
 def test_it_is_let_go_once_its_room_is_empty():

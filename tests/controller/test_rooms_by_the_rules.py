@@ -21,7 +21,6 @@ from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reservations.actions import CreatePlaceholder, WriteReservationStatus
 from rescheduler.testing import builders as b
 
 PVC = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
@@ -77,29 +76,40 @@ class Recorder:
     """Carries out nothing."""
 
     def __init__(self):
-        self.actions = []
+        self.calls = []
 
-    def execute(self, action):
-        self.actions.append(action)
+    def send(self, action):
+        self.calls.append(action)
         return NO_EFFECT
 
 
 def actions(*objects):
     """What is done in one round."""
-    executor, placement = Recorder(), RulesPlacement(namespace="rescheduler")
+    sender, placement = Recorder(), RulesPlacement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
     memory = Memory(templates=Taken())
-    work = Reconciler(executor=executor, placement=placement, memory=memory, **mirrors)
+    work = Reconciler(sender=sender, placement=placement, memory=memory, **mirrors)
     work.reconcile(b.snapshot(*objects), b.NOW_S)
-    return executor.actions
+    return sender.calls
+
+
+def owner_of(call):
+    """The Reservation that a placeholder is made for."""
+    return msgspec.json.decode(call.body)["metadata"]["ownerReferences"][0]["name"]
+
+
+def terms_of(call):
+    """The node affinity of a placeholder."""
+    affinity = msgspec.json.decode(call.body)["spec"]["affinity"]["nodeAffinity"]
+    return affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
 
 
 def placed(*objects, named="room"):
     """The placeholder that is made for a Reservation, or None; the words of its condition Scheduled."""
     done = actions(*objects)
-    made = [a for a in done if isinstance(a, CreatePlaceholder) and a.reservation.name == named]
-    told = [a for a in done if isinstance(a, WriteReservationStatus) and a.name == named]
+    made = [a for a in done if a.does == "create_placeholder" and owner_of(a) == named]
+    told = [a for a in done if a.does == "write_status" and a.key.name == named]
     said = condition(told[0].status.conditions, "Scheduled") if told else None
     return (made[0] if made else None), (said.message if said else "")
 
@@ -107,7 +117,7 @@ def placed(*objects, named="room"):
 def not_held(reservation, *objects):
     """What is said once it is held."""
     done = actions(*THREE, *objects, reservation, holder(reservation, "n1"))
-    (told,) = [a for a in done if isinstance(a, WriteReservationStatus)]
+    (told,) = [a for a in done if a.does == "write_status"]
     assert told.status.phase is ReservationPhase.AVAILABLE
     said = condition(told.status.conditions, "HeldCompletely")
     return said.message if said else ""
@@ -132,21 +142,20 @@ def test_a_node_that_the_owners_pods_should_avoid_is_taken_last(namespace, ends_
     text = msgspec.json.encode([hint]).decode()
     hinted = b.node("n2").annotate({names.ANNOTATION_AVOID: text})
     made, _ = placed(b.node("n1"), hinted, b.node("n3"), full, web, room())
-    assert made.node == node
+    assert made.holds_on == node
 
 
 def test_a_template_goes_where_its_volume_is_and_the_placeholder_is_kept_there():
     made, _ = placed(*nodes(("n1", "a"), ("n2", "b")), *BOUND, room(volumes=[PVC]))
-    assert made.node == "n2"
-    (affinity,) = made.part.volumes
-    assert affinity.terms[0].expressions[0].values == ("b",)
+    assert made.holds_on == "n2"
+    assert {"key": ZONE, "operator": "In", "values": ["b"]} in terms_of(made)[0]["matchExpressions"]
 
 
 def test_a_named_node_that_the_volume_does_not_reach_is_refused():
     made, words = placed(*THREE, *BOUND, room(volumes=[PVC], node="n1"))
     assert made is None
     assert words == "node n1: node(s) didn't match PersistentVolume's node affinity"
-    assert placed(*THREE, *BOUND, room(volumes=[PVC], node="n3"))[0].node == "n3"
+    assert placed(*THREE, *BOUND, room(volumes=[PVC], node="n3"))[0].holds_on == "n3"
 
 
 def test_claims_are_looked_up_in_the_namespace_of_the_owners():
@@ -162,8 +171,8 @@ def test_a_claim_that_waits_for_its_pod_is_held_where_a_volume_can_be_had():
     slow = b.storage_class("slow").set("allowedTopologies", reach)
     claim = b.claim("data", "shop").set("spec.storageClassName", "slow")
     made, _ = placed(*THREE, slow, claim, room(volumes=[PVC]))
-    assert made.node in ("n2", "n3")
-    assert made.part.volumes == ()
+    assert made.holds_on in ("n2", "n3")
+    assert "matchExpressions" not in terms_of(made)[0], "no volume is bound yet"
     refused, words = placed(*THREE, slow, claim, room(volumes=[PVC], node="n1"))
     assert refused is None
     assert "didn't find available persistent volumes to bind" in words
@@ -227,11 +236,11 @@ WEB = {"app": "web"}
 def test_a_named_node_is_judged_by_anti_affinity_and_spread():
     web = b.pod("web-0", "shop").label(WEB).on("n1")
     assert placed(*THREE, web, room(node="n1", labels=WEB, **APART))[1].endswith("anti-affinity rules")
-    assert placed(*THREE, web, room(node="n2", labels=WEB, **APART))[0].node == "n2"
+    assert placed(*THREE, web, room(node="n2", labels=WEB, **APART))[0].holds_on == "n2"
     assert placed(*THREE, web, room(node="n1", labels=WEB, **SPREAD))[1].endswith(
         "topology spread constraints"
     )
-    assert placed(*THREE, web, room(node="n3", labels=WEB, **SPREAD))[0].node == "n3"
+    assert placed(*THREE, web, room(node="n3", labels=WEB, **SPREAD))[0].holds_on == "n3"
 
 
 AVAILABLE = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "1"}}
@@ -241,7 +250,7 @@ AVAILABLE = {"phase": "Available", "nodeName": "n1", "allocatable": {"cpu": "1"}
 def test_rooms_keep_apart_and_spread_as_their_pods_must(rule):
     first = room("first", labels=WEB, status=AVAILABLE, **rule)
     made, _ = placed(*THREE, first, holder(first, "n1"), room(labels=WEB, **rule))
-    assert made.node != "n1"
+    assert made.holds_on != "n1"
     made, words = placed(*THREE, first, holder(first, "n1"), room(labels=WEB, node="n1", **rule))
     assert made is None
     assert words.startswith("node n1: node(s) didn't")
@@ -250,7 +259,7 @@ def test_rooms_keep_apart_and_spread_as_their_pods_must(rule):
 def test_a_room_that_is_held_already_is_counted_once():
     first = room("first", labels=WEB, status=AVAILABLE, **APART)
     small = [node.cpu("2") for node in nodes(("n1", "a"))]
-    assert placed(*small, first, holder(first, "n1"), room(node="n1"))[0].node == "n1"
+    assert placed(*small, first, holder(first, "n1"), room(node="n1"))[0].holds_on == "n1"
 
 
 GUARANTEED = {"cpu": "2", "memory": "1Gi"}

@@ -3,9 +3,12 @@
 import msgspec
 import pytest
 
-from rescheduler.controller.call_table import operation_of
+from rescheduler.calls.call import Event, GateProbe
+from rescheduler.calls.nodes import taint_node
+from rescheduler.calls.objects import create_reservation, delete_reservation, write_status
+from rescheduler.calls.pods import delete_placeholder, evict, nominate, release, take_back_nomination
 from rescheduler.controller.effects import NO_EFFECT, Effect, NotLeaderError
-from rescheduler.controller.sender import ApiSender, DryRunSender, OperationLog, TableExecutor
+from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender
 from rescheduler.coordination.expectations import Touched
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import (
@@ -18,36 +21,36 @@ from rescheduler.kube.errors import (
 )
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport, TransportError
-from rescheduler.migrations import actions as moves
+from rescheduler.migrations.creations import start_replacement
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
-from rescheduler.reservations import actions as rooms
+from rescheduler.reservations.handover import hand_over_taint
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings()
-WEB = ObjectKey("shop", "web-0")
-HOLDER = ObjectKey("rescheduler", "room-x")
+WEB = b.pod("web-0", "shop").uid("u").build()
+HOLDER = b.pod("room-x", "rescheduler").uid("h").build()
 MOVE = ObjectKey("shop", "move-1")
 REPLICA_SET = OwnerRef("apps/v1", "ReplicaSet", "web", "rs-uid")
 STORED = {"metadata": {"resourceVersion": "42"}}
 OWNER = {"metadata": {"uid": "rs-uid"}, "spec": {"template": {"spec": {"containers": []}}}}
 
-NOMINATE = rooms.Nominate(WEB, "u", "n1")
-RELEASE = rooms.ReleasePod(WEB, "u", "held for 60 s")
+NOMINATE = nominate(WEB, "n1")
+RELEASE = release(WEB, "held for 60 s")
 ROOM = Reservation(name="room", uid="r", resource_version="7", status=ReservationStatus())
-CLAIM = rooms.WriteReservationStatus(ROOM, ReservationStatus(phase=ReservationPhase.AVAILABLE))
-DELETE = rooms.DeletePlaceholder(HOLDER, "h")
-CREATE = moves.CreateReservation(
-    "room", MOVE, "m", b.pod("web-0", "shop").owner("ReplicaSet", "web", "rs-uid").build(), "n1", 60.0
+CLAIM = write_status(ROOM, ReservationStatus(phase=ReservationPhase.AVAILABLE))
+DELETE = delete_placeholder(HOLDER)
+CREATE = create_reservation("room", b"{}")
+TAINT = taint_node(b.node("n1").build(), hand_over_taint("n1"))
+TAKE_BACK = take_back_nomination(WEB, HOLDER)
+START = start_replacement(
+    ObjectKey("shop", "web-new"), REPLICA_SET, MOVE, node="n1", labels={}, replaces="rs-uid/u"
 )
-TAINT = rooms.TaintNode(b.node("n1").build())
-TAKE_BACK = rooms.TakeBackNomination(WEB, "u", HOLDER, "h")
-START = moves.StartReplacement(MOVE, REPLICA_SET, "shop", "web-new", "n1", (), "rs-uid/u")
-EVICT = moves.Evict(MOVE, WEB, "u")
-DRY_RUN_EVICT = moves.DryRunEvict(MOVE, WEB, "u")
+EVICT = evict(WEB)
+DRY_RUN_EVICT = evict(WEB, dry_run=True)
 
 
 def refusal(code, reason="", message="no"):
@@ -74,7 +77,7 @@ def carry_out(transport, mocker):
         sender = ApiSender(
             api=KubeApi(transport, NO_RETRY), gate=gate or mocker.Mock(), still_leader=lambda: leader
         )
-        return TableExecutor(sender=sender, settings=SETTINGS).execute(action)
+        return sender.send(action)
 
     return run
 
@@ -86,12 +89,12 @@ def sent(transport):
 @pytest.mark.parametrize(
     ("action", "kind", "key", "deleted"),
     [
-        (NOMINATE, Kind.POD, WEB, False),
-        (RELEASE, Kind.POD, WEB, False),
+        (NOMINATE, Kind.POD, WEB.key, False),
+        (RELEASE, Kind.POD, WEB.key, False),
         (CLAIM, Kind.RESERVATION, ObjectKey("", "room"), False),
         (CREATE, Kind.RESERVATION, ObjectKey("", "room"), False),
         (TAINT, Kind.NODE, ObjectKey("", "n1"), False),
-        (DELETE, Kind.POD, HOLDER, True),
+        (DELETE, Kind.POD, HOLDER.key, True),
     ],
 )
 def test_the_cache_must_show_what_was_written(carry_out, action, kind, key, deleted):
@@ -115,7 +118,7 @@ def test_the_cache_must_show_what_was_written(carry_out, action, kind, key, dele
 def test_what_is_sent_is_the_call_of_the_table(carry_out, transport, action, method, content_type):
     carry_out(action, stored())
     (request,) = sent(transport)
-    call = operation_of(action, SETTINGS)
+    call = action
     assert (request.method, request.path, request.content_type) == (method, call.path, content_type)
     if call.body:
         assert request.body == call.body
@@ -123,8 +126,8 @@ def test_what_is_sent_is_the_call_of_the_table(carry_out, transport, action, met
 
 def test_preconditions_and_grace_go_into_the_request(carry_out, transport):
     carry_out(DELETE, stored())
-    carry_out(rooms.DeleteReservation(ROOM, unchanged=True), stored())
-    carry_out(moves.Evict(MOVE, WEB, "u", 5), stored())
+    carry_out(delete_reservation(ROOM, unchanged=True), stored())
+    carry_out(evict(WEB, 5), stored())
     with_grace, with_version, eviction = (msgspec.json.decode(request.body) for request in sent(transport))
     assert (with_grace["preconditions"], with_grace["gracePeriodSeconds"]) == ({"uid": "h"}, 1)
     assert with_version["preconditions"] == {"uid": "r", "resourceVersion": "7"}
@@ -186,10 +189,8 @@ def test_a_nomination_is_taken_back_after_the_server_was_asked(carry_out, transp
     assert (patch.method, patch.path) == ("PATCH", "/api/v1/namespaces/shop/pods/web-0/status")
 
 
-WEB_1 = ObjectKey("shop", "web-1")
-HAND_OVER = rooms.DeletePlaceholder(
-    HOLDER, "h", (rooms.Nominate(WEB, "u", "n1"), rooms.Nominate(WEB_1, "u1", "n1"))
-)
+WEB_1 = b.pod("web-1", "shop").uid("u1").build()
+HAND_OVER = delete_placeholder(HOLDER, (WEB, WEB_1), "n1")
 """The placeholder of a room for two claimants."""
 
 
@@ -199,7 +200,7 @@ def nominated(uid, node="n1"):
 
 def test_a_placeholder_is_deleted_after_the_server_was_asked_for_each_nomination(carry_out, transport):
     effect = carry_out(HAND_OVER, nominated("u"), nominated("u1"), stored())
-    assert effect == Effect(touched=(Touched(kind=Kind.POD, key=HOLDER, deleted=True),))
+    assert effect == Effect(touched=(Touched(kind=Kind.POD, key=HOLDER.key, deleted=True),))
     assert [(request.method, request.path) for request in sent(transport)] == [
         ("GET", "/api/v1/namespaces/shop/pods/web-0"),
         ("GET", "/api/v1/namespaces/shop/pods/web-1"),
@@ -212,7 +213,7 @@ def test_a_claimant_that_lost_its_nomination_is_nominated_again_and_no_placehold
     carry_out, transport, node
 ):
     effect = carry_out(HAND_OVER, nominated("u"), nominated("u1", node), stored())
-    assert [touched.key for touched in effect.touched] == [WEB_1]
+    assert [touched.key for touched in effect.touched] == [WEB_1.key]
     *_, write = sent(transport)
     assert (write.method, write.path) == ("PATCH", "/api/v1/namespaces/shop/pods/web-1/status")
     assert msgspec.json.decode(write.body)["status"] == {"nominatedNodeName": "n1"}
@@ -225,7 +226,7 @@ def test_no_placeholder_is_deleted_for_a_claimant_that_is_gone(carry_out, transp
 
 
 def test_an_eviction_is_a_value_whatever_the_answer(carry_out):
-    gone = Touched(kind=Kind.POD, key=WEB, deleted=True)
+    gone = Touched(kind=Kind.POD, key=WEB.key, deleted=True)
     evicted = EvictionResult(EvictionOutcome.EVICTED)
     assert carry_out(EVICT, stored()) == Effect(eviction=evicted, touched=(gone,))
     assert carry_out(EVICT, refusal(404, "NotFound")).eviction.outcome is EvictionOutcome.GONE
@@ -255,26 +256,26 @@ def test_nothing_is_written_without_leadership(carry_out, transport):
 def test_a_proof_of_the_gate_is_a_value(carry_out, transport, mocker, proven):
     gate = mocker.Mock()
     gate.proves.return_value = proven
-    assert carry_out(moves.ProveGate(MOVE, REPLICA_SET, "shop"), gate=gate) == Effect(gate_proven=proven)
+    assert carry_out(GateProbe(REPLICA_SET, "shop"), gate=gate) == Effect(gate_proven=proven)
     gate.proves.assert_called_once_with(REPLICA_SET, "shop")
 
 
 def test_an_event_goes_to_the_recorder(transport, mocker):
     record = mocker.Mock()
-    event = rooms.RecordEvent("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
+    event = Event("v1", "Pod", "shop", "web-0", "u", "Moved", "to n1")
     sender = ApiSender(
         api=KubeApi(transport), gate=mocker.Mock(), still_leader=lambda: True, record_event=record
     )
-    assert TableExecutor(sender=sender, settings=SETTINGS).execute(event) == NO_EFFECT
+    assert sender.send(event) == NO_EFFECT
     record.assert_called_once_with(event)
     assert sent(transport) == []
 
 
 def test_a_dry_run_shows_each_call_once(mocker):
     log = mocker.Mock()
-    executor = TableExecutor(sender=DryRunSender(OperationLog(log)), settings=SETTINGS)
+    sender = DryRunSender(CallLog(log))
     for _ in range(2):
-        assert executor.execute(EVICT) == executor.execute(DELETE) == NO_EFFECT
+        assert sender.send(EVICT) == sender.send(DELETE) == NO_EFFECT
     assert [call.kwargs["call"] for call in log.info.call_args_list] == [
         "EVICT /api/v1/namespaces/shop/pods/web-0/eviction uid=u",
         "DELETE /api/v1/namespaces/rescheduler/pods/room-x uid=h gracePeriodSeconds=1",

@@ -9,7 +9,6 @@ from rescheduler.controller.dispatcher import FRESH_S, SentStep
 from rescheduler.controller.issuing import Creations
 from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.reads import USAGE
-from rescheduler.migrations import actions as moves
 
 HANGS_S = 8.0
 """A webhook that answers shortly before its own limit."""
@@ -22,7 +21,7 @@ def scene():
 
 def carries(*kinds):
     """Works that are steps with such an action."""
-    return lambda work: isinstance(work, SentStep) and any(isinstance(a, kinds) for a in work.actions)
+    return lambda work: isinstance(work, SentStep) and any(a.does in kinds for a in work.calls)
 
 
 def asks(work, what):
@@ -62,7 +61,7 @@ def test_a_dry_run_creation_that_is_answered_late_holds_up_its_own_move_only(sce
     scene.workload(name="api", nodes=["n1"])
     program = scene.start()
     late_s = 4.0  # less than the age at which an answer is too old to evict for
-    slow(program, lambda work: carries(moves.DryRunCreate)(work) and "web" in str(work.machine), late_s)
+    slow(program, lambda work: carries("try_creation")(work) and "web" in str(work.machine), late_s)
     late = scene.move(scene.pods("web")[0], "n2")
     moved(scene, scene.move(scene.pods("api")[0], "n3"))
     assert not scene.over(late)
@@ -72,7 +71,7 @@ def test_a_dry_run_creation_that_is_answered_late_holds_up_its_own_move_only(sce
 def test_moves_of_one_workload_ask_for_one_dry_run_creation_together(scene):
     scene.workload(nodes=["n1", "n1", "n1"])
     program = scene.start()
-    slow(program, carries(moves.DryRunCreate), 3.0)
+    slow(program, carries("try_creation"), 3.0)
     for pod, node in zip(scene.pods(), ("n2", "n3", "n4"), strict=True):
         scene.move(pod, node)
     scene.until(lambda: scene.calls.of(lambda call: call.tries_creation))
@@ -174,7 +173,7 @@ def test_nothing_is_evicted_on_a_decision_that_has_grown_old(scene):
     """The status before the eviction is answered late: all checks are made again."""
     scene.workload(nodes=["n1"])
     program = scene.start()
-    slow(program, carries(moves.Evict), 3 * FRESH_S)
+    slow(program, carries("evict"), 3 * FRESH_S)
     name = scene.move(scene.pods()[0], "n2")
     scene.until(lambda: "is being evicted" in scene.state(name).get("message", ""))
     told_s = scene.now_s

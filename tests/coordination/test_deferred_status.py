@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from rescheduler.calls.call import Event
+from rescheduler.calls.objects import write_status
+from rescheduler.calls.pods import evict
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.memory import Sightings
-from rescheduler.migrations import actions as act
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_START_FIRST,
@@ -15,19 +17,20 @@ from rescheduler.migrations.lifecycle import (
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
-from rescheduler.reservations.actions import CreatePlaceholder, RecordEvent, WriteReservationStatus
 from rescheduler.reservations.machine import ReservationStep
+from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.placeholder import create_placeholder
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
 NOW = 1_000.0
 PHASE = MigrationPhase
 STORED = MigrationStatus(phase=PHASE.EVICTING, reason="Checking", message="m", reservation_name="rsv")
-POD = ObjectKey("shop", "web-0")
-REHEARSAL = act.DryRunEvict(ObjectKey("shop", "m"), POD, "u")
-EVICTION = act.Evict(ObjectKey("shop", "m"), POD, "u")
-EVENT = RecordEvent("v1", "Pod", "shop", "web-0", "u", "Rescheduled", "m")
+POD = Pod(namespace="shop", name="web-0", uid="u", spec=PodSpec())
+REHEARSAL = evict(POD, dry_run=True)
+EVICTION = evict(POD)
+EVENT = Event("v1", "Pod", "shop", "web-0", "u", "Rescheduled", "m")
 WAITS = {"reason": str(MigrationReason.TOO_FEW_AVAILABLE), "message": "1 of 2"}
 
 
@@ -43,18 +46,18 @@ class Moves:
 
     def step(self, *actions, at_s=NOW, wake_at_s=None, **changes):
         status = msgspec.structs.replace(self.stored, **changes)
-        write = act.WriteMigrationStatus(move(self.stored), status)
-        before = MigrationStep(status=status, actions=(write, *actions), wake_at_s=wake_at_s)
+        write = write_status(move(self.stored), status)
+        before = MigrationStep(status=status, calls=(write, *actions), wake_at_s=wake_at_s)
         return self.told.migration(move(self.stored), before, at_s)
 
     def writes(self, *actions, **changes):
-        return any(isinstance(a, act.WriteMigrationStatus) for a in self.step(*actions, **changes).actions)
+        return any(a.does == "write_status" for a in self.step(*actions, **changes).calls)
 
 
 def test_words_are_written_once_the_stored_ones_have_been_wrong_for_a_second():
     moves = Moves()
     first = moves.step(REHEARSAL, **WAITS)
-    assert first.actions == (REHEARSAL,)
+    assert first.calls == (REHEARSAL,)
     assert first.wake_at_s == NOW + TOLD_AFTER_S
     assert first.status.reason == WAITS["reason"]
     assert not moves.writes(at_s=NOW + 0.9, reason="PausedByAnother", message="other words")
@@ -133,16 +136,16 @@ def room_step(at_s=NOW, *, told=None, **changes):
     stored = ReservationStatus()
     room = Reservation(name="rsv", uid="r", status=stored)
     status = msgspec.structs.replace(stored, **changes)
-    place = CreatePlaceholder(room, "n1")
-    step = ReservationStep(status=status, actions=(WriteReservationStatus(room, status), place))
+    place = create_placeholder(room, "n1", ReservationSettings())
+    step = ReservationStep(status=status, calls=(write_status(room, status), place))
     found = (told or DeferredStatus(Sightings())).reservation(room, step, at_s)
-    return [type(action).__name__ for action in found.actions]
+    return [action.does for action in found.calls]
 
 
 def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_rely_on():
     told = DeferredStatus(Sightings())
-    assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["CreatePlaceholder"]
-    both = ["WriteReservationStatus", "CreatePlaceholder"]
+    assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["create_placeholder"]
+    both = ["write_status", "create_placeholder"]
     assert room_step(NOW + TOLD_AFTER_S, told=told, observed_generation=1, expires_at_s=5.0) == both
 
 
@@ -157,4 +160,4 @@ def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_r
     ids=str,
 )
 def test_all_else_of_a_reservation_is_written_at_once(changes):
-    assert room_step(**changes)[0] == "WriteReservationStatus"
+    assert room_step(**changes)[0] == "write_status"

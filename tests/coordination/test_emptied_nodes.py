@@ -5,6 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
+from rescheduler.calls.nodes import give_node_back, keep_node_empty
 from rescheduler.coordination.emptied_nodes import (
     EMPTIED_WITHIN_S,
     KeepingState,
@@ -13,7 +14,6 @@ from rescheduler.coordination.emptied_nodes import (
     state_of,
     step,
 )
-from rescheduler.migrations.actions import GiveNodeBack, KeepNodeEmpty
 from rescheduler.model.kept_empty import Hold, KeptEmpty, parse_kept_empty
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
@@ -34,7 +34,9 @@ HELD = ObservedNode(node=KEPT, rule=RULE)
 
 
 def test_an_emptied_node_is_cordoned():
-    assert step(EMPTIED, NOW_S) == KeepNodeEmpty(NODE, KeptEmpty(Hold.CORDONED, NOW_S + 3600.0))
+    call, told = step(EMPTIED, NOW_S)
+    assert call == keep_node_empty(NODE, KeptEmpty(Hold.CORDONED, NOW_S + 3600.0))
+    assert told.reason == "KeptEmpty"
 
 
 @pytest.mark.parametrize(
@@ -53,14 +55,13 @@ def test_an_emptied_node_is_cordoned():
     ids=str,
 )
 def test_no_other_node_is_cordoned(change):
-    assert step(dataclasses.replace(EMPTIED, **change), NOW_S) is None
+    assert step(dataclasses.replace(EMPTIED, **change), NOW_S) == ()
 
 
 def test_a_kept_node_stays_so_until_its_time_is_over():
-    assert step(HELD, NOW_S) is None
-    assert step(HELD, UNTIL_S - 1) is None
-    late = step(HELD, UNTIL_S)
-    assert (type(late), late.kept) == (GiveNodeBack, None)
+    assert step(HELD, NOW_S) == ()
+    assert step(HELD, UNTIL_S - 1) == ()
+    assert step(HELD, UNTIL_S)[0] == give_node_back(KEPT, None)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +75,13 @@ def test_a_kept_node_stays_so_until_its_time_is_over():
     ids=str,
 )
 def test_it_is_given_back_before_its_time_and_then_left_alone(change):
-    given = step(dataclasses.replace(HELD, **change), NOW_S)
-    assert given.kept == KeptEmpty(Hold.GIVEN_BACK, UNTIL_S)
-    assert given.why
+    observed = dataclasses.replace(HELD, **change)
+    call, told = step(observed, NOW_S)
+    assert call == give_node_back(observed.node, KeptEmpty(Hold.GIVEN_BACK, UNTIL_S))
+    assert told.reason == "GivenBack"
     after = dataclasses.replace(EMPTIED, node=GIVEN_BACK)
-    assert step(after, NOW_S) is None
-    forgotten = step(after, UNTIL_S)
-    assert (forgotten.kept, forgotten.why) == (None, "")
+    assert step(after, NOW_S) == ()
+    assert step(after, UNTIL_S) == (give_node_back(GIVEN_BACK, None),)
 
 
 def test_the_note_decides_the_state():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from rescheduler.calls.pods import delete_placeholder, remove_placeholder
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.leftovers import leftovers
 from rescheduler.coordination.memory import Sightings
@@ -13,7 +14,6 @@ from rescheduler.model.names import API_VERSION, LABEL_PLACEHOLDER, SCHEDULER_PR
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.actions import DeletePlaceholder, RemovePlaceholder
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.testing import builders as b
 
@@ -47,7 +47,7 @@ def test_a_terminating_placeholder_is_removed_after_the_time_that_its_node_is_gi
     for now_s in (100.0, 130.0):
         (found,) = rounds.at(now_s, node=node)
         assert (found.due_s, found.machine) == (160.0, ObjectKey("placeholder", "h"))
-        assert found.actions == (RemovePlaceholder(HOLDER.key, "h"),)
+        assert found.calls == (remove_placeholder(HOLDER),)
 
 
 def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
@@ -79,7 +79,7 @@ def test_a_placeholder_that_lost_its_owner_is_deleted_wherever_it_stands():
     for pod in (OWNERLESS, msgspec.structs.replace(OWNERLESS, node="")):
         (found,) = rounds.at(100.0, pod)
         assert (found.due_s, found.machine) == (130.0, ObjectKey("placeholder", "h"))
-        assert found.actions == (DeletePlaceholder(HOLDER.key, "h"),)
+        assert found.calls == (delete_placeholder(HOLDER),)
 
 
 @pytest.mark.parametrize(

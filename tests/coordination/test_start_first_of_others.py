@@ -6,8 +6,7 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
-from rescheduler.migrations import actions as act
-from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
@@ -86,5 +85,5 @@ def test_nor_by_the_annotation_of_the_replacement_of_a_move_of_ones_own():
 
 def test_the_move_of_another_namespace_keeps_no_orphan_alive():
     orphan, theirs = replacement("shop"), move("evil")
-    found = orphan_actions([orphan], {theirs.key: theirs}, {"rs": RS}, lambda _: [OLD])
-    assert [type(action) for _, action in found] == [act.RemoveReplacement]
+    found = orphan_calls([orphan], {theirs.key: theirs}, {"rs": RS}, lambda _: [OLD])
+    assert [action.does for _, action in found] == ["remove_replacement"]

@@ -7,10 +7,10 @@ import dataclasses
 import msgspec
 import pytest
 
+from rescheduler.calls.objects import delete_migration
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.unchanged_moves import LONGEST_REST_S, MoveMarks, UnchangedMoves
-from rescheduler.migrations import actions as act
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import RECORDED, MigrationSettings
 from rescheduler.model.cluster import ClusterState
@@ -147,7 +147,7 @@ def test_it_rests_until_its_step_is_due_and_never_for_long():
 
 def test_it_does_not_rest_after_a_step_that_does_something():
     cluster = Cluster()
-    busy = rested(cluster, actions=(act.DeleteMigration(MOVE.key, "m"),))
+    busy = rested(cluster, calls=(delete_migration(MOVE),))
     assert not rests(busy, cluster.mark())
     assert not rests(rested(cluster, begins=True), cluster.mark())
 

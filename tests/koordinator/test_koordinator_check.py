@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.reservations.koordinator import KoordinatorEngine
+from rescheduler.reservations.koordinator import koordinator_manifest
 from rescheduler.reservations.koordinator_check import unlike_asked
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, ReservationSettings
@@ -52,7 +51,7 @@ def reservation(*, of_a_move=True, status=None, **spec):
 
 def stored(change=lambda held: None, *, room=None, held=None):
     """Koordinator's Reservation as the API server has it after ``change``, held on node n2."""
-    found = json.loads(KoordinatorEngine(SETTINGS).holder(room or reservation(), "n2"))
+    found = json.loads(koordinator_manifest(room or reservation(), "n2", SETTINGS))
     found["metadata"]["uid"] = "k"
     amounts = held or {"cpu": "1500m", "memory": "1Gi"}
     found["status"] = {"phase": "Available", "nodeName": "n2", "allocatable": amounts}
@@ -152,5 +151,5 @@ def test_the_reservation_fails_before_a_pod_claims_it(words, phase):
     found = looked_at(room, held)
     assert found.status.phase == "Failed"
     assert found.status.conditions[0].reason == "PlaceholderChanged", found.status
-    deleted = [msgspec.structs.asdict(a) for a in found.actions if type(a).__name__.startswith("DeleteKoord")]
-    assert [one["uid"] for one in deleted] == ["k"]
+    deleted = [a.uid for a in found.calls if a.does == "delete_koordinator_reservation"]
+    assert deleted == ["k"]

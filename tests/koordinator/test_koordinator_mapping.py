@@ -9,6 +9,7 @@ import json
 import msgspec
 import pytest
 
+from rescheduler.calls.pods import remove_gate
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.problems import ConfigurationError
@@ -33,8 +34,7 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations import actions as act
-from rescheduler.reservations.koordinator import KoordinatorEngine, backs
+from rescheduler.reservations.koordinator import backs, koordinator_manifest
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import (
@@ -108,11 +108,7 @@ def look(reservation, held=None, **fields):
 
 def kinds(found):
     """What is done, besides status and events."""
-    return [
-        type(a).__name__
-        for a in found.actions
-        if not isinstance(a, act.WriteReservationStatus | act.RecordEvent)
-    ]
+    return [a.does for a in found.calls if a.does not in ("write_status", "record_event")]
 
 
 def why(found):
@@ -125,7 +121,7 @@ OWNER = (ObjectRef(namespace="shop", name="p", uid="p"),)
 
 def test_pending_asks_koordinator_and_no_placeholder():
     found = look(ours())
-    assert kinds(found) == ["CreateKoordinatorReservation"]
+    assert kinds(found) == ["create_koordinator_reservation"]
     assert found.status.phase is ReservationPhase.PENDING
 
 
@@ -174,7 +170,7 @@ def test_expiry_gives_koordinators_reservation_back():
     late = ours(ReservationPhase.AVAILABLE, ttl_s=5.0)
     found = look(late, theirs())
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "Expired")
-    assert kinds(found) == ["DeleteKoordinatorReservation"]
+    assert kinds(found) == ["delete_koordinator_reservation"]
 
 
 def test_a_room_that_was_given_away_does_not_expire():
@@ -195,9 +191,9 @@ def test_a_move_gives_the_room_only_to_its_own_replacement():
 def test_the_hand_over_is_one_patch():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
     found = look(move, theirs(), claimant=replacement())
-    (steer,) = [a for a in found.actions if isinstance(a, act.Steer)]
-    assert (steer.uid, steer.reservation, steer.holder) == ("p", "r", "k")
-    assert kinds(found) == ["Steer"]
+    (steer,) = [a for a in found.calls if a.does == "remove_gate"]
+    assert steer == remove_gate(replacement(), "r", steered_to="k")
+    assert kinds(found) == ["remove_gate"]
     assert kinds(look(move, theirs(), claimant=replacement(gated=False))) == []
     landed = look(move, theirs(), claimant=replacement(gated=False, on="n2"))
     assert landed.status.phase is ReservationPhase.SUCCEEDED
@@ -209,7 +205,7 @@ def test_a_claimant_is_not_steered_to_a_room_that_is_lost():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
     found = look(move, theirs(KoordinatorPhase.FAILED), claimant=replacement(), owners=(replacement(),))
     assert found.status.phase is ReservationPhase.FAILED
-    assert kinds(found) == ["ReleasePod", "DeleteKoordinatorReservation"]
+    assert kinds(found) == ["release", "delete_koordinator_reservation"]
 
 
 def test_a_steered_pod_is_set_free_before_its_room_goes():
@@ -220,7 +216,7 @@ def test_a_steered_pod_is_set_free_before_its_room_goes():
     )
     found = look(move, theirs(), claimant=steered, owners=(steered,))
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "Expired")
-    assert kinds(found) == ["Unsteer", "DeleteKoordinatorReservation"]
+    assert kinds(found) == ["unsteer", "delete_koordinator_reservation"]
 
 
 def test_claimants_that_go_away():
@@ -249,7 +245,7 @@ def test_no_look_at_any_combination_breaks():
             assert held is not None, "nothing holds it"
             assert held.holds or held.phase is KoordinatorPhase.SUCCEEDED
             assert on is NODE
-        assert "CreatePlaceholder" not in kinds(found)
+        assert "create_placeholder" not in kinds(found)
 
 
 def test_pods_that_wait_for_a_lost_room_are_let_go():
@@ -266,7 +262,7 @@ def test_pods_that_wait_for_a_lost_room_are_let_go():
 
 
 def manifest(reservation):
-    return json.loads(KoordinatorEngine(SETTINGS).holder(reservation, "n2"))
+    return json.loads(koordinator_manifest(reservation, "n2", SETTINGS))
 
 
 def test_the_manifest_of_a_room_made_by_hand():

@@ -15,7 +15,7 @@ from harness.controlplane.world import World, keys_on
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.reservations.observed import ReservationSettings
-from rescheduler.reservations.placeholder import PlaceholderEngine
+from rescheduler.reservations.placeholder import placeholder_manifest
 
 pytestmark = pytest.mark.realcluster
 USER = "system:serviceaccount:rescheduler:rescheduler"
@@ -140,7 +140,7 @@ def test_placeholders_pass_the_restricted_profile_and_their_priority_class(contr
         "spec": {"template": template, "owners": [{"object": {"name": "x"}}]},
     }
     reservation = Decoder().record(Kind.RESERVATION, json.dumps(stored).encode())
-    body = json.loads(PlaceholderEngine(ReservationSettings()).holder(reservation, "some-node"))
+    body = json.loads(placeholder_manifest(reservation, "some-node", ReservationSettings()))
     answer = api.call("POST", "/api/v1/namespaces/rescheduler/pods", body, dryRun="All")
     spec = answer.expect(201).body["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == (1_000_000_000, "Never")

@@ -27,7 +27,6 @@ from rescheduler.model.selectors import (
     Operator,
     Requirement,
 )
-from rescheduler.reservations.actions import RecordEvent
 
 NOW = 1_000.0
 PHASE = MigrationPhase
@@ -132,7 +131,7 @@ def look(m, *, now=NOW, settings=SETTINGS, **fields):
 
 
 def kinds(outcome):
-    return [type(a) for a in outcome.actions if not isinstance(a, RecordEvent)]
+    return [a.does for a in outcome.calls if a.does != "record_event"]
 
 
 def said(outcome):

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, reservation, too_few
 
-from rescheduler.migrations import actions as act
 from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
 from rescheduler.migrations.observed import Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
@@ -29,13 +28,13 @@ def calls(**gate):
 def test_the_gate_is_on_while_room_is_reserved():
     outcome = look(begun(PHASE.RESERVING), reservation=reservation(ReservationPhase.PENDING))
     assert outcome.prepares_gate
-    assert act.ProveGate not in kinds(outcome), "the key is not stored yet"
+    assert "prove_gate" not in kinds(outcome), "the key is not stored yet"
     stored = look(
         begun(PHASE.RESERVING),
         reservation=reservation(ReservationPhase.PENDING),
         calls=Calls(gate_stored=True),
     )
-    assert act.ProveGate in kinds(stored)
+    assert "prove_gate" in kinds(stored)
 
 
 @pytest.mark.parametrize(
@@ -66,23 +65,23 @@ def test_the_gate_settles_while_the_eviction_waits_for_other_pods():
     outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
     assert outcome.status.reason == "TooFewAvailable"
     assert outcome.prepares_gate
-    assert act.ProveGate in kinds(outcome)
+    assert "prove_gate" in kinds(outcome)
 
 
 def test_a_move_that_waits_for_long_gates_nobody_meanwhile():
     waiting = begun(PHASE.EVICTING, PREPARED_S)
     outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
     assert not outcome.prepares_gate
-    assert act.ProveGate not in kinds(outcome)
+    assert "prove_gate" not in kinds(outcome)
 
 
 @pytest.mark.parametrize("age_s", [1.0, 60.0])
 def test_after_the_intent_the_eviction_follows_at_once_if_the_gate_has_settled(age_s):
     move = begun(PHASE.EVICTING, age_s, requested=NOW - 0.1)
     outcome = look(move, reservation=reservation(), calls=Calls(gate_proven_at_s=NOW - 1.0))
-    assert act.Evict in kinds(outcome)
+    assert "evict" in kinds(outcome)
     unproven = look(move, reservation=reservation(), calls=Calls(gate_stored=True))
-    assert (act.Evict in kinds(unproven), act.ProveGate in kinds(unproven)) == (False, True)
+    assert ("evict" in kinds(unproven), "prove_gate" in kinds(unproven)) == (False, True)
 
 
 @pytest.mark.parametrize("paused", [True, False])

@@ -18,8 +18,7 @@ from start_first_objects import (
     seen,
 )
 
-from rescheduler.migrations import actions as act
-from rescheduler.migrations.start_first_orphans import orphan_actions
+from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.migrations.start_first_replacement import (
     is_unadopted,
 )
@@ -38,13 +37,13 @@ OWNERS = (replica_set(),)
 
 
 def decided(mine=None, *, moves=(), owners=OWNERS, pods=()):
-    found = orphan_actions(
+    found = orphan_calls(
         [mine or replacement()],
         {m.key: m for m in moves},
         {w.uid: w for w in owners},
         lambda uid: [p for p in pods if p.controller.uid == uid],
     )
-    return [type(action) for _, action in found]
+    return [action.does for _, action in found]
 
 
 OTHERS = tuple(pod(uid=f"p{i}") for i in range(2))
@@ -55,20 +54,20 @@ GATED = pod(uid="gated", node="", spec=PodSpec(gates=(names.GATE,)))
     ("fields", "expected"),
     [
         ({"moves": (migration(PHASE.RESERVING),)}, []),
-        ({"moves": (migration(PHASE.FAILED),), "pods": (*OTHERS, pod())}, [act.RemoveReplacement]),
-        ({"pods": (*OTHERS, pod())}, [act.RemoveReplacement]),
-        ({"pods": OTHERS}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, GATED)}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, pod(deleting=True))}, [act.LabelReplacement]),
-        ({"pods": (*OTHERS, pod(uid="new"))}, [act.RemoveReplacement]),
-        ({"mine": replacement(ready=False), "pods": OTHERS}, [act.RemoveReplacement]),
-        ({"mine": replacement(phase=PodPhase.FAILED), "pods": OTHERS}, [act.RemoveReplacement]),
+        ({"moves": (migration(PHASE.FAILED),), "pods": (*OTHERS, pod())}, ["remove_replacement"]),
+        ({"pods": (*OTHERS, pod())}, ["remove_replacement"]),
+        ({"pods": OTHERS}, ["label_replacement"]),
+        ({"pods": (*OTHERS, GATED)}, ["label_replacement"]),
+        ({"pods": (*OTHERS, pod(deleting=True))}, ["label_replacement"]),
+        ({"pods": (*OTHERS, pod(uid="new"))}, ["remove_replacement"]),
+        ({"mine": replacement(ready=False), "pods": OTHERS}, ["remove_replacement"]),
+        ({"mine": replacement(phase=PodPhase.FAILED), "pods": OTHERS}, ["remove_replacement"]),
         ({"mine": replacement(deleting=True)}, []),
         ({"mine": LABELLED}, []),
-        ({"mine": LABELLED, "owners": ()}, [act.RemoveReplacement]),
+        ({"mine": LABELLED, "owners": ()}, ["remove_replacement"]),
         ({"mine": ADOPTED, "owners": ()}, []),
-        ({"owners": ()}, [act.RemoveReplacement]),
-        ({"mine": replacement(annotations=LabelSet())}, [act.RemoveReplacement]),
+        ({"owners": ()}, ["remove_replacement"]),
+        ({"mine": replacement(annotations=LabelSet())}, ["remove_replacement"]),
     ],
 )
 def test_a_replacement_without_a_move_is_adopted_or_removed(fields, expected):

@@ -14,8 +14,7 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.model.resources import Resources
-from rescheduler.reservations import actions as act
+from rescheduler.model.resources import Resources, parse_resources
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import (
     ObservedReservation,
@@ -77,7 +76,19 @@ def look(r, **fields):
 
 
 def kinds(outcome):
-    return [type(a).__name__ for a in outcome.actions if not isinstance(a, act.RecordEvent)]
+    return [a.does for a in outcome.calls if a.does != "record_event"]
 
 
 CLAIMED = (ObjectRef(namespace="default", name="p", uid="p-uid"),)
+
+
+def sent(call):
+    """The body of a call."""
+    return msgspec.json.decode(call.body)
+
+
+def part(call):
+    """What a new placeholder holds if that is noted there, and whether it waits."""
+    noted = sent(call)["metadata"]["annotations"].get(names.ANNOTATION_PART)
+    size = parse_resources(msgspec.json.decode(noted)) if noted else None
+    return size, "schedulingGates" in sent(call)["spec"]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
+from rescheduler.model.encode import encode_toleration
 from rescheduler.model.records import PodPhase, Taint
 from rescheduler.model.reservation import (
     ReservationPhase,
 )
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, Wait
 from tests.reservations.looks import (
@@ -24,14 +25,15 @@ from tests.reservations.looks import (
     pod,
     replace,
     reservation,
+    sent,
 )
 
 
 def test_claim_is_one_compare_and_swap_and_nothing_else():
     outcome = look(reservation(ReservationPhase.AVAILABLE), placeholder=placeholder(), assigned=(pod(),))
-    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert kinds(outcome) == ["write_status"]
     assert outcome.status.current_owners == CLAIMED
-    assert outcome.actions[0].seen.resource_version == "7"
+    assert outcome.calls[0].seen.resource_version == "7"
 
 
 def claimed(claimant, **fields):
@@ -39,18 +41,18 @@ def claimed(claimant, **fields):
 
 
 def test_the_order_of_the_hand_over():
-    does = ("Nominate", "DeletePlaceholder", "Ungate")
+    does = ("nominate", "delete_placeholder", "remove_gate")
     first = claimed(pod(), placeholder=placeholder())
     second = claimed(pod(nominated="n2"), placeholder=placeholder())
     third = claimed(pod(nominated="n2"), placeholder=placeholder(deleting=True))
     fourth = claimed(pod(nominated="n2"), placeholder=None)
     last = claimed(replace(pod(gated=False, node="n2"), phase=PodPhase.RUNNING), placeholder=None)
     assert does[0] in kinds(first)
-    assert "DeletePlaceholder" not in kinds(first)
+    assert "delete_placeholder" not in kinds(first)
     assert does[1] in kinds(second)
     assert not {*does} & {*kinds(third)}
-    (deletion,) = (action for action in second.actions if isinstance(action, act.DeletePlaceholder))
-    assert [(each.pod.name, each.node) for each in deletion.nominated] == [(pod().name, "n2")]
+    (deletion,) = (action for action in second.calls if action.does == "delete_placeholder")
+    assert deletion == delete_placeholder(placeholder(), (pod(),), "n2")
     assert does[2] in kinds(fourth)
     assert last.status.phase is ReservationPhase.SUCCEEDED
 
@@ -99,8 +101,8 @@ WITHDRAWN = (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE)
 @pytest.mark.parametrize("holder", [None, placeholder()], ids=["emptied", "held"])
 def test_while_a_claimant_waits_nothing_is_given_up_and_the_reason_is_told(reason, nominated, holder):
     waits = claimed(pod(nominated=nominated), placeholder=holder, wait=Wait(reason=reason, until_s=NOW + 9))
-    back = {"TakeBackNomination"} if reason in WITHDRAWN and nominated and holder else set()
-    assert {*kinds(waits)} == {"WriteReservationStatus", *back}
+    back = {"take_back_nomination"} if reason in WITHDRAWN and nominated and holder else set()
+    assert {*kinds(waits)} == {"write_status", *back}
     told = WAIT_MESSAGES[reason].format(node="n2")
     assert condition(waits.status.conditions, "Ready").message == f"claimed by default/p; waiting: {told}"
     assert waits.wake_at_s == NOW + 9
@@ -118,13 +120,13 @@ def test_a_wait_is_told_only_after_a_second_and_taken_back_when_it_is_over():
     assert kinds(waited(0.0)) == kinds(waited(0.9)) == []
     assert waited(0.4).wake_at_s == pytest.approx(NOW + 0.6)
     told = waited(1.0)
-    assert kinds(told) == ["WriteReservationStatus"]
+    assert kinds(told) == ["write_status"]
     message = "claimed by default/p; waiting: another replacement on node n2 has not landed yet"
     assert condition(told.status.conditions, "Ready").message == message
     room = replace(room, status=told.status)
     assert kinds(waited(5.0)) == [], "it is said once"
     after = look(room, claimant=pod(), placeholder=placeholder())
-    assert kinds(after) == ["WriteReservationStatus", "Nominate"]
+    assert kinds(after) == ["write_status", "nominate"]
     assert condition(after.status.conditions, "Ready").message == "claimed by default/p"
 
 
@@ -145,7 +147,7 @@ def test_a_hand_over_without_trouble_writes_the_status_twice_claimed_and_landed(
         {"claimant": replace(BOUND, phase=PodPhase.RUNNING)},
     )
     written = [claims, *(look(room, **fields) for fields in seen)]
-    writes = ["WriteReservationStatus" in kinds(outcome) for outcome in written]
+    writes = ["write_status" in kinds(outcome) for outcome in written]
     assert writes == [True, *[False] * 7, True]
 
 
@@ -155,7 +157,7 @@ OF_A_MOVE = LabelSet({names.ANNOTATION_MIGRATION: "default/m"})
 @pytest.mark.parametrize("made_for", [LabelSet(), OF_A_MOVE], ids=["of people", "of a move"])
 def test_events_tell_phases_of_a_room_of_people_and_of_a_move_only_the_failure(made_for):
     def told(outcome):
-        return [(a.reason, a.warning) for a in outcome.actions if isinstance(a, act.RecordEvent)]
+        return [(a.reason, a.warning) for a in outcome.calls if a.does == "record_event"]
 
     held = look(reservation(annotations=made_for), placeholder=placeholder())
     claimed_room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED, annotations=made_for)
@@ -171,17 +173,17 @@ def test_events_tell_phases_of_a_room_of_people_and_of_a_move_only_the_failure(m
 def test_nobody_is_held_longer_than_the_limit():
     outcome = claimed(pod(created=NOW - 61), placeholder=placeholder(), node=replace(NODE, ready=False))
     assert condition(outcome.status.conditions, "Ready").reason == "GateTimeout"
-    assert {"ReleasePod", "DeletePlaceholder"} <= {*kinds(outcome)}
+    assert {"release", "delete_placeholder"} <= {*kinds(outcome)}
 
 
 def test_a_released_claimant_tolerates_the_taint_that_is_there_or_about_to_come():
     tainted = replace(NODE, taints=(Taint(names.ANNOTATION_HANDOVER_TAINT, "r"),))
     for fields in ({"node": tainted}, {"needs_taint": True}):
         ungated = claimed(pod(nominated="n2"), **fields)
-        (action,) = (a for a in ungated.actions if isinstance(a, act.Ungate))
-        assert action.tolerations == (hand_over_toleration("n2"),)
-    (action,) = (a for a in claimed(pod(nominated="n2")).actions if isinstance(a, act.Ungate))
-    assert action.tolerations is None, "others' pods are changed no more than needed"
+        (action,) = (a for a in ungated.calls if a.does == "remove_gate")
+        assert sent(action)["spec"]["tolerations"] == [encode_toleration(hand_over_toleration("n2"))]
+    (action,) = (a for a in claimed(pod(nominated="n2")).calls if a.does == "remove_gate")
+    assert "tolerations" not in sent(action)["spec"], "others' pods are changed no more than needed"
 
 
 def test_a_claimant_that_goes_away_opens_the_room_again():

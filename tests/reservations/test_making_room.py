@@ -16,10 +16,10 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import Choice, ObservedReservation, ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
+from tests.reservations.looks import part
 
 NOW = 1_000_000.0
 SETTINGS = ReservationSettings()
@@ -60,7 +60,7 @@ def look(room, *placeholders, **fields):
 
 
 def did(found):
-    return [type(one).__name__ for one in found.actions if not isinstance(one, act.RecordEvent)][1:]
+    return [one.does for one in found.calls if one.does != "record_event"][1:]
 
 
 def ready(found):
@@ -69,8 +69,8 @@ def ready(found):
 
 def test_its_placeholder_waits_on_the_chosen_node_from_the_first_moment():
     found = look(reservation(), choice=Choice(message="no node has room"))
-    (made,) = [one for one in found.actions if isinstance(one, act.CreatePlaceholder)]
-    assert (made.node, made.part.waits) == ("n2", True)
+    (made,) = [one for one in found.calls if one.does == "create_placeholder"]
+    assert (made.holds_on, part(made)[1]) == ("n2", True)
 
 
 def test_it_says_who_steps_aside():
@@ -82,20 +82,20 @@ def test_it_says_who_steps_aside():
     )
     assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
     assert ready(found).message.endswith("; 2 pods step aside: shop/a (to n3), shop/b (to n4)")
-    assert did(found) == ["Nominate"]
+    assert did(found) == ["nominate"]
 
 
 def test_a_placeholder_from_before_keeps_nothing():
-    assert did(look(reservation(), holder("n1"))) == ["DeletePlaceholder"]
-    assert did(look(reservation(), holder(gated=False, created=NOW - 60))) == ["DeletePlaceholder"]
+    assert did(look(reservation(), holder("n1"))) == ["delete_placeholder"]
+    assert did(look(reservation(), holder(gated=False, created=NOW - 60))) == ["delete_placeholder"]
     admitted = look(reservation(WAITING, node="n2"), holder(gated=False))
-    assert "DeletePlaceholder" not in did(admitted), "its gate was removed because the room is free"
+    assert "delete_placeholder" not in did(admitted), "its gate was removed because the room is free"
 
 
 def test_a_preallocated_one_goes_to_the_node_where_others_step_aside():
     found = look(reservation(WAITING, node="n1", pre_allocation=True), holder("n1", nominated="n1"))
     assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
-    assert did(found) == ["DeletePlaceholder"]
+    assert did(found) == ["delete_placeholder"]
 
 
 def test_once_the_room_is_held_nobody_steps_aside_any_more():
@@ -109,9 +109,9 @@ def test_what_is_given_up_waits_again_and_is_told():
         found = look(reservation(phase, node=node), holder(), room_given_up="move shop/a failed (Expired)")
         assert (found.status.phase, found.status.making_room, found.status.node_name) == (PENDING, None, "")
         assert condition(found.status.conditions, "Scheduled").reason == "Unschedulable"
-        told = [one for one in found.actions if isinstance(one, act.RecordEvent)]
+        told = [one for one in found.calls if one.does == "record_event"]
         assert ("RoomGivenUp", "move shop/a failed (Expired)") in [(one.reason, one.message) for one in told]
-        assert did(found) == ["DeletePlaceholder"]
+        assert did(found) == ["delete_placeholder"]
 
 
 def test_a_room_that_is_there_is_not_given_up():
@@ -137,8 +137,8 @@ def test_if_a_pod_stays_the_node_is_kept_and_others_are_looked_for():
     assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
     assert (making.node, making.moves, making.since_s) == ("n2", 0, NOW)
     assert ready(found).message.endswith("; other pods are looked for that could step aside for the rest")
-    assert "LooksForOthers" in [one.reason for one in found.actions if isinstance(one, act.RecordEvent)]
-    assert "DeletePlaceholder" not in did(found)
+    assert "LooksForOthers" in [one.reason for one in found.calls if one.does == "record_event"]
+    assert "delete_placeholder" not in did(found)
 
 
 def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told():
@@ -157,9 +157,9 @@ def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told()
     found = look(mine, holder(nominated="n2"), others_wanted="move shop/b failed (Expired)")
     making = found.status.making_room
     assert (found.status.phase, making.node, making.moves, making.since_s) == (WAITING, "n2", 0, NOW)
-    (told,) = [one for one in found.actions if isinstance(one, act.RecordEvent)]
+    (told,) = [one for one in found.calls if one.does == "record_event"]
     assert (told.kind, told.name, told.reason) == ("Pod", "big", "LooksForOthers")
-    assert "DeletePlaceholder" not in did(found)
+    assert "delete_placeholder" not in did(found)
 
 
 def test_a_room_that_fits_nowhere_says_that_the_node_autoscaler_does_not_see_it():

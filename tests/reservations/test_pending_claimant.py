@@ -7,12 +7,12 @@ import dataclasses
 import msgspec
 import pytest
 
+from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
-from rescheduler.model.records import Node, ObjectKey, Pod, PodPhase, PodSpec, Taint, Toleration
+from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint, Toleration
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.handover import (
     as_released,
     hand_over_taint,
@@ -73,7 +73,7 @@ def look(*args, **fields):
 
 
 def done(found):
-    return [type(a) for a in found.actions if not isinstance(a, act.RecordEvent | act.WriteReservationStatus)]
+    return [a.does for a in found.calls if a.does not in ("record_event", "write_status")]
 
 
 def ready(found):
@@ -89,8 +89,8 @@ def test_nothing_is_deleted_before_the_taint_is_in_force():
 
 def test_the_placeholder_is_deleted_without_a_nomination():
     found = look(pod(), holder())
-    [delete] = [a for a in found.actions if isinstance(a, act.DeletePlaceholder)]
-    assert (delete.pod, delete.nominated) == (ObjectKey("rescheduler", "holder"), ())
+    [delete] = [a for a in found.calls if a.does == "delete_placeholder"]
+    assert delete == delete_placeholder(holder())
 
 
 @pytest.mark.parametrize("placeholder", [None, holder(deleting=True)], ids=["gone", "ending"])
@@ -137,12 +137,12 @@ def test_a_pod_that_lands_elsewhere_after_the_placeholder_is_gone_ends_the_reser
 
 
 def test_a_pod_of_which_another_program_took_our_gate_is_not_kept_out_of_its_room():
-    assert done(look(pod(tolerates=False), holder())) == [act.DeletePlaceholder]
+    assert done(look(pod(tolerates=False), holder())) == ["delete_placeholder"]
 
 
 def test_a_lost_placeholder_or_one_that_its_node_refused_is_no_room_to_wait_for():
     found = look(pod(), holder(phase=PodPhase.FAILED), wait=WAITS)
-    assert act.DeletePlaceholder in done(found)
+    assert "delete_placeholder" in done(found)
 
 
 def test_of_a_room_for_several_those_that_no_longer_fit_are_left_out_and_the_room_stays_held():
@@ -159,7 +159,7 @@ def test_of_a_room_for_several_those_that_no_longer_fit_are_left_out_and_the_roo
 
 def test_the_taint_of_the_node_is_no_matter_of_this_step():
     tainted = Node(name="n1", uid="n1", taints=(Taint(names.ANNOTATION_HANDOVER_TAINT, "r"),))
-    assert done(look(pod(), holder(), node=tainted)) == [act.DeletePlaceholder]
+    assert done(look(pod(), holder(), node=tainted)) == ["delete_placeholder"]
 
 
 def test_who_tolerates_the_taint_of_one_node_does_not_tolerate_that_of_another():

@@ -19,7 +19,6 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations import actions as act
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.lifecycle import (
     FINISHED,
@@ -43,6 +42,7 @@ from tests.reservations.looks import (
     kinds,
     look,
     observed,
+    part,
     placeholder,
     pod,
     replace,
@@ -58,7 +58,7 @@ def test_a_room_whose_pods_are_not_held_is_not_silently_available():
         "False",
         "no place",
     )
-    assert "GateFull" in [a.reason for a in found.actions if isinstance(a, act.RecordEvent)]
+    assert "GateFull" in [a.reason for a in found.calls if a.does == "record_event"]
 
 
 @pytest.mark.parametrize(("phase", "event"), list(itertools.product(ReservationPhase, ReservationEvent)))
@@ -80,44 +80,44 @@ def test_terminal_is_terminal():
 
 def test_pending_makes_a_placeholder_on_the_named_node():
     outcome = look(reservation(), choice=Choice(node="n2"))
-    assert kinds(outcome) == ["WriteReservationStatus", "CreatePlaceholder"]
-    assert outcome.actions[1].node == "n2"
+    assert kinds(outcome) == ["write_status", "create_placeholder"]
+    assert outcome.calls[1].holds_on == "n2"
 
 
 def test_a_named_node_that_is_refused_gets_no_placeholder_and_keeps_none():
     refused = Choice(message="node n2: Insufficient cpu")
     outcome = look(reservation(), choice=refused)
-    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert kinds(outcome) == ["write_status"]
     assert condition(outcome.status.conditions, "Scheduled").message == "node n2: Insufficient cpu"
     waiting = placeholder(node="", unschedulable_message="0/3 nodes: Insufficient cpu")
-    assert kinds(look(reservation(), placeholder=waiting, choice=refused))[1:] == ["DeletePlaceholder"]
+    assert kinds(look(reservation(), placeholder=waiting, choice=refused))[1:] == ["delete_placeholder"]
     assert kinds(look(reservation(), placeholder=waiting, choice=Choice(node="n2")))[1:] == []
 
 
 @pytest.mark.parametrize("refused", ["", "0/3 nodes"])
 def test_a_placeholder_that_is_not_bound_goes_when_another_room_on_its_node_is_handed_over(refused):
     waiting = placeholder("", unschedulable_message=refused)
-    assert "DeletePlaceholder" in kinds(
+    assert "delete_placeholder" in kinds(
         look(reservation(), placeholder=waiting, turn=PlaceholderTurn.GIVE_WAY)
     )
-    assert "DeletePlaceholder" not in kinds(look(reservation(), placeholder=waiting))
+    assert "delete_placeholder" not in kinds(look(reservation(), placeholder=waiting))
 
 
 def test_a_preallocation_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_recreated_afterwards():
     let_in = placeholder("", unschedulable_message="0/3 nodes")
     preallocated = reservation(pre_allocation=True)
     gone = look(preallocated, placeholder=let_in, turn=PlaceholderTurn.GIVE_WAY)
-    assert "DeletePlaceholder" in kinds(gone)
+    assert "delete_placeholder" in kinds(gone)
     waiting = msgspec.structs.replace(
         preallocated, status=msgspec.structs.replace(gone.status, node_name="n2", current_owners=())
     )
-    assert "CreatePlaceholder" not in kinds(look(waiting, turn=PlaceholderTurn.GIVE_WAY))
+    assert "create_placeholder" not in kinds(look(waiting, turn=PlaceholderTurn.GIVE_WAY))
     again = look(waiting)
     assert again.status.phase is ReservationPhase.WAITING
-    made = next(action for action in again.actions if isinstance(action, act.CreatePlaceholder))
-    assert (made.node, made.part.waits) == ("n2", True)
+    made = next(action for action in again.calls if action.does == "create_placeholder")
+    assert (made.holds_on, part(made)[1]) == ("n2", True)
     ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED)
-    assert "DeletePlaceholder" in kinds(look(waiting, placeholder=ended))
+    assert "delete_placeholder" in kinds(look(waiting, placeholder=ended))
 
 
 QUEUE = "queue.example.com/admission"
@@ -172,11 +172,11 @@ def test_pending_says_what_the_scheduler_says():
 
 def test_a_template_is_tried_before_anything_is_made_of_it():
     untried = observed(reservation(), template_refused=None, choice=Choice(node="n2"))
-    kinds_tried = [type(a) for a in step(untried, NOW, SETTINGS).actions]
-    assert act.TryTemplate in kinds_tried
-    assert act.CreatePlaceholder not in kinds_tried
+    kinds_tried = [a.does for a in step(untried, NOW, SETTINGS).calls]
+    assert "try_template" in kinds_tried
+    assert "create_placeholder" not in kinds_tried
     taken = observed(reservation(), template_refused="", choice=Choice(node="n2"))
-    assert act.CreatePlaceholder in [type(a) for a in step(taken, NOW, SETTINGS).actions]
+    assert "create_placeholder" in [a.does for a in step(taken, NOW, SETTINGS).calls]
     refused = step(observed(reservation(), template_refused="spec.x: no"), NOW, SETTINGS).status
     assert refused.phase is ReservationPhase.FAILED
     ready = condition(refused.conditions, "Ready")
@@ -188,7 +188,7 @@ def test_a_template_is_tried_before_anything_is_made_of_it():
 
 def test_no_node_is_said_and_nothing_made():
     outcome = look(reservation(template_node=""), choice=Choice(message="0/3 nodes"))
-    assert kinds(outcome) == ["WriteReservationStatus"]
+    assert kinds(outcome) == ["write_status"]
     assert condition(outcome.status.conditions, "Scheduled").message == "0/3 nodes"
 
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_served_is_refused_with_words(fields, words):
     outcome = look(reservation(**fields))
     assert outcome.status.phase is ReservationPhase.FAILED
     assert words in condition(outcome.status.conditions, "Ready").message
-    assert "CreatePlaceholder" not in kinds(outcome)
+    assert "create_placeholder" not in kinds(outcome)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_each_living_phase_expires_and_gives_the_room_back(phase):
     outcome = look(reservation(phase, ttl_s=5.0), placeholder=placeholder())
     assert outcome.status.phase is ReservationPhase.FAILED
     assert condition(outcome.status.conditions, "Ready").reason == "Expired"
-    assert "DeletePlaceholder" in kinds(outcome)
+    assert "delete_placeholder" in kinds(outcome)
 
 
 @pytest.mark.parametrize("named", [{"ttl_s": 0.0}, {"ttl_s": 9e9}, {"expires_at_s": 9e9}])
@@ -279,7 +279,7 @@ def anywhere(phase=ReservationPhase.AVAILABLE, **fields):
     [
         (None, []),
         (placeholder(deleting=True), []),
-        (placeholder(phase=PodPhase.FAILED), ["DeletePlaceholder"]),
+        (placeholder(phase=PodPhase.FAILED), ["delete_placeholder"]),
     ],
     ids=["gone", "deleting", "failed"],
 )
@@ -290,9 +290,7 @@ def test_a_room_that_may_be_anywhere_is_placed_anew_when_its_placeholder_is_lost
     scheduled = condition(outcome.status.conditions, "Scheduled")
     assert (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
     assert condition(outcome.status.conditions, "Ready").reason == "NodeLost"
-    assert [
-        kind for kind in kinds(outcome) if kind not in ("WriteReservationStatus", "RecordEvent")
-    ] == deleted
+    assert [kind for kind in kinds(outcome) if kind not in ("write_status", "record_event")] == deleted
 
 
 def test_a_node_has_its_grace_before_its_room_goes_elsewhere():
@@ -306,7 +304,7 @@ def test_a_node_has_its_grace_before_its_room_goes_elsewhere():
     assert still.status.phase is ReservationPhase.WAITING
     over = step(observed(later, placeholder=placeholder(), node=bad), NOW + SETTINGS.node_grace_s, SETTINGS)
     assert over.status.phase is ReservationPhase.PENDING
-    assert "DeletePlaceholder" in kinds(over)
+    assert "delete_placeholder" in kinds(over)
 
 
 def test_after_a_crash_between_status_and_deletion_the_bad_node_is_left_in_the_end():
@@ -317,7 +315,7 @@ def test_after_a_crash_between_status_and_deletion_the_bad_node_is_left_in_the_e
         outcome = step(observed(room, placeholder=placeholder(), node=bad), now_s, SETTINGS)
         room, now_s = replace(room, status=outcome.status), now_s + SETTINGS.node_grace_s
     assert room.status.phase is ReservationPhase.PENDING
-    assert "DeletePlaceholder" in kinds(outcome)
+    assert "delete_placeholder" in kinds(outcome)
 
 
 @pytest.mark.parametrize(
@@ -347,9 +345,9 @@ def finished(claimant):
 
 
 def test_a_finished_one_is_collected_but_never_while_its_claimant_is_pending():
-    assert kinds(finished(None)) == ["DeleteReservation"]
+    assert kinds(finished(None)) == ["delete_reservation"]
     assert kinds(finished(pod(gated=False))) == []
-    assert kinds(finished(pod())) == ["ReleasePod"]
+    assert kinds(finished(pod())) == ["release"]
 
 
 def test_a_finished_one_is_kept_from_its_end_on_not_from_the_trouble_that_led_to_it():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from rescheduler.calls.pods import delete_placeholder
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
@@ -26,13 +27,13 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
-from rescheduler.reservations import actions as act
 from rescheduler.reservations import machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
+from tests.reservations.looks import part
 
 NOW = 1_000_000.0
 NODE = Node(name="n2", uid="n2")
@@ -79,8 +80,8 @@ def look(reservation, **fields):
 
 
 def does(outcome):
-    skipped = (act.RecordEvent, act.WriteReservationStatus)
-    return [type(a).__name__ for a in outcome.actions if not isinstance(a, skipped)]
+    skipped = ("record_event", "write_status")
+    return [a.does for a in outcome.calls if a.does not in skipped]
 
 
 def held(*holders, **fields):
@@ -98,15 +99,15 @@ def test_the_order_of_the_split():
     a = pod("a")
     room, x = shared((a,), allocated=1000), holder("x", 4000)
     first = look(room, owners=(a,), **held(x))
-    assert does(first) == ["CreatePlaceholder"]
-    part = next(action.part for action in first.actions if isinstance(action, act.CreatePlaceholder))
-    assert (part.size, part.waits) == (cpu(3000), True)
+    assert does(first) == ["create_placeholder"]
+    made = next(action for action in first.calls if action.does == "create_placeholder")
+    assert part(made) == (cpu(3000), True)
     rest = holder("w", 3000, node="", waits=True)
-    assert does(look(room, owners=(a,), **held(x, rest))) == ["Nominate", "Nominate"]
+    assert does(look(room, owners=(a,), **held(x, rest))) == ["nominate", "nominate"]
     a, rest = replace(a, nominated_node="n2"), replace(rest, nominated_node="n2")
-    assert does(look(room, owners=(a,), **held(x, rest))) == ["DeletePlaceholder"]
+    assert does(look(room, owners=(a,), **held(x, rest))) == ["delete_placeholder"]
     assert does(look(room, owners=(a,), **held(replace(x, deleting=True), rest))) == []
-    assert does(look(room, owners=(a,), **held(rest))) == ["AdmitPlaceholder", "Ungate"]
+    assert does(look(room, owners=(a,), **held(rest))) == ["admit_placeholder", "remove_gate"]
     landed = look(room, owners=(replace(a, node="n2"),), **held(replace(rest, node="n2")))
     assert landed.status.phase is ReservationPhase.AVAILABLE
     assert landed.status.allocatable - landed.status.allocated == cpu(3000)
@@ -119,16 +120,16 @@ def test_while_the_split_waits_nothing_is_given_up(reason):
     room = shared((a,), allocated=1000)
     waits = look(room, owners=(a,), wait=Wait(reason=reason), **held(holder("x", 4000), rest))
     back = (
-        ["TakeBackNomination"] * 2
+        ["take_back_nomination"] * 2
         if reason in (HandoverWait.SCHEDULER_BEHIND, HandoverWait.FOREIGN_GATE)
         else []
     )
     assert does(waits) == back
-    assert {a.holder.name for a in waits.actions if isinstance(a, act.TakeBackNomination)} <= {"x"}
+    assert {a.read.key.name for a in waits.calls if a.does == "take_back_nomination"} <= {"x"}
     assert does(look(room, owners=(a,), wait=Wait(reason=reason), **held(rest))) == []
     assert "; waiting: " in condition(waits.status.conditions, "Ready").message
     (made,) = does(look(room, owners=(a,), wait=Wait(reason=reason), **held(holder("x", 4000))))
-    assert made == "CreatePlaceholder", "what the split needs is made meanwhile"
+    assert made == "create_placeholder", "what the split needs is made meanwhile"
 
 
 def test_a_rest_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_preallocated_again_afterwards():
@@ -136,28 +137,28 @@ def test_a_rest_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_preall
     refused = holder("w", 3000, node="", unschedulable_message="0/3 nodes")
     room = shared((small,), allocated=1000)
     gone = look(room, owners=(small,), turn=PlaceholderTurn.GIVE_WAY, **held(refused))
-    assert does(gone) == ["DeletePlaceholder"]
+    assert does(gone) == ["delete_placeholder"]
     assert condition(gone.status.conditions, "Ready").reason == "WaitingForRoom"
     room = replace(room, status=gone.status)
     assert does(look(room, owners=(small,), turn=PlaceholderTurn.GIVE_WAY, **held())) == []
     again = look(room, owners=(small,), **held())
     assert again.status.phase is ReservationPhase.WAITING
-    part = next(action.part for action in again.actions if isinstance(action, act.CreatePlaceholder))
-    assert (part.size, part.waits) == (cpu(3000), True)
+    made = next(action for action in again.calls if action.does == "create_placeholder")
+    assert part(made) == (cpu(3000), True)
 
 
 def test_what_an_owner_that_ends_leaves_is_waited_for_and_counts_once_it_is_held():
     a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
     rest, used = holder("w", 2000), shared((a, b), allocated=2000)
     ending = look(used, owners=(a, replace(b, deleting=True)), **held(rest))
-    assert does(ending) == ["CreatePlaceholder"], "as soon as it begins to end, it still counts"
-    part = next(action.part for action in ending.actions if isinstance(action, act.CreatePlaceholder))
-    assert (part.size, part.waits) == (cpu(1000), True)
+    assert does(ending) == ["create_placeholder"], "as soon as it begins to end, it still counts"
+    made = next(action for action in ending.calls if action.does == "create_placeholder")
+    assert part(made) == (cpu(1000), True)
     assert ending.status.allocatable == cpu(4000)
     done = replace(b, phase=PodPhase.SUCCEEDED)
     waits = holder(placeholder_name(used, "back-1"), 1000, node="", waits=True)
     outcome = look(used, owners=(a, done), turn=PlaceholderTurn.NOMINATE, **held(rest, waits))
-    assert does(outcome) == ["Nominate"]
+    assert does(outcome) == ["nominate"]
     assert [o.name for o in outcome.status.current_owners] == ["a"]
     assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(1000), cpu(3000))
     assert "what an owner leaves is waited for" in condition(outcome.status.conditions, "Ready").message
@@ -168,7 +169,7 @@ def test_what_an_owner_that_ends_leaves_is_waited_for_and_counts_once_it_is_held
 def test_the_last_part_comes_back_though_nothing_was_left():
     a, b = pod("a", 3000, gated=False, node="n2"), pod("b", gated=False, node="n2", deleting=True)
     outcome = look(shared((a, b), allocated=4000), owners=(a, b), **held())
-    assert does(outcome) == ["CreatePlaceholder"]
+    assert does(outcome) == ["create_placeholder"]
     assert outcome.status.phase is ReservationPhase.AVAILABLE
 
 
@@ -176,10 +177,10 @@ def test_a_part_that_came_back_is_split_with_the_rest():
     a, new = pod("a", gated=False, node="n2"), pod("c", 3000)
     room, two = shared((a, new), allocated=4000), (holder("w", 2000), holder("r", 1000))
     first = look(room, owners=(a, new), **held(*two))
-    assert does(first) == ["Nominate"], "nothing is left, so no placeholder of a rest is needed"
+    assert does(first) == ["nominate"], "nothing is left, so no placeholder of a rest is needed"
     nominated = replace(new, nominated_node="n2")
-    assert does(look(room, owners=(a, nominated), **held(*two))) == ["DeletePlaceholder"] * 2
-    assert does(look(room, owners=(a, nominated), **held())) == ["Ungate"]
+    assert does(look(room, owners=(a, nominated), **held(*two))) == ["delete_placeholder"] * 2
+    assert does(look(room, owners=(a, nominated), **held())) == ["remove_gate"]
 
 
 def test_for_a_hand_over_the_placeholder_of_a_part_goes_when_everything_else_is_ready():
@@ -188,18 +189,18 @@ def test_for_a_hand_over_the_placeholder_of_a_part_goes_when_everything_else_is_
     room = shared((a, new), allocated=1500, allocatable=3000)
     part = holder(placeholder_name(room, "back-1"), 1000, node="", waits=True, nominated_node="n2")
     whole, rest = holder("w", 2000), holder("v", 1500, node="", waits=True, nominated_node="n2")
-    assert does(look(room, owners=(a, new), **held(whole, part))) == ["CreatePlaceholder"]
-    assert does(look(room, owners=(a, new), **held(whole, part, rest))) == ["Nominate"]
+    assert does(look(room, owners=(a, new), **held(whole, part))) == ["create_placeholder"]
+    assert does(look(room, owners=(a, new), **held(whole, part, rest))) == ["nominate"]
     ready = a, replace(new, nominated_node="n2")
     settling = look(
         room, owners=ready, wait=Wait(reason=HandoverWait.TAINT_SETTLING), **held(whole, part, rest)
     )
     assert does(settling) == []
     going = look(room, owners=ready, **held(whole, part, rest))
-    (gone,) = [x for x in going.actions if isinstance(x, act.DeletePlaceholder)]
-    assert gone.uid == part.uid
+    assert delete_placeholder(part) in going.calls
+    assert does(going) == ["delete_placeholder"]
     after = look(room, owners=ready, **held(whole, rest))
-    assert [x.uid for x in after.actions if isinstance(x, act.DeletePlaceholder)] == ["w"]
+    assert delete_placeholder(whole, (rest, ready[1]), "n2") in after.calls
 
 
 def test_what_is_left_beside_a_resource_that_is_used_up_stays_held():
@@ -221,13 +222,13 @@ def test_one_that_is_full_stays_available_and_takes_back_what_its_only_owner_lea
     assert full.status.phase is ReservationPhase.AVAILABLE
     assert condition(full.status.conditions, "Ready").message == "all of it on node n2 is used by 1 pod"
     leaving = look(room, owners=(replace(a, deleting=True),), **held())
-    assert does(leaving) == ["CreatePlaceholder"]
+    assert does(leaving) == ["create_placeholder"]
     waits = holder(f"{placeholder_name(room)}-back-1", 4000, node="", waits=True, nominated_node="n2")
     gone = look(room, owners=(), **held(waits))
     assert gone.status.phase is ReservationPhase.WAITING
     assert does(gone) == []
     again = replace(room, status=gone.status)
-    assert does(look(again, turn=PlaceholderTurn.ADMIT, **held(waits))) == ["AdmitPlaceholder"]
+    assert does(look(again, turn=PlaceholderTurn.ADMIT, **held(waits))) == ["admit_placeholder"]
     bound = look(again, **held(replace(waits, node="n2")))
     assert (bound.status.phase, bound.status.allocatable) == (ReservationPhase.AVAILABLE, cpu(4000))
 
@@ -235,9 +236,9 @@ def test_one_that_is_full_stays_available_and_takes_back_what_its_only_owner_lea
 def test_one_that_is_full_is_waited_for_again_where_its_owner_vanished_in_one_look():
     a = pod("a", 4000, gated=False, node="n2")
     gone = look(shared((a,), allocated=4000), owners=(), **held())
-    assert (gone.status.phase, does(gone)) == (ReservationPhase.WAITING, ["CreatePlaceholder"])
-    part = next(action.part for action in gone.actions if isinstance(action, act.CreatePlaceholder))
-    assert part.waits
+    assert (gone.status.phase, does(gone)) == (ReservationPhase.WAITING, ["create_placeholder"])
+    made = next(action for action in gone.calls if action.does == "create_placeholder")
+    assert part(made)[1]
 
 
 def test_a_claimant_that_goes_before_the_split_gives_its_part_back():
@@ -274,7 +275,7 @@ def test_it_does_not_expire_while_a_claimant_is_on_its_way_and_leaves_owners_alo
     b = pod("b", gated=False, node="n2")
     ended = look(shared((b,), allocated=1000, ttl_s=5.0), owners=(b,), **held(holder("w", 3000)))
     assert condition(ended.status.conditions, "Ready").reason == "Expired"
-    assert does(ended) == ["DeletePlaceholder"]
+    assert does(ended) == ["delete_placeholder"]
     assert [o.name for o in ended.status.current_owners] == ["b"]
 
 
@@ -364,7 +365,7 @@ class Nothing:
     def begin(self, replacements, written):
         pass
 
-    def execute(self, action):
+    def send(self, action):
         self.events.append(action)
         return NO_EFFECT
 
@@ -381,7 +382,7 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
     monkeypatch.setattr(machine, "step", broken)
     nothing = Nothing()
     reconciler = Reconciler(
-        executor=nothing,
+        sender=nothing,
         gate=Mirror(switch=nothing),
         hints=Mirror(switch=nothing),
         recorder=MoveRecorder(mirror=Mirror(switch=nothing)),
@@ -404,14 +405,14 @@ def test_deleted_while_being_claimed_lets_everybody_go():
     a = pod("a", nominated_node="n2")
     rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
     outcome = look(shared((a,), allocated=1000, deleting=True), owners=(a,), **held(holder("x", 4000), rest))
-    assert does(outcome) == ["ReleasePod", "DeletePlaceholder", "DeletePlaceholder"]
-    assert not any(isinstance(action, act.WriteReservationStatus) for action in outcome.actions)
+    assert does(outcome) == ["release", "delete_placeholder", "delete_placeholder"]
+    assert not any(action.does == "write_status" for action in outcome.calls)
 
 
 def test_a_claimant_that_is_held_too_long_goes_and_its_part_comes_back():
     a = replace(pod("a"), created_at_s=NOW - 61)
     outcome = look(shared((a,), allocated=1000), owners=(a,), **held(holder("x", 4000)))
-    assert does(outcome) == ["ReleasePod"]
+    assert does(outcome) == ["release"]
     assert (outcome.status.allocated, outcome.status.allocatable) == (cpu(0), cpu(4000))
     assert outcome.status.phase is ReservationPhase.AVAILABLE
 

@@ -1,0 +1,110 @@
+"""The calls about our own objects: Reservations, PodMigrations, windows and head-rooms, ConfigMaps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rescheduler.calls.call import (
+    Call,
+    Event,
+    Json,
+    Seen,
+    Status,
+    Verb,
+    create,
+    delete,
+    encode,
+    merge_patch,
+    replace_status,
+)
+from rescheduler.model import names
+from rescheduler.model.encode import (
+    encode_head_room_status,
+    encode_migration_status,
+    encode_reservation_status,
+    encode_window_status,
+)
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationStatus, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
+from rescheduler.model.times import format_seconds
+
+
+def write_status(seen: Seen, status: Status) -> Call:
+    """Write the status if the object is still as it was seen (compare and swap): of two claims or intents only one is stored."""
+    if isinstance(seen, PodMigration) and isinstance(status, MigrationStatus):
+        return replace_status(Kind.POD_MIGRATION, seen, seen.key, status, encode_migration_status(status))
+    key = ObjectKey("", seen.name)
+    if isinstance(status, ReservationStatus):
+        return replace_status(Kind.RESERVATION, seen, key, status, encode_reservation_status(status))
+    if isinstance(status, WindowStatus):
+        return replace_status(Kind.RESERVATION_WINDOW, seen, key, status, encode_window_status(status))
+    if isinstance(status, HeadRoomStatus):
+        return replace_status(Kind.HEAD_ROOM, seen, key, status, encode_head_room_status(status))
+    raise TypeError(f"{type(status).__name__} is no status of a {type(seen).__name__}")
+
+
+def create_reservation(name: str, body: bytes) -> Call:
+    """``body``: the Reservation as JSON. Its name comes from the uid of what it is for."""
+    return create("create_reservation", Kind.RESERVATION, ObjectKey("", name), body)
+
+
+def delete_reservation(seen: Reservation, *, unchanged: bool = False, why: str = "") -> Call:
+    """Delete it. ``unchanged``: only if it is still as it was seen, so that one that was claimed in the meantime is not hit."""
+    version = seen.resource_version if unchanged else ""
+    key = ObjectKey("", seen.name)
+    return delete(
+        "delete_reservation", Kind.RESERVATION, key, seen.uid, resource_version=version, seen=seen, why=why
+    )
+
+
+def adopt_pod(migration: PodMigration, pod_uid: str) -> Call:
+    """Fill in ``spec.podRef.uid``: from now on the move is of the pod with this uid only."""
+    seen = {"uid": migration.uid, "resourceVersion": migration.resource_version}
+    patch = {"metadata": seen, "spec": {"podRef": {"uid": pod_uid}}}
+    return merge_patch("adopt_pod", Kind.POD_MIGRATION, migration.key, patch, lane=migration.namespace)
+
+
+def delete_migration(migration: PodMigration) -> Call:
+    """Delete a PodMigration that has ended."""
+    key = migration.key
+    return delete("delete_migration", Kind.POD_MIGRATION, key, migration.uid, lane=key.namespace)
+
+
+def unreadable(kind: str, name: str, uid: str, message: str, *, namespace: str = "") -> Event:
+    """The Event of a Reservation or PodMigration that cannot be read in full."""
+    text = f"no step is taken, and what it holds stays held, until these fields are mended: {message}"
+    return Event(names.API_VERSION, kind, namespace, name, uid, "Damaged", text, warning=True)
+
+
+def set_keys(
+    config_map: ObjectKey,
+    version: str,
+    add: Mapping[str, str],
+    remove: Iterable[str],
+    *,
+    valid_until_s: float = 0.0,
+) -> Call:
+    """Set and remove single keys of that version of the ConfigMap; all keys are valid until then (0: no limit is set)."""
+    metadata = {"resourceVersion": version, **_valid_until(valid_until_s)}
+    patch = {"metadata": metadata, "data": {**add, **dict.fromkeys(remove)}}
+    return merge_patch("set_keys", Kind.CONFIG_MAP, config_map, patch)
+
+
+def create_config_map(config_map: ObjectKey, data: Mapping[str, str], *, valid_until_s: float = 0.0) -> Call:
+    """Create the ConfigMap again if that of the manifests was deleted."""
+    name = {"namespace": config_map.namespace, "name": config_map.name}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {**name, **_valid_until(valid_until_s)},
+        "data": dict(data),
+    }
+    does, kind = "create_config_map", Kind.CONFIG_MAP
+    return Call(does=does, verb=Verb.CREATE, kind=kind, key=config_map, body=encode(body))
+
+
+def _valid_until(seconds: float) -> Json:
+    return {"annotations": {names.ANNOTATION_VALID_UNTIL: format_seconds(seconds)}} if seconds else {}
