@@ -138,7 +138,7 @@ class Caches:
 
     def connect(self, now_s: float) -> int:
         """Broken watches that are due reconnect. Returns how many tried."""
-        due = [w for w in self._watches.values() if w.asks_at_s is not None and w.asks_at_s <= now_s]
+        due = [w for w in self._watches.values() if (at_s := w.acts_at_s) is not None and at_s <= now_s]
         for watch in due:
             self._arrived += watch.connect(now_s)
         return len(due)
@@ -164,8 +164,8 @@ class Caches:
         return max(now_s, min(due)) if due else None
 
     def asks_at_s(self) -> float | None:
-        """When a broken watch tries again; None: all are open."""
-        return min((w.asks_at_s for w in self._watches.values() if w.asks_at_s is not None), default=None)
+        """When a broken watch tries again, or a short one ends; None: all are open."""
+        return min((at_s for w in self._watches.values() if (at_s := w.acts_at_s) is not None), default=None)
 
     def behind(self, kind: Kind, object_uid: str) -> bool:
         """True if the object was changed and the event was not delivered yet."""

@@ -16,7 +16,7 @@ import msgspec
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 from kube_sandbox.store_client import StoreClient
-from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector
+from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector, WatchRequest
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import GROUP
@@ -56,6 +56,8 @@ class Watch:
         self._clock, self._started_at_s = clock, clock()
         self.asks_at_s: float | None = 0.0
         """When it connects next; None: its stream is open."""
+        self.ends_at_s: float | None = None
+        """When the server ends the open stream, because the Reflector has asked for a short one."""
         self.stalled_until_s = 0.0
         self.refused_until_s = 0.0
         """The server refuses this kind until then."""
@@ -99,6 +101,11 @@ class Watch:
         """Number of lists after the first one, by reason."""
         return dict(self._reflector.relists)
 
+    @property
+    def acts_at_s(self) -> float | None:
+        """When it connects, or its stream ends; None: neither is due."""
+        return self.ends_at_s if self.asks_at_s is None else self.asks_at_s
+
     def stale_for_s(self) -> float:
         """Age of the cache. While a watch is open and no change is queued, the server sends bookmarks."""
         now_s = self._clock()
@@ -115,7 +122,9 @@ class Watch:
         return self._ended(End(EndKind.BROKEN, "reset"), now_s) if self.asks_at_s is None else []
 
     def connect(self, now_s: float) -> list[InformerEvent]:
-        """Connect, if it is due."""
+        """Connect, or end a stream that was to be short, if it is due."""
+        if self.ends_at_s is not None and now_s >= self.ends_at_s and self.asks_at_s is None:
+            return self._ended(End(EndKind.CLEAN), now_s)
         if self.asks_at_s is None or now_s < self.asks_at_s:
             return []
         if not self._reachable():
@@ -135,6 +144,9 @@ class Watch:
                 return events + self._ended(self._reflector.doubt, now_s)
         elif self._forgotten:
             return self._ended(End(EndKind.EXPIRED, "too old resource version"), now_s)
+        step = self._reflector.next_step()
+        if isinstance(step, WatchRequest) and step.longest_s is not None:
+            self.ends_at_s = now_s + step.longest_s
         self._reflector.on_opened(now_s)
         self.asks_at_s = None
         return events
@@ -174,7 +186,7 @@ class Watch:
 
     def _ended(self, end: End, now_s: float) -> list[InformerEvent]:
         wait_s, events = self._reflector.on_end(end, now_s, self._rng.random())
-        self.asks_at_s = now_s + max(wait_s, 0.001)
+        self.asks_at_s, self.ends_at_s = now_s + max(wait_s, 0.001), None
         return events
 
     def _record(self, obj: Obj) -> Record | None:

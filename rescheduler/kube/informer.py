@@ -286,7 +286,8 @@ class Informer:
             stream.close()
 
     def _watch_request(self, step: WatchRequest) -> Request:
-        shortest_s, longest_s = FIRST_WATCH_LASTS_S if step.initial else WATCH_LASTS_S
+        lasts_s: tuple[float, float] = FIRST_WATCH_LASTS_S if step.initial else WATCH_LASTS_S
+        shortest_s, longest_s = lasts_s if step.longest_s is None else (step.longest_s / 2, step.longest_s)
         query = {
             **self._selector,
             "watch": "1",

@@ -34,6 +34,9 @@ PROBE_S: Final = 30.0
 """Half of the mean pause between two looks for a kind that the server does not have."""
 CONFIRM_S: Final = 1.0
 """Pause before the second list, where the first one lacks most of what was there."""
+RECHECKS_S: Final = (30.0, 120.0, 600.0)
+"""Pauses before the lists that follow where the second one lacks it, too: a server that answers wrongly twice would hide
+for ever what never changes."""
 
 
 class ChangeType(enum.StrEnum):
@@ -81,6 +84,8 @@ class WatchRequest(NamedTuple):
 
     version: str
     initial: bool
+    longest_s: float | None = None
+    """The server is to end it after so long, because a list comes next; None: as usual."""
 
 
 class EndKind(enum.StrEnum):
@@ -160,6 +165,8 @@ class Reflector:
         """Since when it is proven without a break that the kind is not served."""
         self._second_look = False
         """The list that is on its way confirms the one before, or does not."""
+        self._rechecks_s: tuple[float, ...] = ()
+        """How long each watch lasts until the kind is listed once more; empty: it is not."""
         self.doubt: End | None = None
         """The list that was complete just now must be read again: pass this to ``on_end``."""
         self.unknown = ""
@@ -190,7 +197,8 @@ class Reflector:
         """What to ask the server now."""
         if self._phase is _Phase.LISTING:
             return ListRequest(self._token)
-        return WatchRequest(self._version, initial=self._phase is _Phase.INITIAL)
+        longest_s = self._rechecks_s[0] if self._rechecks_s and not self.filling else None
+        return WatchRequest(self._version, initial=self._phase is _Phase.INITIAL, longest_s=longest_s)
 
     def on_page(self, records: Sequence[Any], version: str, token: str, now_s: float) -> list[InformerEvent]:
         """A page arrived. The last one (``token`` "") also brings the deletions that were missed."""
@@ -274,6 +282,9 @@ class Reflector:
             self._restart(end)
         elif end.kind in (EndKind.EXPIRED, EndKind.UNDECODABLE) or self._phase is _Phase.INITIAL:
             self._restart(end)
+        elif self._rechecks_s and opened and not self.filling:
+            self._rechecks_s = self._rechecks_s[1:]
+            self._list_again()
         if lived and end.kind is EndKind.CLEAN and not self.filling:
             return (
                 NEXT_WATCH_S * chance,
@@ -323,11 +334,15 @@ class Reflector:
 
     def _complete(self, version: str, now_s: float) -> list[InformerEvent]:
         missed = [key for key in self._cache if key not in self._seen]
-        if self.synced and not self._second_look and 2 * len(missed) > len(self._cache):
+        doubtful = self.synced and 2 * len(missed) > len(self._cache)
+        if doubtful and not self._second_look:
             return self._look_again(len(missed))
+        if doubtful:
+            self._rechecks_s = RECHECKS_S
         self._second_look, self._refusals, self._absent_since_s = False, 0, None
         self.unknown = ""
-        events = [event for key in missed for event in self._remove(key)]
+        # Not deleted for certain: the same objects may be listed again.
+        events = [event for key in missed for event in self._remove(key, lost=doubtful)]
         self._seen = Store()
         self._version, self._token = version, ""
         self._phase = _Phase.WATCHING
@@ -343,10 +358,14 @@ class Reflector:
         message = f"a list lacks {missed} of {len(self._cache)} objects that were there"
         self.doubt = End(EndKind.UNCONFIRMED, message)
         self.problem, self.unknown = message, f"{message}; it is read again"
-        self.relists[EndKind.UNCONFIRMED] += 1
         self._second_look = True
-        self._phase, self._version, self._token, self._seen = _Phase.LISTING, "", "", Store()
+        self._list_again()
         return []
+
+    def _list_again(self) -> None:
+        """Not by a watch with initial events: that is another answer than a list, and may be wrong where a list is not."""
+        self.relists[EndKind.UNCONFIRMED] += 1
+        self._phase, self._version, self._token, self._seen = _Phase.LISTING, "", "", Store()
 
     def _lose_connection(self, now_s: float) -> None:
         """The connection is lost: counted once, however many tries to get it back fail."""

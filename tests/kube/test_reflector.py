@@ -11,6 +11,7 @@ from rescheduler.kube.reflector import (
     CAP_S,
     CONFIRM_S,
     LIVED_S,
+    RECHECKS_S,
     REMOVED_AFTER_S,
     UNANSWERED_CAP_S,
     ChangeType,
@@ -259,12 +260,33 @@ def test_a_list_that_lacks_most_of_what_was_there_is_read_again(again):
     assert CONFIRM_S <= wait_s <= 2 * CONFIRM_S
     assert machine.next_step() == ListRequest("")
     gone = machine.on_page(list(map(Thing, again)), "21", "", 4.0)
-    assert summary(gone) == [(ChangeType.DELETED, name) for name in "abcd" if name not in again]
+    assert summary(gone) == [(ChangeType.LOST, name) for name in "abcd" if name not in again]
     assert (machine.unknown, machine.doubt, machine.next_step()) == (
         "",
         None,
-        WatchRequest("21", initial=False),
+        WatchRequest("21", initial=False, longest_s=RECHECKS_S[0] if len(again) < 2 else None),
     )
+
+
+def test_what_two_lists_lack_is_listed_again_later_and_found_if_it_is_there():
+    machine = listed(*map(Thing, "abcd"))
+    end(machine, EndKind.EXPIRED)
+    for _ in range(2):
+        gone = machine.on_page([], "20", "", 2.0)
+        if machine.doubt is not None:
+            machine.on_end(machine.doubt, 2.0, 1.0)
+    assert summary(gone) == [(ChangeType.LOST, name) for name in "abcd"], (
+        "nobody has deleted them for certain"
+    )
+    for number, pause_s in enumerate(RECHECKS_S):
+        assert machine.next_step() == WatchRequest("20", initial=False, longest_s=pause_s)
+        machine.on_opened(3.0)
+        end(machine, EndKind.CLEAN, now_s=3.0 + pause_s)
+        assert machine.next_step() == ListRequest("")
+        assert machine.unknown == "", "what was confirmed decides until a list says otherwise"
+        found = machine.on_page(list(map(Thing, "abcd")), "20", "", 40.0)
+        assert summary(found) == ([] if number else [(ChangeType.ADDED, name) for name in "abcd"])
+    assert machine.next_step() == WatchRequest("20", initial=False)
 
 
 def test_most_of_what_is_deleted_one_by_one_is_believed():
