@@ -22,12 +22,11 @@ from reservations import DISTURBANCES, Stage, intruders, leftovers, must, patien
 from harness.controlplane.world import World, node_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient
-from rescheduler.cli.reserve.printing import reservation_line
+from rescheduler.cli.reservation_lines import reservation_line
 from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.decode import Decoder
 
 LIMIT_S = 120.0
 SHORT_LIMIT_S = 30.0
@@ -43,7 +42,7 @@ def scale_up(world: World, kind: str, replicas: int, limit_s: float) -> ScaleUp:
         timeout_s=limit_s,
         tools=ScaleDependencies(
             api=api,
-            rooms=ReservationClient(api, Decoder()),
+            rooms=ReservationClient(api),
             clock=time.monotonic,
             pause=lambda: time.sleep(0.2),
             show=lambda *_: None,

@@ -13,6 +13,7 @@ from typing import Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from rescheduler.cli.main import main as commands
 from rescheduler.cli.names import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.output import emit
 
@@ -33,8 +34,6 @@ def completion_command(shell: str) -> None:
     bash: source <(rescheduler completion bash); zsh: the same, after compinit; fish: rescheduler completion fish |
     source. 'kubectl rescheduler' is completed by kubectl's own script.
     """
-    from rescheduler.cli.main import main as commands  # noqa: PLC0415 - it imports this module
-
     found = _SHELLS[shell](commands, {}, PROGRAM, COMPLETE_VARIABLE)
     # Not ``source()``, which runs bash to ask for its version.
     emit(f"{found.source_template % found.source_vars()}\n")
@@ -42,8 +41,6 @@ def completion_command(shell: str) -> None:
 
 def completions(words: Sequence[str]) -> list[str]:
     """What the last of ``words``, which may be empty, can become: lines for kubectl."""
-    from rescheduler.cli.main import main as commands  # noqa: PLC0415 - as above
-
     *before, incomplete = words or ("",)
     found = ShellComplete(commands, {}, PROGRAM, COMPLETE_VARIABLE).get_completions(list(before), incomplete)
     lines = [

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.errors import CommandError
+from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -125,8 +126,6 @@ def _fresh(found: Leader, now_s: float) -> bool:
 
 
 def _without_lease(api: KubeApi, namespace: str) -> Leader:
-    from rescheduler.configuration.document import parse_configuration  # noqa: PLC0415 - it is seldom asked
-
     if _has_pods(api, namespace):
         return Leader(presence=Presence.UNKNOWN, why="there is no Lease, but pods of a controller run")
     try:

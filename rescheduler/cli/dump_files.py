@@ -16,18 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.streams import reason
 from rescheduler.cli.text_files import STANDARD_INPUT, why_unreadable
 from rescheduler.errors import ReschedulerError
 from rescheduler.extras import Extra, needs
 
 
-class InputError(ReschedulerError):
+class InputError(CommandError):
     """A file that cannot be used; the remedy tells the user what to do. ``line`` 0: the whole file."""
 
     def __init__(self, path: str, line: int, message: str, remedy: str) -> None:
         place = f"{path}:{line}" if line else path
-        super().__init__(f"{place}: {message}; {remedy}" if remedy else f"{place}: {message}")
+        super().__init__(f"{place}: {message}; {remedy}" if remedy else f"{place}: {message}", EXIT_USAGE)
         self.path = path
         self.line = line
         self.message = message

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import click
 
-from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.interrupts import EXIT_INTERRUPTED, interrupted
 from rescheduler.cli.output import tell
@@ -65,7 +64,7 @@ def _told(error: BaseException) -> int | None:
             return _say(shown.getvalue().rstrip("\n"), error, error.exit_code)
         case CommandError() | PolicyError():
             return _say(f"error: {error}", error, getattr(error, "exit_code", EXIT_FAILED))
-        case ConfigurationError() | InputError() | KubeconfigError() | MissingExtraError():
+        case ConfigurationError() | KubeconfigError() | MissingExtraError():
             return _say(f"error: {error}", error, EXIT_USAGE)
         case ApiError():
             return _say(f"error: {_rejection(error)}", error, EXIT_FAILED)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler.cli.api_access import api_of, namespace_of_context
+from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.explanations import choose, explain_all, reports, reservation_notes
+from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile
+from rescheduler.cli.moved_or_not import move_answers
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
-    cluster_options,
     config_option,
     controller_namespace_option,
     now_option,
@@ -22,9 +23,13 @@ from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.kinds import Kind
-
-if TYPE_CHECKING:
-    from rescheduler.configuration.document import Configuration
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.nearest_way import NearestWays
+from rescheduler.planning.protections import Protector
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.reports.explanation import explanation_json, explanation_text
+from rescheduler.reports.replacement import replacement_json, replacement_text
+from rescheduler.scheduling.state import SchedulingState
 
 _IN_DUMPS = "default"
 """A dump has no context."""
@@ -78,11 +83,8 @@ def explain_pod_command(
     all_pending: bool,
     paths: tuple[str, ...],
     replacement: bool,
-    config_file: str | None,
     scheduler_config: str | None,
-    controller_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
     now: str | None,
     output: str,
 ) -> None:
@@ -93,35 +95,20 @@ def explain_pod_command(
     With --replacement: the pod that its controller would create if this one were evicted, or why there is none. With
     -o json each line is the document of one pod.
     """
-    from rescheduler.cli.configuration_input import load_configuration, load_profile  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.explanations import choose, explain_all, reports, reservation_notes  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.moved_or_not import move_answers  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.planning.budgets import BudgetLedger  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.planning.nearest_way import NearestWays  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.planning.protections import Protector  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.replacements.replacement import Replacements  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.explanation import explanation_json, explanation_text  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.replacement import replacement_json, replacement_text  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.scheduling.state import SchedulingState  # noqa: PLC0415 - its help needs no rules
-
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     configuration = (
-        load_configuration(config_file)
-        if paths
-        else _configuration(kubeconfig, context, controller_namespace, config_file)
+        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
     )
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
+        cluster,
         paths=paths,
-        more_paths=(),
-        kubeconfig=kubeconfig,
-        context=context,
         now=now,
         rules=configuration.replacements,
-        namespace=configuration.reservations.namespace if config_file else controller_namespace,
+        namespace=configuration.reservations.namespace if cluster.config_file else "",
     )
-    wanted = namespace or (_IN_DUMPS if paths else namespace_of_context(kubeconfig, context))
+    wanted = cluster.namespace(namespace or (_IN_DUMPS if paths else None))
     chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
     if not chosen:
         tell("no pending pods")
@@ -146,12 +133,3 @@ def explain_pod_command(
         notes = (*explained.notes, *reservation_notes(found.snapshot, explained.pod))
         explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
-
-
-def _configuration(
-    kubeconfig: str | None, context: str | None, namespace: str, config_file: str | None
-) -> Configuration:
-    """That of the controller of the live cluster, unless a file is named; what may be wrong with it is told."""
-    from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - its help needs no rules
-
-    return live_controller(api_of(kubeconfig, context), namespace, config_file).told_configuration()

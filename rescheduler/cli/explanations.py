@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.pods_by_name import pod_key
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger

@@ -12,26 +12,21 @@ from collections.abc import Iterable, Mapping
 import click
 import msgspec
 
-from rescheduler.cli.api_access import api_of, namespace_of_context
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.options import (
-    cluster_options,
-    controller_namespace_option,
-    parse_seconds,
-    target_namespace_option,
-)
+from rescheduler.cli.options import controller_namespace_option, parse_seconds, target_namespace_option
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.counted import verb
-from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import PastMove, decode_past_moves
 from rescheduler.model.times import format_seconds
-from rescheduler.reports.table import table
+from rescheduler.reports.structured import pretty_json
+from rescheduler.reports.table import flat_table
 
 _HEADER = ("WHEN", "POD", "FROM", "TO", "ENDED", "TOOK", "BY")
 
@@ -73,24 +68,24 @@ def history_command(
     since: str,
     failed: bool,
     output: str,
-    controller_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
 ) -> None:
     """Show what was moved when, why, from where to where, and how it ended; the newest last."""
     begun_s = time.time() - parse_seconds("--since", since) if since else 0.0
-    api = api_of(kubeconfig, context)
-    wanted = "" if all_namespaces else namespace or namespace_of_context(kubeconfig, context)
-    moves = MigrationClient(api, Decoder()).select(wanted)
+    api = cluster.api()
+    wanted = "" if all_namespaces else cluster.namespace(namespace)
+    moves = MigrationClient(api).select(wanted)
     past = {
-        uid: move for uid, move in _past(api, controller_namespace).items() if wanted in ("", move.namespace)
+        uid: move
+        for uid, move in _past(api, cluster.controller_namespace).items()
+        if wanted in ("", move.namespace)
     }
     found = [
         entry for entry in entries(moves, past, begun_s) if not failed or entry.ended not in ("", "Landed")
     ]
     if output == "json":
         document = {"apiVersion": API_VERSION, "kind": "History", "moves": found}
-        emit(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+        emit(pretty_json(document))
     elif found:
         emit(_text(found, wide=output == "wide"))
     else:
@@ -164,4 +159,4 @@ def _text(found: Iterable[PastEntry], *, wide: bool) -> str:
             entry.by,
         )
         rows.append((*row, entry.why, entry.message) if wide else row)
-    return "\n".join(line.removeprefix("  ") for line in table(header, rows)) + "\n"
+    return flat_table(header, rows)

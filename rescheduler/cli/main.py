@@ -15,6 +15,7 @@ import click
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
 from rescheduler.cli.names import COMPLETE_VARIABLE, called_as
+from rescheduler.cli.version import print_version
 
 COMMANDS: Final = {
     "plan": LazyCommand(
@@ -28,17 +29,17 @@ COMMANDS: Final = {
         "rescheduler.cli.move:move_command", "Move pods to other nodes, room reserved first."
     ),
     "drain": LazyCommand(
-        "rescheduler.cli.drain.command:drain_command", "Empty nodes by moves whose room is reserved first."
+        "rescheduler.cli.drain:drain_command", "Empty nodes by moves whose room is reserved first."
     ),
     "consolidate": LazyCommand(
-        "rescheduler.cli.consolidate.command:consolidate_command",
+        "rescheduler.cli.consolidate:consolidate_command",
         "Find the nodes that can go, and empty them.",
     ),
     "uncordon": LazyCommand(
-        "rescheduler.cli.drain.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
+        "rescheduler.cli.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
     ),
     "status": LazyCommand(
-        "rescheduler.cli.status.command:status_command",
+        "rescheduler.cli.status:status_command",
         "Show the controller, its moves, and what is blocked.",
     ),
     "ui": LazyCommand(
@@ -87,8 +88,6 @@ class _Commands(LazyGroup):
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's callback
     if value and not ctx.resilient_parsing:
-        from rescheduler.cli.version import print_version  # noqa: PLC0415 - needed only for it
-
         print_version()
         ctx.exit()
 

@@ -7,31 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rescheduler.cli.api_access import why_refused
-from rescheduler.cli.errors import CommandError
-from rescheduler.cli.installed import allowed, installed
-from rescheduler.cli.listing import listed
+from rescheduler.cli.clients import allowed, by_label, installed, listed, why_refused
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations.lifecycle import FINISHED
-from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import migration_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.records import ObjectKey, Pod
 
-NO_CONTROLLER_AFTER_S: Final = 20.0
-"""If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
-LOST_AFTER_S: Final = 15.0
-"""For so long a move may wait for a target that it cannot have before its command withdraws it, if the command plans again."""
 RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin contain it: docs/security.md"
 CONSOLIDATING: Final = "consolidate-"
 """The words of moves by which nodes are consolidated begin with it."""
@@ -39,15 +30,6 @@ _AT_ONCE: Final = 8
 _NAME_LIMIT: Final = 52
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedMove:
-    """A move to ask for."""
-
-    pod: Pod
-    target: str = ""
-    """Empty: the controller chooses the node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +44,18 @@ class MoveOrder:
     """None: the pods' own grace period."""
 
 
-def manifest(move: AskedMove, order: MoveOrder) -> Json:
-    """The PodMigration of a move. Its name is the same whenever the command sends it again, and that of no other pod."""
-    pod = move.pod
+def manifest(pod: Pod, target: str, order: MoveOrder) -> Json:
+    """The PodMigration of a move; ``target`` "": the controller chooses the node.
+
+    Its name is the same whenever the command sends it again, and that of no other pod.
+    """
     digest = hashlib.sha256(f"{pod.uid}/{order.group}".encode()).hexdigest()[:8]
     return migration_manifest(
         pod.namespace,
         f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}",
         pod_name=pod.name,
         pod_uid=pod.uid,
-        target_node=move.target,
+        target_node=target,
         ttl_s=order.ttl_s,
         grace_s=order.grace_s,
         reason=order.reason,
@@ -85,10 +69,12 @@ class MigrationClient:
     """The PodMigrations of an API server. Methods raise ApiError, TransportError and CommandError unless documented."""
 
     api: KubeApi
-    decoder: Decoder
 
-    def create(self, bodies: Sequence[Json], *, dry_run: bool = False) -> list[bytes]:
-        """Create them in their order; the objects as stored. On an error a note says which exist."""
+    def ask(
+        self, places: Iterable[tuple[Pod, str]], order: MoveOrder, *, dry_run: bool = False
+    ) -> tuple[list[ObjectKey], list[bytes]]:
+        """Create a PodMigration for each pod and its node, in their order: keys, and the objects as stored. On an error a note says which exist."""
+        bodies = [manifest(pod, target, order) for pod, target in places]
         made: list[bytes] = []
         for body in bodies:
             namespace = body["metadata"]["namespace"]
@@ -104,15 +90,14 @@ class MigrationClient:
                 if made and not dry_run:
                     error.add_note(f"{len(made)} of {len(bodies)} moves were asked for before that.")
                 raise
-        return made
+        return [ObjectKey(b["metadata"]["namespace"], b["metadata"]["name"]) for b in bodies], made
 
     def select(self, namespace: str, label: str = "") -> list[PodMigration]:
         """PodMigrations of a namespace ("": of all) by a label query, sorted by name; without damaged ones."""
         where = f"in namespace {namespace}" if namespace else "in all namespaces"
         with installed("podmigrations"), allowed(f"list podmigrations {where}", RIGHT):
-            query = {"labelSelector": label} if label else {}
             found = listed(
-                self.api, self.decoder, Kind.POD_MIGRATION, PodMigration, namespace=namespace, query=query
+                self.api, Kind.POD_MIGRATION, PodMigration, namespace=namespace, query=by_label(label)
             )
         return sorted(found, key=lambda move: move.key)
 
@@ -164,48 +149,3 @@ def disturbs(move: PodMigration) -> bool:
 def is_unobserved(move: PodMigration) -> bool:
     """True if no controller has written its status."""
     return not move.status.conditions and not move.status.reason
-
-
-@dataclass(slots=True, kw_only=True)
-class Following:
-    """Follows the moves ``keys`` until they have ended. ``look`` reads all that may be among them."""
-
-    client: MigrationClient
-    keys: frozenset[ObjectKey]
-    look: Callable[[], Mapping[ObjectKey, PodMigration]]
-    clock: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
-    poll_s: float = 0.5
-    gives_up: Callable[[PodMigration], bool] = lambda _: False
-    """Whether a move that goes on like this for LOST_AFTER_S is withdrawn."""
-
-    def until_ended(
-        self, show: Callable[[Mapping[ObjectKey, PodMigration]], None], ends_s: float
-    ) -> dict[ObjectKey, PodMigration]:
-        """The last that was seen of each move, once all have ended or ``ends_s`` of the clock is over.
-
-        A move whose object is deleted counts as ended; what was seen of it last is kept, and is not in a finished phase.
-        Raises CommandError: no controller looks at them; they are withdrawn.
-        """
-        last: dict[ObjectKey, PodMigration] = {}
-        began_s = self.clock()
-        lost_since_s: dict[ObjectKey, float] = {}
-        while True:
-            found = {key: move for key, move in self.look().items() if key in self.keys}
-            last.update(found)
-            show(last)
-            open_moves = [move for move in found.values() if move.status.phase not in FINISHED]
-            now_s = self.clock()
-            lost = {move.key: move for move in open_moves if not disturbs(move) and self.gives_up(move)}
-            lost_since_s = {key: lost_since_s.get(key, now_s) for key in lost}
-            self.client.withdraw(lost[key] for key, s in lost_since_s.items() if now_s - s >= LOST_AFTER_S)
-            if not open_moves or now_s >= ends_s:
-                return last
-            if now_s - began_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, found.values())):
-                left = self.client.withdraw(found.values())
-                kept = f"; not withdrawn: {', '.join(map(str, left))}" if left else ""
-                raise CommandError(
-                    "no controller has looked at the moves: is it running (rescheduler status)? "
-                    f"They were withdrawn, and no pod was disturbed{kept}"
-                )
-            self.pause(self.poll_s)

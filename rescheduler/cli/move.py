@@ -5,18 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from rescheduler.cli.api_access import api_of, namespace_of_context
+from rescheduler.cli.by_name import find_pods, pod_names
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
-from rescheduler.cli.following_moves import exit_code, follow, print_moves, why_not
-from rescheduler.cli.migration_client import AskedMove, MigrationClient, MoveOrder, manifest
-from rescheduler.cli.moves_printing import OUTPUTS, checks_table
+from rescheduler.cli.following import OUTPUTS, exit_code, follow_moves, print_moves, why_not
+from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.migration_client import MigrationClient, MoveOrder
+from rescheduler.cli.move_checks import CheckedMove, check_moves
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
-    cluster_options,
     config_option,
     controller_namespace_option,
     move_ttl,
@@ -24,22 +25,19 @@ from rescheduler.cli.options import (
     timeout_option,
 )
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.pods_by_name import find_pods, pod_names
-from rescheduler.cli.reserve.printing import json_list, yaml_list
+from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.counted import plural
-from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.reports.structured import objects_text
+from rescheduler.reports.table import flat_table
 from rescheduler.suggestions import did_you_mean
-
-if TYPE_CHECKING:
-    from rescheduler.cli.move_checks import CheckedMove
 
 _GROUP_BYTES: Final = 4
 
@@ -102,10 +100,7 @@ def move_command(
     withdraw: str,
     dry_run: bool,
     output: str,
-    config_file: str | None,
-    controller_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
 ) -> None:
     """Move pods to other nodes: room for each replacement is reserved before its pod is evicted.
 
@@ -115,23 +110,22 @@ def move_command(
     0 all landed, 1 one failed, 2 wrong usage, 3 none failed but some waited in vain or are under way.
     """
     ttl_s = move_ttl(timeout)
-    api = api_of(kubeconfig, context)
+    api = cluster.api()
     asking = _Asking(
+        cluster=cluster,
         api=api,
-        client=MigrationClient(api, Decoder()),
-        namespace=namespace or namespace_of_context(kubeconfig, context),
+        client=MigrationClient(api),
+        namespace=cluster.namespace(namespace),
         target=target,
-        controller_namespace=controller_namespace,
-        config_file=config_file,
-        kubeconfig=kubeconfig,
-        context=context,
+        ttl_s=ttl_s,
+        output=output,
     )
     if followed or withdraw:
         if words or selector or source or target:
             raise click.UsageError(
                 "--follow and --withdraw name the moves: leave out pods, -l, --from and --to"
             )
-        _again(asking, followed, withdraw, ttl_s, output)
+        asking.again(followed, withdraw)
         return
     names = pod_names(words)
     if bool(names) == bool(selector or source):
@@ -140,39 +134,72 @@ def move_command(
     if not pods:
         tell("no pods")
         return
-    moving, wanted = asking.sorted_out(pods)
-    checked = asking.checked(wanted)
-    order = MoveOrder(
-        group=secrets.token_hex(_GROUP_BYTES), ttl_s=ttl_s, reason="asked for with rescheduler move"
-    )
-    bodies = [manifest(AskedMove(pod=pod, target=target), order) for pod in wanted]
-    made = asking.client.create(bodies, dry_run=dry_run)
-    if dry_run:
-        _print_dry_run(checked, made, output)
-        return
-    keys = [ObjectKey(str(b["metadata"]["namespace"]), str(b["metadata"]["name"])) for b in bodies]
-    how = _how_to_go_on(asking.namespace, order.group)
-    if not wait:
-        print_moves(asking.client, keys, asking.client.group([asking.namespace], order.group), output)
-        tell(how)
-        return
-    _end(asking.client, [*keys, *moving], ttl_s, output, how)
+    asking.move(pods, wait=wait, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asking:
     """Whom a command asks, and for what."""
 
+    cluster: NamedCluster
     api: KubeApi
     client: MigrationClient
     namespace: str
     target: str
-    controller_namespace: str
-    config_file: str | None
-    kubeconfig: str | None
-    context: str | None
+    ttl_s: float
+    output: str
 
-    def sorted_out(self, pods: Sequence[Pod]) -> tuple[list[ObjectKey], list[Pod]]:
+    def move(self, pods: Sequence[Pod], *, wait: bool, dry_run: bool) -> None:
+        """Ask for what can be moved, and follow it. Raises CommandError, SystemExit."""
+        moving, wanted = self._sorted_out(pods)
+        checked = self._checked(wanted)
+        group = secrets.token_hex(_GROUP_BYTES)
+        order = MoveOrder(group=group, ttl_s=self.ttl_s, reason="asked for with rescheduler move")
+        keys, made = self.client.ask([(pod, self.target) for pod in wanted], order, dry_run=dry_run)
+        if dry_run:
+            _print_dry_run(checked, made, self.output)
+        elif wait:
+            self._follow([*keys, *moving], group)
+        else:
+            print_moves(self.client, keys, self.client.group([self.namespace], group), self.output)
+            tell(self._how_to_go_on(group))
+
+    def again(self, followed: str, withdrawn: str) -> None:
+        """Take up the moves of an earlier command. Raises CommandError, SystemExit."""
+        word = followed or withdrawn
+        found: Mapping[ObjectKey, PodMigration] = self.client.group([self.namespace], word)
+        if not found:
+            raise CommandError(
+                f"there are no moves with {LABEL_GROUP}={word} in namespace {self.namespace}", EXIT_USAGE
+            )
+        if followed:
+            self._follow(list(found), word)
+            return
+        left = self.client.withdraw(found.values())
+        live = [key for key, move in found.items() if move.status.phase not in FINISHED]
+        emit("".join(f"{key} withdrawn\n" for key in live if key not in left))
+        if left:
+            raise CommandError("; ".join(f"{key}: {why}" for key, why in left.items()))
+        if not live:
+            tell("all of them have ended")
+
+    def _follow(self, keys: Sequence[ObjectKey], group: str) -> None:
+        found = follow_moves(self.client, keys, ttl_s=self.ttl_s, how_to_go_on=self._how_to_go_on(group))
+        if keys:
+            print_moves(self.client, keys, found, self.output)
+        code = exit_code(keys, found)
+        if code != EXIT_DONE:
+            for line in why_not(keys, found):
+                tell(line)
+            raise SystemExit(code)
+
+    def _how_to_go_on(self, word: str) -> str:
+        return (
+            f"The moves go on. To follow them: rescheduler move -n {self.namespace} --follow {word}; "
+            f"to withdraw those that have evicted no pod: rescheduler move -n {self.namespace} --withdraw {word}"
+        )
+
+    def _sorted_out(self, pods: Sequence[Pod]) -> tuple[list[ObjectKey], list[Pod]]:
         """(moves of these pods that are under way, pods to move). Raises CommandError if one can never be moved."""
         refused = [(pod, why) for pod in pods if (why := _never(pod))]
         if refused:
@@ -195,33 +222,24 @@ class _Asking:
         taken = {pod.uid for pod, _ in moving}
         return [move.key for _, move in moving], [pod for pod in pods if pod.uid not in taken]
 
-    def checked(self, pods: Sequence[Pod]) -> list[CheckedMove]:
+    def _checked(self, pods: Sequence[Pod]) -> list[CheckedMove]:
         """What would become of the moves. Raises CommandError: nobody would carry them out, or one is refused."""
         if not pods:
             return []
-        from rescheduler.cli.controller_configuration import live_controller  # noqa: PLC0415 - needs all of planning
-        from rescheduler.cli.move_checks import CheckedMove, check_moves  # noqa: PLC0415 - the same
-        from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - the same
-
-        controller = live_controller(self.api, self.controller_namespace, self.config_file)
+        controller = live_controller(self.cluster, self.api)
         controller.need()
         try:
-            source = read_live(
-                self.kubeconfig,
-                self.context,
-                controller.configuration.replacements,
-                self.controller_namespace,
-            )
+            snapshot = read_input(self.cluster, rules=controller.configuration.replacements).snapshot
         except ForbiddenError as error:
             tell(
                 f"whether there is room is left to the controller: you may not read the cluster ({error.message})"
             )
             return [CheckedMove(pod=pod, target=self.target) for pod in pods]
         configuration = controller.told_configuration()
-        if self.target and self.target not in source.snapshot.nodes:
-            hint = did_you_mean(self.target, source.snapshot.nodes)
+        if self.target and self.target not in snapshot.nodes:
+            hint = did_you_mean(self.target, snapshot.nodes)
             raise CommandError(f"there is no node {self.target}{hint}", EXIT_USAGE)
-        checked = check_moves(source.snapshot, configuration, pods, self.target)
+        checked = check_moves(snapshot, configuration, pods, self.target)
         refused = [f"{check.pod.key}: {check.refusal}" for check in checked if check.refusal]
         if refused:
             raise CommandError(_refused(refused))
@@ -250,51 +268,14 @@ def _refused(lines: Sequence[str]) -> str:
 
 
 def _print_dry_run(checked: Sequence[CheckedMove], made: Sequence[bytes], output: str) -> None:
-    match output:
-        case "json":
-            emit(json_list(made))
-        case "yaml":
-            emit(yaml_list(made))
-        case "name":
-            emit("".join(f"pod/{check.pod.name}\n" for check in checked))
-        case _:
-            emit(checks_table(checked))
-            tell("Nothing was changed.")
-
-
-def _again(asking: _Asking, followed: str, withdrawn: str, ttl_s: float, output: str) -> None:
-    """Take up the moves of an earlier command."""
-    word = followed or withdrawn
-    found: Mapping[ObjectKey, PodMigration] = asking.client.group([asking.namespace], word)
-    if not found:
-        raise CommandError(
-            f"there are no moves with {LABEL_GROUP}={word} in namespace {asking.namespace}", EXIT_USAGE
-        )
-    if followed:
-        _end(asking.client, list(found), ttl_s, output, _how_to_go_on(asking.namespace, word))
-        return
-    left = asking.client.withdraw(found.values())
-    live = [key for key, move in found.items() if move.status.phase not in FINISHED]
-    emit("".join(f"{key} withdrawn\n" for key in live if key not in left))
-    if left:
-        raise CommandError("; ".join(f"{key}: {why}" for key, why in left.items()))
-    if not live:
-        tell("all of them have ended")
-
-
-def _end(client: MigrationClient, keys: Sequence[ObjectKey], ttl_s: float, output: str, how: str) -> None:
-    found = follow(client, keys, ttl_s=ttl_s, how_to_go_on=how)
-    if keys:
-        print_moves(client, keys, found, output)
-    code = exit_code(keys, found)
-    if code != EXIT_DONE:
-        for line in why_not(keys, found):
-            tell(line)
-        raise SystemExit(code)
-
-
-def _how_to_go_on(namespace: str, word: str) -> str:
-    return (
-        f"The moves go on. To follow them: rescheduler move -n {namespace} --follow {word}; "
-        f"to withdraw those that have evicted no pod: rescheduler move -n {namespace} --withdraw {word}"
-    )
+    if output in ("json", "yaml"):
+        emit(objects_text(made, output))
+    elif output == "name":
+        emit("".join(f"pod/{check.pod.name}\n" for check in checked))
+    else:
+        rows = [
+            (str(c.pod.key), c.pod.node or "-", "-" if c.refusal else c.target, c.refusal or "")
+            for c in checked
+        ]
+        emit(flat_table(("POD", "FROM", "TO", "REFUSED"), rows))
+        tell("Nothing was changed.")

@@ -13,6 +13,11 @@ from typing import Final
 import click
 import msgspec
 
+from rescheduler.cli.clients import NamedCluster
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import connect
 from rescheduler.model.kinds import RESOURCES, Kind
 
 LIMIT_S: Final = 2.0
@@ -57,20 +62,14 @@ def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:
 
 
 def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
-    from rescheduler.cli.api_access import namespace_of_context  # noqa: PLC0415 - only where names are completed
-    from rescheduler.errors import ReschedulerError  # noqa: PLC0415
-    from rescheduler.kube.answers import read_answer  # noqa: PLC0415
-    from rescheduler.kube.client import KubeApi  # noqa: PLC0415
-    from rescheduler.kube.connection import connect  # noqa: PLC0415
-
-    kubeconfig, cluster = context.params.get("kubeconfig"), context.params.get("context")
+    given = context.params
+    cluster = NamedCluster(kubeconfig=given.get("kubeconfig"), context=given.get("context"))
     try:
-        api = KubeApi(connect(kubeconfig, cluster), timeout_s=LIMIT_S)
+        api = KubeApi(connect(cluster.kubeconfig, cluster.context), timeout_s=LIMIT_S)
         resource = RESOURCES[kind]
         path = resource.collection_path
         if resource.namespaced:
-            namespace = context.params.get("namespace") or namespace_of_context(kubeconfig, cluster)
-            path = resource.object_path(namespace, "")
+            path = resource.object_path(cluster.namespace(given.get("namespace")), "")
         for page in api.list(path):
             found.update(one.metadata.name for one in read_answer(page, _Page).items or ())
     except (ReschedulerError, OSError):

@@ -17,27 +17,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 ENVIRONMENT: Final = "RESCHEDULER_"
 
 
-def cluster_options(command: F) -> F:
-    """--kubeconfig and --context."""
-    for decorator in (
-        click.option(
-            "--context",
-            envvar=f"{ENVIRONMENT}CONTEXT",
-            metavar="NAME",
-            help="Context of the kubeconfig to use.",
-        ),
-        click.option(
-            "--kubeconfig",
-            envvar=f"{ENVIRONMENT}KUBECONFIG",
-            type=PathText(),
-            metavar="FILE",
-            help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
-        ),
-    ):
-        command = decorator(command)
-    return command
-
-
 def target_namespace_option(command: F) -> F:
     """-n, --namespace; None: that of the context, as kubectl takes it."""
     return click.option(

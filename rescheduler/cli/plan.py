@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 import msgspec
 
-from rescheduler.cli.api_access import api_of
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import EXIT_BLOCKED
+from rescheduler.cli.live_controller import (
+    ReadConfiguration,
+    live_controller,
+    load_configuration,
+    load_profile,
+)
 from rescheduler.cli.options import (
-    cluster_options,
     config_option,
     controller_namespace_option,
     from_options,
@@ -18,13 +23,17 @@ from rescheduler.cli.options import (
     scheduler_config_option,
 )
 from rescheduler.cli.output import emit, style, terminal_width, warn
+from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.planning.limits import EFFORT, MOST_EFFORT
-
-if TYPE_CHECKING:
-    from rescheduler.planning.plan import Plan
+from rescheduler.planning.plan import Plan
+from rescheduler.planning.planner import plan as make_plan
+from rescheduler.reports.html import plan_html
+from rescheduler.reports.structured import plan_yaml, pretty_json
+from rescheduler.reports.text import plan_text
+from rescheduler.scheduling.state import SchedulingState
 
 _MOST_MOVES: Final = "1000"
 """More than a user reads; in a large cluster there are tens of thousands of moves, which take minutes to plan."""
@@ -88,11 +97,8 @@ def plan_command(
     *,
     paths: tuple[str, ...],
     more_paths: tuple[str, ...],
-    config_file: str | None,
     scheduler_config: str | None,
-    controller_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
     now: str | None,
     output: str,
     output_file: str | None,
@@ -110,12 +116,6 @@ def plan_command(
     they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining badly placed
     pods are only counted.
     """
-    from rescheduler.cli.configuration_input import load_configuration, load_profile  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.controller_configuration import ReadConfiguration, live_controller  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.cli.proving import need_solver, with_bounds  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.planning.planner import plan as make_plan  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.scheduling.state import SchedulingState  # noqa: PLC0415 - its help needs no rules
-
     need_from(paths, more_paths)
     if prove:
         if next_cycle:
@@ -125,22 +125,21 @@ def plan_command(
         need_solver()  # told before the cluster is read
     hindered: tuple[str, ...] = ()
     if paths:
-        read = ReadConfiguration(load_configuration(config_file))
+        read = ReadConfiguration(load_configuration(cluster.config_file))
     else:
-        controller = live_controller(api_of(kubeconfig, context), controller_namespace, config_file)
+        controller = live_controller(cluster)
         read, hindered = controller.read, controller.warnings()
         for text in hindered:
             warn(text)
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
     found = read_input(
+        cluster,
         paths=paths,
         more_paths=more_paths,
-        kubeconfig=kubeconfig,
-        context=context,
         now=now,
         rules=configuration.replacements,
-        namespace=configuration.reservations.namespace if config_file else controller_namespace,
+        namespace=configuration.reservations.namespace if cluster.config_file else "",
     )
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
@@ -175,13 +174,9 @@ def plan_command(
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:
     """The plan in one of the four output formats."""
-    from rescheduler.reports.html import plan_html  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.structured import plan_json, plan_yaml  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.text import plan_text  # noqa: PLC0415 - its help needs no rules
-
     match output:
         case "json":
-            return plan_json(plan)
+            return pretty_json(plan)
         case "yaml":
             return plan_yaml(plan)
         case "html":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,17 +11,15 @@ from typing import Any, Final
 import msgspec
 from tenacity import stop_before_delay
 
-from rescheduler.cli.api_access import why_refused
+from rescheduler.cli.by_name import chosen
+from rescheduler.cli.clients import NamedCluster, by_label, installed, listed, why_refused
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.installed import installed
-from rescheduler.cli.listing import listed
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.conditions import condition
-from rescheduler.model.decode import Decoder
 from rescheduler.model.encode import reservation_manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
@@ -29,8 +27,12 @@ from rescheduler.model.reservation import Reservation, ReservationOwner, Reserva
 from rescheduler.reservations.naming import slug
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
+API_TIMEOUT_S: Final = 10.0
+"""An API server that does not answer a command about Reservations is reported after this time."""
 _AT_ONCE: Final = 32
 _LEAST_S: Final = 1.0
+NOT_PROCESSED_AFTER_S: Final = 15.0
+"""If no controller has processed a Reservation after so long, while the API server answered, none is running."""
 
 Json = dict[str, Any]
 
@@ -91,7 +93,6 @@ class ReservationClient:
     """Client for the Reservations of an API server. Methods raise ApiError and TransportError unless documented."""
 
     api: KubeApi
-    decoder: Decoder
     release_timeout_s: float = 30.0
     """Limit for one ``release``, however many Reservations it deletes."""
 
@@ -147,13 +148,18 @@ class ReservationClient:
 
     def group(self, group: str) -> tuple[Reservation, ...]:
         """The Reservations of a group, by name."""
-        return self.select({"labelSelector": f"{LABEL_GROUP}={group}"})
+        return self.select(f"{LABEL_GROUP}={group}")
 
-    def select(self, query: Mapping[str, str]) -> tuple[Reservation, ...]:
-        """Reservations by a list query, sorted by name, without damaged ones."""
+    def select(self, selector: str = "") -> tuple[Reservation, ...]:
+        """Reservations by a label query, sorted by name, without damaged ones."""
         with installed("reservations"):
-            found = listed(self.api, self.decoder, Kind.RESERVATION, Reservation, query=query)
+            found = listed(self.api, Kind.RESERVATION, Reservation, query=by_label(selector))
         return tuple(sorted(found, key=lambda r: r.name))
+
+    def named(self, names: Sequence[str], selector: str = "") -> list[Reservation]:
+        """Those of these names, or all that the query selects. Raises CommandError: one does not exist."""
+        found = {room.name: room for room in self.select(selector)}
+        return chosen(found, sorted(names) or sorted(found), "Reservation")
 
     def raw(self, name: str) -> bytes:
         """One Reservation as JSON."""
@@ -221,6 +227,11 @@ def is_unobserved(reservation: Reservation) -> bool:
     return not reservation.status.conditions and not reservation.status.observed_generation
 
 
+def reservation_client(cluster: NamedCluster) -> ReservationClient:
+    """A client for a command. Raises KubeconfigError."""
+    return ReservationClient(cluster.api(API_TIMEOUT_S), API_TIMEOUT_S)
+
+
 class _CreatedMeta(msgspec.Struct):
     uid: str = ""
 
@@ -235,36 +246,3 @@ def _uid(body: bytes) -> str:
 
 def _group(body: Mapping[str, Any]) -> str:
     return str(body["metadata"].get("labels", {}).get(LABEL_GROUP, ""))
-
-
-NO_CONTROLLER_AFTER_S: Final = 15.0
-"""If no controller has processed a Reservation after so long, while the API server answered, none is running."""
-
-_BREAK_S: Final = 2.0
-
-
-def wait_for(
-    look: Callable[[], tuple[Reservation, ...]],
-    done: Callable[[tuple[Reservation, ...], float], bool],
-    *,
-    ends_s: float,
-    clock: Callable[[], float],
-    pause: Callable[[], None],
-    show: Callable[[tuple[Reservation, ...]], None],
-) -> tuple[Reservation, ...]:
-    """Read by ``look`` until ``done``, or until ``ends_s`` of ``clock``; returns the last result.
-
-    The second argument of ``done`` is for how many seconds the API server has answered without interruption: only in
-    such time the controller can be expected to act. A read that takes long was retried: it counts as an interruption.
-    """
-    answers_since_s = clock()
-    while True:
-        asked_s = clock()
-        found = look()
-        now_s = clock()
-        if now_s - asked_s > _BREAK_S:
-            answers_since_s = now_s
-        show(found)
-        if done(found, now_s - answers_since_s) or now_s >= ends_s:
-            return found
-        pause()

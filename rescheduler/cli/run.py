@@ -8,11 +8,16 @@ import threading
 import click
 
 from rescheduler import logs
-from rescheduler.cli.api_access import connected
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import cluster_options, config_option
+from rescheduler.cli.options import config_option
 from rescheduler.cli.output import emit, style, terminal_width
 from rescheduler.cli.text_files import read_text
+from rescheduler.configuration.live import UnreadableConfigurationError
+from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options
+from rescheduler.controller.server import CannotListenError
+from rescheduler.reports.outcomes import outcomes_text
+from rescheduler.reports.text import plan_text
 
 
 @click.command("run")
@@ -54,9 +59,7 @@ from rescheduler.cli.text_files import read_text
 @click.option("--log-format", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True)
 def run_command(
     *,
-    kubeconfig: str | None,
-    context: str | None,
-    config_file: str | None,
+    cluster: NamedCluster,
     config_map: str | None,
     dry_run: bool,
     once: bool,
@@ -70,24 +73,18 @@ def run_command(
     It works from outside the cluster too: nothing calls back into it. SIGTERM and SIGINT end it gracefully: no
     new step is begun, and what is under way is taken up again by the next start.
     """
-    from rescheduler.configuration.live import UnreadableConfigurationError  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.controller.server import CannotListenError  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.outcomes import outcomes_text  # noqa: PLC0415 - its help needs no rules
-    from rescheduler.reports.text import plan_text  # noqa: PLC0415 - its help needs no rules
-
     logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
-    if config_file is not None:
-        read_text(config_file, "configuration")
+    if cluster.config_file is not None:
+        read_text(cluster.config_file, "configuration")
     options = Options(
-        config_file=config_file,
+        config_file=cluster.config_file,
         config_map=parse_config_map(config_map),
         dry_run=dry_run,
         once=once,
         port=port,
         identity=identity,
     )
-    transport = connected(kubeconfig, context)
+    transport = cluster.connected()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -7,18 +7,19 @@ import time
 
 import click
 
-from rescheduler.cli.api_access import api_of, namespace_of_context
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.options import cluster_options, parse_seconds, target_namespace_option, timeout_option
+from rescheduler.cli.options import parse_seconds, target_namespace_option, timeout_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import ReservationClient, status_message
+from rescheduler.cli.scale_dry_run import place_new_pods
 from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
+from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.model.counted import plural
-from rescheduler.model.decode import Decoder
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reports.table import table
 
@@ -39,8 +40,7 @@ def scale_command(
     namespace: str | None,
     timeout: str,
     dry_run: bool,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
 ) -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room.
 
@@ -48,8 +48,8 @@ def scale_command(
     released and nothing is scaled. Scaling down needs no room and is done at once.
     """
     limit_s = parse_seconds("--timeout", timeout)
-    name = parse_workload("/".join(words), namespace or namespace_of_context(kubeconfig, context))
-    api = api_of(kubeconfig, context, DEADLINE_S)
+    name = parse_workload("/".join(words), cluster.namespace(namespace))
+    api = cluster.api(DEADLINE_S)
     found = read_workload(api, name)
     if replicas == found.replicas:
         emit(f"{name} has {plural(replicas, 'replica')} already\n")
@@ -57,7 +57,7 @@ def scale_command(
     if found.unsettled and replicas > found.replicas:
         raise CommandError(f"{found.unsettled}; scale again when it has finished")
     if dry_run:
-        _dry_run(found, replicas, kubeconfig, context)
+        _dry_run(found, replicas, cluster)
     elif replicas < found.replicas:
         api.merge_patch(f"{name.path}/scale", {"spec": {"replicas": replicas}})
         emit(f"{name} scaled down from {found.replicas} to {replicas}; that needs no room\n")
@@ -74,7 +74,7 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
             timeout_s=limit_s,
             tools=ScaleDependencies(
                 api=api,
-                rooms=ReservationClient(api, Decoder()),
+                rooms=ReservationClient(api),
                 clock=time.monotonic,
                 pause=lambda: time.sleep(PAUSE_S),
                 show=lambda stage, rooms: line.show(_progress(stage, rooms)),
@@ -119,16 +119,12 @@ def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> s
     return "\n".join(lines) + "\n"
 
 
-def _dry_run(found: FoundWorkload, replicas: int, kubeconfig: str | None, context: str | None) -> None:
-    from rescheduler.cli.scale_dry_run import place_new_pods  # noqa: PLC0415 - needs the scheduling rules
-    from rescheduler.cli.snapshot_input import read_live  # noqa: PLC0415 - only a dry run reads the whole cluster
-
+def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster) -> None:
     count = replicas - found.replicas
     if count < 0:
         emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
         return
-    source = read_live(kubeconfig, context)
-    choices = place_new_pods(source.snapshot, found, count)
+    choices = place_new_pods(read_input(cluster).snapshot, found, count)
     placed = [c.node for c in choices if c.node]
     lines = [
         f"{found.name} from {found.replicas} to {replicas}: room for {len(placed)} of {count} new pods now"

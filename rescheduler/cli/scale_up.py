@@ -16,15 +16,15 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.cli.errors import CommandError
+from rescheduler.cli.following import follow
 from rescheduler.cli.reservation_client import (
-    NO_CONTROLLER_AFTER_S,
+    NOT_PROCESSED_AFTER_S,
     ReservationClient,
     ReservationRequest,
     is_unobserved,
     manifests,
     release_summary,
     status_message,
-    wait_for,
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
 from rescheduler.kube.answers import read_answer
@@ -98,7 +98,7 @@ class ScaleUp:
         began_s = self.tools.clock()
         self._create(bodies)
         try:
-            found = wait_for(
+            found = follow(
                 lambda: self.tools.rooms.group(self.group),
                 self._decided,
                 ends_s=began_s + self.timeout_s,
@@ -135,7 +135,7 @@ class ScaleUp:
 
     def land(self) -> ScaleResult:
         """Wait until every Reservation has a bound pod, or the time limit is over."""
-        found = wait_for(
+        found = follow(
             lambda: self.tools.rooms.group(self.group),
             lambda rooms, _: all(r.status.phase in FINISHED for r in rooms),
             ends_s=self.tools.clock() + self.timeout_s,
@@ -192,7 +192,7 @@ class ScaleUp:
         if self._all_held(rooms) or any(r.status.phase in FINISHED for r in rooms):
             return True
         unobserved = all(is_unobserved(r) for r in rooms)
-        return unobserved and answered_s >= NO_CONTROLLER_AFTER_S
+        return unobserved and answered_s >= NOT_PROCESSED_AFTER_S
 
     def _why_not(self, rooms: Found) -> str:
         if rooms and all(is_unobserved(r) for r in rooms):

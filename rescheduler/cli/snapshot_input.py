@@ -9,16 +9,17 @@ from typing import Final
 
 import click
 
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
 from rescheduler.cli.missing_kinds import COMPLETE_DUMP, missing_kinds, plural_of
 from rescheduler.cli.options import parse_now
 from rescheduler.cli.output import warn
-from rescheduler.cli.progress import Progress
+from rescheduler.cli.progress import StatusLine
+from rescheduler.controller.reading import read_cluster, read_rules
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
-from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
@@ -42,34 +43,36 @@ class SnapshotInput:
 
 
 def read_input(
+    cluster: NamedCluster,
     *,
-    paths: Sequence[str],
-    more_paths: Sequence[str],
-    kubeconfig: str | None,
-    context: str | None,
-    now: str | None,
+    paths: Sequence[str] = (),
+    more_paths: Sequence[str] = (),
+    now: str | None = None,
     rules: ReplacementRules = DEFAULT_RULES,
-    namespace: str = DEFAULT_NAMESPACE,
+    namespace: str = "",
 ) -> SnapshotInput:
     """Read a dump if paths are given, else the live cluster; warnings are written to stderr too.
 
     ``rules``: which controllers replace their pods, by configuration.
-    ``namespace``: where the controller of the live cluster keeps its ConfigMaps.
+    ``namespace``: where the controller of the live cluster keeps its ConfigMaps, if not as the options say.
 
     Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
     """
     moment = parse_now(now)
     if paths:
         sources = (*paths, *more_paths)
-        with Progress("reading") as progress:
-            state, warnings = read_sources(sources, Decoder(), progress.advance_to)
+        with StatusLine() as line:
+            state, warnings = read_sources(sources, Decoder(), line.progress("reading"))
         found = state.snapshot((newest_time_s(state) or UNDATED_S) if moment is None else moment, rules)
         texts = (*map(str, warnings), *judged_dump(found, ", ".join(sources)))
     else:
-        state, texts, rules = _live(kubeconfig, context, rules, namespace)
-        found = state.snapshot(time.time() if moment is None else moment, rules)
-        if not found.nodes:
-            texts = (*texts, "the live cluster has no nodes")
+        api = cluster.api()
+        with StatusLine() as line:
+            namespace = namespace or cluster.controller_namespace
+            advance = line.progress("reading the cluster")
+            read = read_cluster(api, Decoder(), advance, now_s=time.time(), namespace=namespace)
+            found = read.state.snapshot(time.time() if moment is None else moment, read_rules(read, rules))
+        texts = read.warnings if found.nodes else (*read.warnings, "the live cluster has no nodes")
     for text in texts:
         warn(text)
     return SnapshotInput(
@@ -83,24 +86,6 @@ def need_from(paths: Sequence[str], more_paths: Sequence[str]) -> None:
         raise click.UsageError(
             f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}"
         )
-
-
-def read_live(
-    kubeconfig: str | None,
-    context: str | None,
-    rules: ReplacementRules = DEFAULT_RULES,
-    namespace: str = DEFAULT_NAMESPACE,
-) -> SnapshotInput:
-    """The live cluster now, as ``read_input`` reads it."""
-    return read_input(
-        paths=(),
-        more_paths=(),
-        kubeconfig=kubeconfig,
-        context=context,
-        now=None,
-        rules=rules,
-        namespace=namespace,
-    )
 
 
 def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
@@ -131,18 +116,6 @@ def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
             f"{source}: no node and no pod has a time: everything counts as old, and the plan is dated "
             f"{format_timestamp(UNDATED_S)}; give --now to date it"
         )
-
-
-def _live(
-    kubeconfig: str | None, context: str | None, configured: ReplacementRules, namespace: str
-) -> tuple[ClusterState, tuple[str, ...], ReplacementRules]:
-    from rescheduler.cli.api_access import api_of  # noqa: PLC0415 - a dump needs no API client
-    from rescheduler.controller.reading import read_cluster, read_rules  # noqa: PLC0415 - the same
-
-    api = api_of(kubeconfig, context)
-    with Progress("reading the cluster") as progress:
-        found = read_cluster(api, Decoder(), progress.advance_to, now_s=time.time(), namespace=namespace)
-        return found.state, found.warnings, read_rules(found, configured)
 
 
 def newest_time_s(state: ClusterState) -> float:

@@ -12,26 +12,20 @@ from typing import Final
 import click
 
 from rescheduler import logs
-from rescheduler.cli.api_access import api_of
-from rescheduler.cli.configuration_input import load_configuration
-from rescheduler.cli.controller_configuration import ReadConfiguration, live_controller
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.options import (
-    cluster_options,
-    config_option,
-    controller_namespace_option,
-    from_options,
-    now_option,
-)
+from rescheduler.cli.live_controller import ReadConfiguration, live_controller, load_configuration
+from rescheduler.cli.options import config_option, controller_namespace_option, from_options, now_option
 from rescheduler.cli.output import emit, tell, warn
-from rescheduler.cli.snapshot_input import SnapshotInput, need_from, read_input
+from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.server import CannotListenError, Server, listening
 from rescheduler.errors import ReschedulerError
 from rescheduler.planning.planner import plan as make_plan
-from rescheduler.reports.live.state import LivePicture, SeenObjects, blockers_of
-from rescheduler.reports.live.trends import Trends
+from rescheduler.reports.figures import blockers_of
+from rescheduler.reports.live_state import LivePicture, SeenObjects
 from rescheduler.reports.objective_words import headline
+from rescheduler.reports.trends import Trends
 from rescheduler.scheduling.state import SchedulingState
 
 _MOST_MOVES: Final = 1000
@@ -65,10 +59,7 @@ def ui_command(
     *,
     paths: tuple[str, ...],
     more_paths: tuple[str, ...],
-    config_file: str | None,
-    controller_namespace: str,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
     now: str | None,
     port: int,
     every: float,
@@ -83,10 +74,7 @@ def ui_command(
     source = _Source(
         paths=paths,
         more_paths=more_paths,
-        config_file=config_file,
-        namespace=controller_namespace,
-        kubeconfig=kubeconfig,
-        context=context,
+        cluster=cluster,
         now=now,
     )
     page = LivePage(leadership=lambda: source.leadership)
@@ -124,10 +112,7 @@ class _Source:
 
     paths: tuple[str, ...]
     more_paths: tuple[str, ...]
-    config_file: str | None
-    namespace: str
-    kubeconfig: str | None
-    context: str | None
+    cluster: NamedCluster
     now: str | None
     leadership: Leadership = field(default_factory=Leadership)
     _trends: Trends = field(default_factory=Trends)
@@ -135,10 +120,18 @@ class _Source:
     def picture(self) -> LivePicture:
         """The cluster now, or the dump, with its plan."""
         read, hindered = (
-            (ReadConfiguration(load_configuration(self.config_file)), ()) if self.paths else self._live()
+            (ReadConfiguration(load_configuration(self.cluster.config_file)), ())
+            if self.paths
+            else self._live()
         )
         configuration = read.configuration
-        found = self._read(read)
+        found = read_input(
+            self.cluster,
+            paths=self.paths,
+            more_paths=self.more_paths,
+            now=self.now,
+            rules=configuration.replacements,
+        )
         state = SchedulingState(found.snapshot, configuration.profile)
         inputs = configuration.inputs(unlimited=True, max_moves=_MOST_MOVES)
         plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
@@ -155,20 +148,8 @@ class _Source:
             warnings=(*hindered, *found.warnings, *plan.metadata.warnings),
         )
 
-    def _read(self, read: ReadConfiguration) -> SnapshotInput:
-        return read_input(
-            paths=self.paths,
-            more_paths=self.more_paths,
-            kubeconfig=self.kubeconfig,
-            context=self.context,
-            now=self.now,
-            rules=read.configuration.replacements,
-            namespace=self.namespace,
-        )
-
     def _live(self) -> tuple[ReadConfiguration, tuple[str, ...]]:
         """The configuration of the controller, and what keeps it from doing anything."""
-        api = api_of(self.kubeconfig, self.context)
-        controller = live_controller(api, self.namespace, self.config_file)
+        controller = live_controller(self.cluster)
         self.leadership = Leadership(leads=True, leader=controller.leader.holder)
         return controller.read, controller.warnings()

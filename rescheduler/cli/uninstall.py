@@ -8,9 +8,8 @@ from typing import Final
 
 import click
 
-from rescheduler.cli.api_access import api_of
+from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
-from rescheduler.cli.options import cluster_options
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
@@ -59,8 +58,7 @@ Before it is installed here again, restart the API servers: they do not follow C
 )
 def uninstall_command(
     *,
-    kubeconfig: str | None,
-    context: str | None,
+    cluster: NamedCluster,
     dry_run: bool,
     namespace: str,
     wait_s: float,
@@ -71,13 +69,13 @@ def uninstall_command(
     It may be interrupted and run again, with the controller up, down or gone already: each step looks what is still
     there. Exit codes: 0 all is gone, 1 failed (run it again), 3 what is named at the end could not be removed in time.
     """
-    cluster = InstalledCluster(api_of(kubeconfig, context, DEADLINE_S), namespace)
+    installed = InstalledCluster(cluster.api(DEADLINE_S), namespace)
     steps = Steps(say=lambda line: emit(f"{line}\n"))
     try:
         if gates_only:
-            left = release_gates(cluster, steps, dry_run=dry_run)
+            left = release_gates(installed, steps, dry_run=dry_run)
         else:
-            left = uninstall(cluster, steps, dry_run=dry_run, wait_s=wait_s)
+            left = uninstall(installed, steps, dry_run=dry_run, wait_s=wait_s)
     except (ApiError, TransportError) as error:
         error.add_note("Nothing is lost: run it again, it goes on where it stopped.")
         raise

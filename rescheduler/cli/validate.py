@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
+from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.text_files import PathText, read_text_or_stdin
 from rescheduler.configuration.config_map_manifest import text_within
+from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.model.names import CONFIG_KEY
-
-if TYPE_CHECKING:
-    from rescheduler.configuration.document import Configuration
-    from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.scheduling.nodes import NodeTable
 
 
 @click.command("validate")
@@ -54,16 +52,11 @@ def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
 
 
 def _nodes(dumps: tuple[str, ...]) -> NodeTable:
-    from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - most documents are checked without a dump
-    from rescheduler.scheduling.nodes import NodeTable  # noqa: PLC0415 - the same
-
-    found = read_input(paths=dumps, more_paths=(), kubeconfig=None, context=None, now=None)
+    found = read_input(NamedCluster(), paths=dumps)
     return NodeTable(tuple(found.snapshot.nodes.values()))
 
 
 def _validate(text: bytes, path: str) -> Configuration:
-    from rescheduler.configuration.document import parse_configuration  # noqa: PLC0415 - its help needs no rules
-
     inner, offset = unwrap_config_map(text)
     try:
         return parse_configuration(inner, path)

@@ -19,11 +19,12 @@ import msgspec
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.server import HttpAnswer, Routes
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.figures import Blocker, blockers_of
 from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
-from rescheduler.reports.live.document import Blocker, LiveState
-from rescheduler.reports.live.state import LivePicture, SeenObjects, blockers_of, live_state
-from rescheduler.reports.live.trends import Trends
+from rescheduler.reports.live_document import LiveState
+from rescheduler.reports.live_state import LivePicture, SeenObjects, live_state
 from rescheduler.reports.objective_words import headline
+from rescheduler.reports.trends import Trends
 
 STATE_PATH: Final = "/state.json"
 EVERY_S: Final = 1.0

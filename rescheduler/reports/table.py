@@ -45,6 +45,11 @@ def table(
     return lines
 
 
+def flat_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A whole text of a table that begins in the first column, as those of kubectl; ends in a newline."""
+    return "".join(f"{line.removeprefix('  ')}\n" for line in table(header, rows))
+
+
 def _left(widths: Sequence[int], spare: Sequence[int], width: int, least_last: int) -> list[int]:
     """The columns without as many of ``spare`` as it takes to cut none but the last."""
     left = list(range(len(widths)))

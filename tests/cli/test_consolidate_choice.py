@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from rescheduler.cli.consolidate.choosing import NodesWanted, choose
+from rescheduler.cli.consolidation import NodesWanted, choose
 from rescheduler.configuration.document import default_configuration
 from rescheduler.model.migration import PodMigration
 from rescheduler.testing import builders as b

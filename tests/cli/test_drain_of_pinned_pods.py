@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.cli.drain.plan import DrainOptions, plan_drain
+from rescheduler.cli.drain_plan import DrainOptions, plan_drain
 from rescheduler.configuration.document import default_configuration
 from rescheduler.testing import builders as b
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescheduler.cli.drain.plan import DrainOptions, Stays, plan_drain
+from rescheduler.cli.drain_plan import DrainOptions, Stays, plan_drain
 from rescheduler.configuration.document import default_configuration
 from rescheduler.testing import builders as b
 

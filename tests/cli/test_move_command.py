@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from rescheduler.cli.by_name import pod_names
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.pods_by_name import pod_names
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
 

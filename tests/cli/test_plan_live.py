@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.cli.controller_presence import Leader, Presence
-from rescheduler.cli.controller_readiness import hindrances
+from rescheduler.cli.live_controller import hindrances
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Response

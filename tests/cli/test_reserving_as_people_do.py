@@ -180,9 +180,8 @@ def away(tmp_path):
     ids=lambda words: words[0],
 )
 def test_an_api_server_that_is_away_is_told(command, away, words, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.reserve.options.API_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("rescheduler.cli.reserve.create.API_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("rescheduler.cli.reserve.create.check_owners", lambda *_: None)  # it went away since
+    monkeypatch.setattr("rescheduler.cli.reservation_client.API_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.reserve_create.check_owners", lambda *_: None)  # it went away since
     done = command("reserve", *words, "--kubeconfig", away)
     assert done.exit_code == 1
     assert done.stderr.startswith("error: no answer from the API server: ")

@@ -9,19 +9,18 @@ import pytest
 
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.errors import CommandError
+from rescheduler.cli.following import follow
 from rescheduler.cli.reservation_client import (
     ReservationClient,
     ReservationRequest,
     manifests,
     release_summary,
-    wait_for,
 )
 from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import TryLaterError
 from rescheduler.kube.transport import Response, TransportError
-from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import ReservationOwner
@@ -69,7 +68,7 @@ class Server:
 
 
 def rooms_of(server, patience_s):
-    return ReservationClient(KubeApi(server), Decoder(), patience_s)
+    return ReservationClient(KubeApi(server), patience_s)
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -120,7 +119,7 @@ def test_a_room_whose_making_got_no_answer_goes_with_the_others(name):
             return answer
 
     with pytest.raises(TransportError) as lost:
-        ReservationClient(Deaf(server), Decoder()).create(manifests(order))
+        ReservationClient(Deaf(server)).create(manifests(order))
     assert server.names == set()
     assert not getattr(lost.value, "__notes__", ()), "nothing is left"
 
@@ -202,7 +201,7 @@ def test_a_scale_up_that_gives_up_says_which_rooms_it_could_not_give_back():
 def test_a_wait_ends_at_its_limit_though_the_server_was_away():
     clock = Time()
     looks = Looks(clock, away_s=50.0)
-    wait_for(
+    follow(
         lambda: looks.group(""),
         lambda *_: False,
         ends_s=10.0,

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.cli.api_access import CommandTransport
+from rescheduler.cli.clients import CommandTransport
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Response, TransportError, UnreachableError
@@ -96,12 +96,12 @@ def test_a_host_without_a_name(command, kubeconfig):
 def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
     command, kubeconfig, listening, words, monkeypatch
 ):
-    monkeypatch.setattr("rescheduler.cli.api_access.NOTICE_S", 0.01)
-    monkeypatch.setattr("rescheduler.cli.api_access.REQUEST_TIMEOUT_S", 3.0)
-    monkeypatch.setattr("rescheduler.cli.api_access.PATIENCE_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.clients.NOTICE_S", 0.01)
+    monkeypatch.setattr("rescheduler.cli.clients.REQUEST_TIMEOUT_S", 3.0)
+    monkeypatch.setattr("rescheduler.cli.clients.PATIENCE_S", 0.1)
     for module in ("scale", "uninstall"):
         monkeypatch.setattr(f"rescheduler.cli.{module}.DEADLINE_S", 0.1)
-    monkeypatch.setattr("rescheduler.cli.reserve.options.API_TIMEOUT_S", 0.1)
+    monkeypatch.setattr("rescheduler.cli.reservation_client.API_TIMEOUT_S", 0.1)
     done = command(*words, "--kubeconfig", kubeconfig(listening))
     assert (done.exit_code, done.stdout) == (1, "")
     lines = done.stderr.splitlines()

@@ -4,21 +4,14 @@ import json
 
 import pytest
 
-from rescheduler.cli.api_access import api_of
-from rescheduler.cli.controller_configuration import ReadConfiguration
-from rescheduler.cli.status import gathering
-from rescheduler.cli.status.planned import PlannedStatus
-from rescheduler.cli.status.printing import status_text
-from rescheduler.cli.status.report import (
-    BlockedStatus,
-    ControllerStatus,
-    MoveStatus,
-    PolicyStatus,
-    StatusReport,
-)
+from rescheduler.cli import status_gathering as gathering
+from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.live_controller import ReadConfiguration
+from rescheduler.cli.status_report import ControllerStatus, StatusReport, status_text
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.reports.figures import Blocker, ShownMove, ShownPolicy
 
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
 
@@ -31,7 +24,7 @@ def status(work, command):
 def crowded(count=30):
     """A report with long names everywhere."""
     long = "a-very-long-name-of-something-" * 4
-    move = MoveStatus(
+    move = ShownMove(
         namespace="shop", pod=long, source=long, target="n2", phase="Evicting", reason="DisruptionBudget",
         message=f"PDB {long} allows 0", by="user \x1b[2Jeve",
     )  # fmt: skip
@@ -40,10 +33,8 @@ def crowded(count=30):
         gate="InForce",
         configuration="",
         moves=(move,) * count,
-        policies=tuple(PolicyStatus(name=f"P{i}", badly_placed=i) for i in range(count)),
-        blocked=tuple(
-            BlockedStatus(reason="Protected", blocked_by=f"x{i}{long}", pods=9) for i in range(count)
-        ),
+        policies=tuple(ShownPolicy(name=f"P{i}", badly_placed=i) for i in range(count)),
+        blocked=tuple(Blocker(reason="Protected", blocked_by=f"x{i}{long}", pods=9) for i in range(count)),
         warnings=("\x1b[31m" + long,),
     )
 
@@ -102,15 +93,16 @@ def test_watching_reads_the_cluster_again_only_after_ten_times_as_long_as_that_t
 
     def planned_status(*_, **__):
         read.append(1)
-        return PlannedStatus(planned_at=f"look {len(read)}", warnings=("one kind is not read",))
+        return gathering.PlannedStatus(planned_at=f"look {len(read)}", warnings=("one kind is not read",))
 
     monkeypatch.setattr(gathering, "planned_status", planned_status)
     policies = (ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)
     configured = ReadConfiguration(Configuration(policies=policies))
     monkeypatch.setattr(gathering, "controller_configuration", lambda *_: configured)
+    cluster = NamedCluster(kubeconfig=work.kubeconfig)
     look = gathering.Gathering(
-        api=api_of(work.kubeconfig, None), namespace="rescheduler", kubeconfig=work.kubeconfig, context=None,
-        badly_placed=True, clock=iter((0.0, 1.0, 10.9, 11.0, 11.0, 12.0)).__next__,
+        cluster=cluster, api=cluster.api(), badly_placed=True,
+        clock=iter((0.0, 1.0, 10.9, 11.0, 11.0, 12.0)).__next__,
     )  # fmt: skip
     reports = [look.report() for _ in range(3)]
     assert [report.planned_at for report in reports] == ["look 1", "look 1", "look 2"]

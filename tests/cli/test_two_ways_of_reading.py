@@ -12,6 +12,7 @@ import pytest
 from harness.controlplane.binaries import BinariesMissing, find
 from kube_sandbox.demo.scenario import build
 from kube_sandbox.sandbox import Sandbox
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.installation import install
 from rescheduler.model.kinds import RESOURCES
@@ -34,7 +35,7 @@ def cluster(tmp_path_factory):
 
 
 def snapshot(*, paths=(), kubeconfig=None):
-    found = read_input(paths=paths, more_paths=(), kubeconfig=kubeconfig, context=None, now=NOW)
+    found = read_input(NamedCluster(kubeconfig=kubeconfig), paths=paths, now=NOW)
     return found.snapshot
 
 

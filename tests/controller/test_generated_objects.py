@@ -28,7 +28,7 @@ from rescheduler.model.decode import BadObject
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import KOORDINATOR_SCHEDULER
 from rescheduler.planning.planner import decide
-from rescheduler.reports.structured import plan_json
+from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.scheduling.state import SchedulingState
@@ -112,7 +112,7 @@ def reports(state, configuration):
     )
     plan = decided.plan()
     plan_text(plan).encode("utf-8", "replace")
-    plan_json(plan)
+    pretty_json(plan)
 
 
 def everything(state):

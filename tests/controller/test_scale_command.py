@@ -45,7 +45,7 @@ def test_command_shows_rooms_scales_and_reports(controller, control_plane, world
 
 
 def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.scale_up.NO_CONTROLLER_AFTER_S", 1.0)
+    monkeypatch.setattr("rescheduler.cli.scale_up.NOT_PROCESSED_AFTER_S", 1.0)
     world.node("n", cpu="4")
     world.workload("Deployment", "web", 1)
     world.wait_ready("web", 1)

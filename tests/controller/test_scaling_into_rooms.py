@@ -8,11 +8,10 @@ import pytest
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient
-from rescheduler.cli.reserve.printing import reservation_line
+from rescheduler.cli.reservation_lines import reservation_line
 from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.decode import Decoder
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def scale_up(world, text, replicas, seconds=120.0):
     found = read_workload(api, parse_workload(text, world.namespace))
     tools = ScaleDependencies(
         api=api,
-        rooms=ReservationClient(api, Decoder()),
+        rooms=ReservationClient(api),
         clock=time.monotonic,
         pause=lambda: time.sleep(0.1),
         show=lambda *_: None,

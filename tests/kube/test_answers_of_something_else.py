@@ -139,8 +139,7 @@ NO_ANSWERS = {
     "metrics_api.py": "items of a list, of which each may be damaged",
     "registration.py": "items of a list, of which each may be damaged",
     "reservation_client.py": "the template that the command was given",
-    "create.py": "the files that the command was given, and what it is about to send",
-    "printing.py": "what the command is about to print",
+    "reserve_create.py": "the files that the command was given, and what it is about to send",
 }
 """Modules that decode JSON by other means than ``read_answer``, and what it is that they decode."""
 

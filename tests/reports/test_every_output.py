@@ -22,10 +22,10 @@ from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.explanation import explanation_json, explanation_text
 from rescheduler.reports.html import plan_html
-from rescheduler.reports.live.state import LivePicture, SeenObjects, live_state
-from rescheduler.reports.live.trends import Trends
-from rescheduler.reports.structured import plan_json, plan_yaml
+from rescheduler.reports.live_state import LivePicture, SeenObjects, live_state
+from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
+from rescheduler.reports.trends import Trends
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -121,7 +121,7 @@ def test_no_record_has_a_number_of_numpy(decision):
 FORMS = {
     "text": plan_text,
     "wide": lambda found: plan_text(found, width=400),
-    "json": lambda found: json.loads(plan_json(found)),
+    "json": lambda found: json.loads(pretty_json(found)),
     "yaml": lambda found: yaml.safe_load(plan_yaml(found)),
     "html": plan_html,
 }

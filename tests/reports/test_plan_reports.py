@@ -27,7 +27,7 @@ from rescheduler.planning.plan import (
 )
 from rescheduler.planning.stages import stages_of
 from rescheduler.reports.html import plan_html
-from rescheduler.reports.structured import plan_json, plan_yaml
+from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 
 
@@ -91,7 +91,7 @@ def plan():
 
 
 def test_json_is_the_contract_of_the_design(plan):
-    document = json.loads(plan_json(plan))
+    document = json.loads(pretty_json(plan))
     assert document["apiVersion"] == "rescheduler.dev/v1alpha1"
     assert document["kind"] == "Plan"
     move = document["moves"][0]
@@ -102,7 +102,7 @@ def test_json_is_the_contract_of_the_design(plan):
 
 
 def test_yaml_says_the_same_as_json(plan):
-    assert yaml.safe_load(plan_yaml(plan)) == json.loads(plan_json(plan))
+    assert yaml.safe_load(plan_yaml(plan)) == json.loads(pretty_json(plan))
 
 
 def test_text_names_moves_and_groups_what_stays(plan):
@@ -119,14 +119,14 @@ def test_text_of_a_plan_without_moves(plan):
 
 
 def test_moves_that_begin_after_others_name_them_everywhere(plan):
-    assert "after" not in json.loads(plan_json(plan))["moves"][0], (
+    assert "after" not in json.loads(pretty_json(plan))["moves"][0], (
         "nothing is said of moves that begin at once"
     )
     first = plan.moves[0]
     later = msgspec.structs.replace(first, pod=PodRef("shop", "db-9", "uid-9"), after=(first.pod,))
     staged = msgspec.structs.replace(plan, moves=(first, later))
     named = {"namespace": "shop", "name": "web-<b>1", "uid": "uid-1"}
-    assert json.loads(plan_json(staged))["moves"][1]["after"] == [named]
+    assert json.loads(pretty_json(staged))["moves"][1]["after"] == [named]
     assert msgspec.json.decode(msgspec.json.encode(staged), type=Plan) == staged
     lines = plan_text(staged).splitlines()
     assert any(line.split()[:3] == ["#", "AFTER", "POD"] for line in lines)
@@ -194,7 +194,7 @@ def test_the_page_may_run_its_own_script_and_nothing_else(plan):
 def test_the_same_plan_gives_the_same_bytes(plan):
     again = msgspec.json.decode(msgspec.json.encode(plan), type=Plan)
     assert plan_html(plan) == plan_html(again)
-    assert plan_json(plan) == plan_json(again)
+    assert pretty_json(plan) == pretty_json(again)
     assert plan_text(plan) == plan_text(again)
 
 

@@ -8,14 +8,14 @@
   let state = null, tag = "", chosen = "";
 
   const moveColumns = [
-    { title: "pod", kind: "name", of: (m) => m.pod },
+    { title: "pod", kind: "name", of: (m) => `${m.namespace}/${m.pod}` },
     { title: "from", kind: "name node", of: (m) => m.from },
     { title: "to", kind: "name node", of: (m) => m.to },
     { title: "step", of: (m) => m.phase },
     { title: "by", of: (m) => m.by },
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
   ];
-  const groups = { policy: (m) => m.by, namespace: (m) => m.pod.split("/")[0], step: (m) => m.phase };
+  const groups = { policy: (m) => m.by, namespace: (m) => m.namespace, step: (m) => m.phase };
   const showMoves = parts.table(at("moves"), moveColumns, groups);
   const showFinished = parts.table(at("finished"),
     [{ title: "ended", of: (m) => m.endedAt }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },

@@ -1,0 +1,106 @@
+"""Which pods and nodes somebody means: ``pod NAME...``, ``pod/NAME``, ``node/NAME`` or a label query, as kubectl takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from rescheduler.cli.clients import allowed, by_label, listed
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.suggestions import did_you_mean
+
+_WORDS: Final = frozenset({"pod", "pods", "po"})
+_WORKLOADS: Final = frozenset(
+    {
+        "deployment",
+        "deployments",
+        "deploy",
+        "statefulset",
+        "statefulsets",
+        "sts",
+        "replicaset",
+        "replicasets",
+        "rs",
+    }
+)
+_RIGHT: Final = "the ClusterRole view has the right"
+NODE_RIGHT: Final = (
+    "draining needs the rights of kubectl drain: to read all nodes and pods, and to patch nodes"
+)
+
+Named = TypeVar("Named")
+
+
+def pod_names(words: Sequence[str]) -> tuple[str, ...]:
+    """The names in ``pod a b``, ``pod/a pod/b`` or ``a b``, each once. Raises CommandError."""
+    kind = words[0].partition("/")[0].lower() if words else ""
+    if kind in _WORKLOADS and (len(words) > 1 or "/" in words[0]):
+        raise CommandError(
+            f"{words[0]!r}: pods are moved; those of a workload are chosen by their labels: -l app=NAME",
+            EXIT_USAGE,
+        )
+    kind_first = bool(words) and words[0].lower() in _WORDS
+    if kind_first and len(words) == 1:
+        raise CommandError(f"{words[0]!r}: name a pod", EXIT_USAGE)
+    rest = words[1:] if kind_first else words
+    names: list[str] = []
+    for word in rest:
+        kind, slash, name = word.rpartition("/")
+        if slash and (kind.lower() not in _WORDS or not name):
+            raise CommandError(f"{word!r}: write pod NAME or pod/NAME; the namespace is -n", EXIT_USAGE)
+        names.append(name)
+    return tuple(dict.fromkeys(names))
+
+
+def pod_key(word: str, default_namespace: str, known: Container[ObjectKey]) -> ObjectKey:
+    """The pod that NAME, pod/NAME or NAMESPACE/NAME means; ``known``: pods that exist."""
+    first, slash, name = word.partition("/")
+    key = ObjectKey(first, name) if slash else ObjectKey(default_namespace, word)
+    return (
+        ObjectKey(default_namespace, name) if first.lower() in _WORDS and slash and key not in known else key
+    )
+
+
+def find_pods(
+    api: KubeApi, namespace: str, names: Sequence[str], *, selector: str = "", node: str = ""
+) -> list[Pod]:
+    """Pods of a namespace ("": of all), by name, or all that the queries select; in the order of the names.
+
+    Raises:
+        CommandError: one does not exist, or they may not be listed.
+        ApiError, TransportError: the API server refuses the query, or does not answer.
+    """
+    query = by_label(selector)
+    if node:
+        query["fieldSelector"] = f"spec.nodeName={node}"
+    where = f"in namespace {namespace}" if namespace else "in all namespaces"
+    with allowed(f"list pods {where}", _RIGHT):
+        pods = listed(api, Kind.POD, Pod, namespace=namespace, query=query)
+    if not names:
+        return sorted(pods, key=lambda pod: pod.key)
+    return chosen({pod.name: pod for pod in pods}, names, "pod", f" in namespace {namespace}")
+
+
+def pods_on(api: KubeApi, nodes: Iterable[str]) -> list[Pod]:
+    """All pods of the nodes. Raises as ``find_pods``."""
+    return [pod for node in nodes for pod in find_pods(api, "", (), node=node)]
+
+
+def find_nodes(api: KubeApi, words: Sequence[str], selector: str = "") -> list[Node]:
+    """Nodes by name (NAME or node/NAME), in that order, or by labels. Raises as ``find_pods``."""
+    names = [word.removeprefix("nodes/").removeprefix("node/") for word in words]
+    with allowed("list nodes", NODE_RIGHT):
+        found = {node.name: node for node in listed(api, Kind.NODE, Node, query=by_label(selector))}
+    return chosen(found, names or sorted(found), "node")
+
+
+def chosen(found: Mapping[str, Named], names: Sequence[str], kind: str, where: str = "") -> list[Named]:
+    """Those of these names, each once. Raises CommandError: one does not exist; ``where``: in which namespace."""
+    missing = [name for name in dict.fromkeys(names) if name not in found]
+    if missing:
+        hint = did_you_mean(missing[0], found)
+        raise CommandError(f"there is no {kind} {', '.join(missing)}{where}{hint}", EXIT_USAGE)
+    return [found[name] for name in dict.fromkeys(names)]

@@ -1,0 +1,176 @@
+"""The cluster that a command talks to, and what may go wrong there in words: one client for all commands.
+
+A person waits for a command. So a request has a short time limit, a line on stderr says what is waited for, a server that was
+never reached is not tried again and again, and a kind that is not served or a right that is missing is told with its remedy.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+import click
+from tenacity import stop_before_delay
+
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.output import tell
+from rescheduler.cli.text_files import PathText
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.connection import HttpTransport, connect
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
+from rescheduler.kube.kubeconfig import default_namespace
+from rescheduler.kube.list_page import read_page
+from rescheduler.kube.retry import Retry
+from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE
+
+F = TypeVar("F", bound=Callable[..., Any])
+Record = TypeVar("Record")
+
+NOTICE_S: Final = 3.0
+"""After so long a person is told what is waited for."""
+REQUEST_TIMEOUT_S: Final = 15.0
+PATIENCE_S: Final = 5.0
+"""For so long what may pass by itself is tried again."""
+_LOOK: Final = 64
+_REMEDY: Final = "is it running, and are the address and the certificate in the kubeconfig right?"
+_INSTALL: Final = "install it: kubectl apply -k manifests/, docs/installing.md"
+_FIELDS: Final = ("kubeconfig", "context", "controller_namespace", "config_file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCluster:
+    """The cluster that the options of a command name, and its controller."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    controller_namespace: str = DEFAULT_NAMESPACE
+    config_file: str | None = None
+    """A configuration to go by instead of that of the controller."""
+
+    def connected(self) -> HttpTransport:
+        """A connection; a credential plugin that is slow is told. Raises KubeconfigError."""
+        with notice("waiting for the credentials that the kubeconfig names ..."):
+            return connect(self.kubeconfig, self.context)
+
+    def api(self, patience_s: float = PATIENCE_S) -> KubeApi:
+        """A client for a command. Raises KubeconfigError."""
+        retry = Retry(stop=stop_before_delay(patience_s), gives_up=(UnreachableError,))
+        return KubeApi(CommandTransport(self.connected()), retry, timeout_s=REQUEST_TIMEOUT_S)
+
+    def namespace(self, given: str | None) -> str:
+        """``given``, or the namespace that kubectl would use. Raises KubeconfigError."""
+        return given or default_namespace(self.kubeconfig, self.context)
+
+
+def cluster_options(command: F) -> F:
+    """--kubeconfig and --context; with the options of the controller that the command has, too, they become its ``cluster``."""
+
+    @functools.wraps(command)
+    def with_cluster(*args: Any, **flags: Any) -> Any:
+        cluster = NamedCluster(**{name: flags.pop(name) for name in _FIELDS if name in flags})
+        return command(*args, cluster=cluster, **flags)
+
+    context = click.option(
+        "--context", envvar="RESCHEDULER_CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        envvar="RESCHEDULER_KUBECONFIG",
+        type=PathText(),
+        metavar="FILE",
+        help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
+    )
+    return kubeconfig(context(with_cluster))  # type: ignore[return-value]
+
+
+def listed(
+    api: KubeApi,
+    kind: Kind,
+    record: type[Record],
+    *,
+    namespace: str = "",
+    query: Mapping[str, str] | None = None,
+) -> list[Record]:
+    """All objects that a query selects, without damaged ones; ``namespace`` "": of all. Raises ApiError, TransportError."""
+    resource, decoder = RESOURCES[kind], Decoder()
+    path = resource.object_path(namespace, "") if namespace else resource.collection_path
+    found = (one for page in api.list(path, query or {}) for one in read_page(page, decoder, kind).records)
+    return [one for one in found if isinstance(one, record)]
+
+
+def by_label(selector: str) -> dict[str, str]:
+    """The query of a label selector; "" selects everything."""
+    return {"labelSelector": selector} if selector else {}
+
+
+def why_refused(error: ApiError | TransportError) -> str:
+    """What the API server said, for people; that it did not answer, if it did not."""
+    if isinstance(error, ApiError):
+        return error.message or str(error.status)
+    return "no answer from the API server"
+
+
+@contextmanager
+def installed(plural: str) -> Iterator[None]:
+    """Around calls of the collection itself: it is not found only where its kind is not served. Raises CommandError."""
+    try:
+        yield
+    except (NotFoundError, NotServedError) as error:
+        message = f"rescheduler is not installed in this cluster: it does not serve {plural} of {API_VERSION}"
+        raise CommandError(f"{message} ({_INSTALL})") from error
+
+
+@contextmanager
+def allowed(what: str, remedy: str) -> Iterator[None]:
+    """Around calls for which a right may be missing. ``what``: "list pods in namespace shop". Raises CommandError."""
+    try:
+        yield
+    except ForbiddenError as error:
+        said = error.message or "the API server refuses"
+        raise CommandError(f"you may not {what}: {said} ({remedy})") from error
+
+
+@contextmanager
+def notice(text: str) -> Iterator[None]:
+    """Tell ``text`` if the block takes long."""
+    timer = threading.Timer(NOTICE_S, tell, (text,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class CommandTransport:
+    """A ``Transport`` whose first failure to reach the server is final. Usable from many threads."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self._reached = False
+
+    def send(self, request: Request) -> Response:
+        """See ``Transport.send``; what answers and is no API server counts as no answer."""
+        try:
+            with notice("waiting for the API server ..."):
+                answer = self._inner.send(request)
+        except UnreachableError as error:
+            if self._reached:
+                raise TransportError(str(error)) from error
+            raise UnreachableError(f"{error}; {_REMEDY}") from error
+        if answer.status < HTTPStatus.MULTIPLE_CHOICES and not answer.body[:_LOOK].lstrip().startswith(b"{"):
+            raise UnreachableError("what answers is no API server: is a proxy or a login page in between?")
+        self._reached = True
+        return answer
+
+    def stream(self, request: Request) -> Stream:
+        """See ``Transport.stream``."""
+        return self._inner.stream(request)

@@ -1,0 +1,217 @@
+"""``rescheduler consolidate``: find the nodes that can go, and empty them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import click
+
+from rescheduler.cli.by_name import pods_on
+from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, again, choose
+from rescheduler.cli.consolidation_report import consolidation_json, consolidation_text, headline
+from rescheduler.cli.drain_plan import DrainPlan
+from rescheduler.cli.draining import Drain, NotDrainedError, withdraw_moves
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient
+from rescheduler.cli.node_marks import NodeMarks, Then
+from rescheduler.cli.options import config_option, controller_namespace_option, move_ttl, timeout_option
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.snapshot_input import read_input
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.counted import plural
+from rescheduler.model.names import LABEL_CONSOLIDATION
+from rescheduler.model.never_moves import belongs_to_node
+from rescheduler.model.snapshot import Snapshot
+
+_REASON: Final = "asked for with rescheduler consolidate"
+_GO_ON: Final = (
+    "Moves that have begun go on. To go on: rescheduler consolidate --resume; to end it, and to get all of its nodes "
+    f"back: rescheduler uncordon -l {LABEL_CONSOLIDATION}"
+)
+_WHOLE: Final = 100
+
+
+@click.command("consolidate")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="So many nodes; default: all that can go."
+)
+@click.option(
+    "--pool",
+    default="",
+    metavar="LABELS",
+    help="Only nodes with these labels (KEY=VALUE,...) go, and only they receive pods.",
+)
+@click.option(
+    "--until",
+    default="",
+    metavar="PERCENT",
+    help="Only while the nodes that stay are requested by so much at most, together, in CPU and in memory.",
+)
+@click.option("--resume", is_flag=True, help="Only go on with the nodes of an interrupted consolidation.")
+@click.option(
+    "--then",
+    type=click.Choice([each.value for each in Then]),
+    default=Then.CORDON.value,
+    show_default=True,
+    help="Who takes the empty nodes away: cordon leaves them to people, karpenter deletes the Node for Karpenter.",
+)
+@click.option("--plan", "only_plan", is_flag=True, help="Only show which nodes can go; nothing is changed.")
+@click.option("--dry-run", is_flag=True, help="The same.")
+@timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Of --plan.")
+@config_option
+@controller_namespace_option
+@cluster_options
+def consolidate_command(
+    *,
+    nodes: int | None,
+    pool: str,
+    until: str,
+    resume: bool,
+    then: str,
+    only_plan: bool,
+    dry_run: bool,
+    timeout: str,
+    output: str,
+    cluster: NamedCluster,
+) -> None:
+    """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first.
+
+    Budgets are waited for and protections hold, so a node with a pod that they keep stays. What cannot be done is refused
+    before anything is changed. Ctrl-C leaves the nodes cordoned: --resume goes on, uncordon gives them back. Exit codes: 0
+    the nodes are empty, 1 it cannot be done, 2 wrong usage, 3 not empty within --timeout.
+    """
+    wanted = NodesWanted(nodes=nodes, pool=_labels(pool), until=_share(until))
+    limit_s = move_ttl(timeout)
+    if resume and (nodes or until):
+        raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
+    api = cluster.api()
+    controller = live_controller(cluster, api)
+    configuration = controller.told_configuration()
+
+    def snapshot() -> Snapshot:
+        return read_input(cluster, rules=configuration.replacements).snapshot
+
+    chosen = choose(snapshot(), configuration, NodesWanted(nodes=0, pool=wanted.pool) if resume else wanted)
+    if pool and not (chosen.going or chosen.stay):
+        tell(f"no node has the labels {pool}")
+        return
+    if only_plan or dry_run:
+        emit(consolidation_json(chosen) if output == "json" else consolidation_text(chosen))
+        _refuse(chosen, wanted)
+        return
+    _refuse(chosen, wanted)
+    if not chosen.going:
+        emit(f"{headline(chosen)}\n")
+        return
+    job = _Job(
+        api=api,
+        marks=NodeMarks(api=api, now_s=time.time),
+        chosen=chosen,
+        then=Then(then),
+    )
+    job.check()
+    if chosen.moves or chosen.under_way:
+        controller.need()
+    tell(headline(chosen))
+    job.carry_out(lambda: again(snapshot(), configuration, chosen.going, chosen.closed), limit_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One consolidation that is carried out."""
+
+    api: KubeApi
+    marks: NodeMarks
+    chosen: ConsolidationPlan
+    then: Then
+
+    def check(self) -> None:
+        """Refuse what ``then`` cannot do. Raises CommandError."""
+        if self.then is Then.KARPENTER and (others := self.marks.without_karpenter(self.chosen.going)):
+            raise CommandError(
+                f"Karpenter would not take {', '.join(others)} away (no finalizer karpenter.sh/termination): use --pool, "
+                "or another --then. Nothing was changed."
+            )
+
+    def carry_out(self, plan: Callable[[], DrainPlan], limit_s: float) -> None:
+        """Cordon, empty, and hand over the nodes. Those that cannot be emptied are given back."""
+        for name in self.chosen.going:
+            self.marks.begin(name)
+            emit(f"node/{name} cordoned\n")
+        drain = Drain(
+            api=self.api,
+            plan=plan,
+            word=CONSOLIDATING,
+            reason=_REASON,
+            limit_s=limit_s,
+            stays="those with pods are given back",
+            how_to_go_on="To see what can go now: rescheduler consolidate --plan",
+        )
+        try:
+            chosen = self.chosen
+            drain.carry_out(DrainPlan(nodes=chosen.going, moves=chosen.moves, under_way=chosen.under_way))
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(_GO_ON)
+            raise
+        except CommandError:
+            self._end(give_back=True)
+            raise
+        if filled := self._end(give_back=False):
+            raise NotDrainedError(f"pods have come to {', '.join(filled)} meanwhile\n{_GO_ON}")
+
+    def _end(self, *, give_back: bool) -> list[str]:
+        """Hand over or give back each node; returns those that pods have filled again, which stay cordoned."""
+        filled: list[str] = []
+        for name in self.chosen.going:
+            left = [pod for pod in pods_on(self.api, [name]) if not pod.terminal and not belongs_to_node(pod)]
+            if not left:
+                emit(f"node/{name} {self.marks.end(name, self.then)}\n")
+            elif give_back:
+                withdraw_moves(MigrationClient(self.api), {pod.key for pod in left})
+                self.marks.give_back(name)
+                emit(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed\n")
+            else:
+                filled.append(name)
+                emit(f"node/{name} cordoned, not empty: {left[0].key} has come\n")
+        return filled
+
+
+def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
+    """Raises CommandError: so many nodes cannot go, or those begun earlier cannot."""
+    if chosen.refused:
+        lines = "".join(f"\n  {pod.key} on {pod.node}: {why}" for pod, why in chosen.refused)
+        raise CommandError(
+            f"nodes of an interrupted consolidation cannot be emptied any more:{lines}\nGive them back: rescheduler "
+            f"uncordon -l {LABEL_CONSOLIDATION}=Emptying. Nothing was changed."
+        )
+    if wanted.nodes is not None and len(chosen.going) < wanted.nodes:
+        lines = "".join(f"\n  {name}: {why}" for name, why in chosen.stay)
+        raise CommandError(
+            f"{len(chosen.going)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
+        )
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        value = value.removeprefix("=")
+        if not (key and equals) or key.endswith("!"):
+            raise CommandError(f"--pool: {part!r} is not KEY=VALUE", EXIT_USAGE)
+        found.append((key.strip(), value.strip()))
+    return tuple(found)
+
+
+def _share(text: str) -> float:
+    if not text:
+        return 1.0
+    digits = text.removesuffix("%")
+    if not digits.isdecimal() or not 1 <= int(digits) <= _WHOLE:
+        raise CommandError(f"--until: {text!r} is not a percentage from 1% to 100%", EXIT_USAGE)
+    return int(digits) / _WHOLE

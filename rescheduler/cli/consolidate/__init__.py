@@ -1,1 +1,0 @@
-"""``rescheduler consolidate``: how many nodes can go, which, and emptying them by moves whose room is reserved first."""

@@ -1,1 +1,0 @@
-"""``rescheduler drain`` and ``uncordon``: nodes are emptied by moves whose room is reserved first."""

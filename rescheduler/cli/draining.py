@@ -1,0 +1,169 @@
+"""Empties nodes, round by round: what ``drain`` does with nodes that are named, and ``consolidate`` with those that it chooses.
+
+A round reads the cluster, plans again, asks for the moves that can be made now, as ``move`` does, and follows them. So a pod whose
+move failed, or that came meanwhile, is in the next round, and an interrupted drain is taken up by running it again: what it has
+asked for is found.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from rescheduler.cli.by_name import pods_on
+from rescheduler.cli.drain_plan import DrainPlan
+from rescheduler.cli.drain_report import refusal_text
+from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
+from rescheduler.cli.following import Moves, follow, follow_moves, why_not
+from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder
+from rescheduler.cli.output import emit, tell
+from rescheduler.kube.client import KubeApi
+from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
+from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import ANNOTATION_EVICT, LABEL_GROUP
+from rescheduler.model.records import ObjectKey, Pod
+
+_IN_VAIN: Final = 2
+"""After so many rounds in a row without a landing the drain ends."""
+_AGAIN_S: Final = 5.0
+_PASSES: Final = (
+    EvictionOutcome.BLOCKED,
+    EvictionOutcome.STALE,
+    EvictionOutcome.OVERLOADED,
+    EvictionOutcome.UNKNOWN,
+)
+_WITHOUT_ROOM: Final = (
+    MigrationReason.NO_TARGET,
+    MigrationReason.TARGET_UNSCHEDULABLE,
+    MigrationReason.RESERVING,
+)
+_DONE: Final = (EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED)
+
+
+class NotDrainedError(CommandError):
+    """The time is over, or round after round nothing landed; the nodes stay cordoned."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, EXIT_BLOCKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Empties nodes that are cordoned. ``plan``: reads the cluster and plans."""
+
+    api: KubeApi
+    plan: Callable[[], DrainPlan]
+    reason: str
+    """Of the moves, for people."""
+    limit_s: float
+    stays: str
+    """What becomes of nodes that are not empty at the end."""
+    how_to_go_on: str
+    word: str = ""
+    """How the random words of the moves begin."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Of the moves."""
+    grace_s: int | None = None
+
+    def carry_out(self, plan: DrainPlan) -> None:
+        """Empty the nodes, beginning with ``plan``.
+
+        Raises:
+            CommandError: a pod has no place any more, or an eviction is refused for good.
+            NotDrainedError: not within the time.
+        """
+        nodes, ends_s, in_vain = plan.nodes, time.monotonic() + self.limit_s, 0
+        while plan.moves or plan.under_way:
+            found, keys = self._round(plan, ends_s - time.monotonic())
+            landed = sum(move.status.phase is MigrationPhase.SUCCEEDED for move in found.values())
+            in_vain = 0 if landed else in_vain + 1
+            if time.monotonic() >= ends_s or in_vain >= _IN_VAIN:
+                waits = "".join(f"\n  {line}" for line in why_not(keys, found))
+                raise NotDrainedError(f"the nodes are not empty; {self.stays}.{waits}\n{self.how_to_go_on}")
+            plan = self.plan()
+            if plan.refused and not plan.moves:
+                raise CommandError(f"{refusal_text(plan)}\n{self.how_to_go_on}")
+        for pod, why in plan.evictions:
+            self._evict(pod, why, ends_s)
+        # Old pods may still be ending when their replacements run.
+        leaving = follow(
+            lambda: [pod for pod in pods_on(self.api, nodes) if pod.deleting],
+            lambda leaving, _: not leaving,
+            ends_s=ends_s,
+        )
+        if leaving:
+            names = ", ".join(str(pod.key) for pod in leaving)
+            raise NotDrainedError(f"not gone in time: {names}\n{self.how_to_go_on}")
+
+    def _round(self, plan: DrainPlan, left_s: float) -> tuple[Moves, list[ObjectKey]]:
+        order = MoveOrder(
+            group=f"{self.word}{secrets.token_hex(4)}",
+            ttl_s=max(left_s, 1.0),
+            reason=self.reason,
+            annotations=self.annotations,
+            grace_s=self.grace_s,
+        )
+        client = MigrationClient(self.api)
+        asked, _ = client.ask([(move.pod, move.target) for move in plan.moves if move.stage == 0], order)
+        keys = [*asked, *(key for _, key in plan.under_way)]
+        # While the node that was planned does not take the pod, or its room there is not found, the next round plans again.
+        found = follow_moves(
+            client,
+            keys,
+            ttl_s=left_s,
+            how_to_go_on=self.how_to_go_on,
+            gives_up=lambda move: move.status.reason in _WITHOUT_ROOM,
+        )
+        return found, keys
+
+    def _evict(self, pod: Pod, why: str, ends_s: float) -> None:
+        tell(f"{pod.key}: evicted without room: {why}")
+        said: list[str] = []
+
+        def say(answer: EvictionResult) -> None:
+            if answer.outcome in _PASSES and answer.message not in said[-1:]:
+                said.append(answer.message)
+                tell(f"{pod.key}: waiting: {answer.message}")
+
+        answer = follow(
+            lambda: self.api.evict(pod.namespace, pod.name, pod.uid, self.grace_s),
+            lambda answer, _: answer.outcome not in _PASSES,
+            ends_s=ends_s,
+            show=say,
+            pause=partial(time.sleep, _AGAIN_S),
+        )
+        if answer.outcome in _PASSES:
+            raise NotDrainedError(f"{pod.key} was not evicted in time: {answer.message}\n{self.how_to_go_on}")
+        if answer.outcome not in _DONE:
+            raise CommandError(f"{pod.key} cannot be evicted: {answer.message}\n{self.how_to_go_on}")
+
+
+def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_run: bool = False) -> None:
+    """Withdraw the moves by which nodes with these pods are emptied, and say it; moves that have evicted go on.
+
+    Who may see none withdraws none.
+    """
+    try:
+        moves = [move for move in client.select("") if _empties(move, pods)] if pods else []
+    except CommandError as error:
+        tell(f"no moves are withdrawn: {error}")
+        return
+    left = {} if dry_run else client.withdraw(moves)
+    rehearsed = " (dry run)" if dry_run else ""
+    gone = [move for move in moves if move.key not in left]
+    emit("".join(f"podmigration/{m.name} -n {m.namespace} withdrawn{rehearsed}\n" for m in gone))
+    for key, why in left.items():
+        tell(f"{key}: {why}")
+
+
+def _empties(move: PodMigration, pods: Collection[ObjectKey]) -> bool:
+    asked = move.annotations.get(ANNOTATION_EVICT) == "true" or (
+        move.labels.get(LABEL_GROUP) or ""
+    ).startswith(CONSOLIDATING)
+    live = move.requested and move.status.phase not in FINISHED
+    return live and asked and ObjectKey(move.namespace, move.pod_name) in pods

@@ -1,0 +1,218 @@
+"""The loop by which commands follow what they have asked for, until it has ended, and how a person sees it.
+
+``follow`` is the only loop; Reservations, moves and drains are followed by it. A controller is expected to act only while the
+API server answers. Ctrl-C ends the loop, never what is followed: a note says how to go on.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, CommandError
+from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.progress import StatusLine
+from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import ObjectKey
+from rescheduler.reports.structured import objects_text
+from rescheduler.reports.table import flat_table
+from rescheduler.visible import visible_line
+
+Found = TypeVar("Found")
+Moves = Mapping[ObjectKey, PodMigration]
+
+POLL_S: Final = 0.5
+_BREAK_S: Final = 2.0
+_LANDING_S: Final = 900.0
+"""A move that has evicted its pod ends within less, whatever its ttl is; otherwise the controller is away."""
+NO_CONTROLLER_AFTER_S: Final = 20.0
+"""If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
+LOST_AFTER_S: Final = 15.0
+"""For so long a move may wait for a target that it cannot have before its command withdraws it, if the command plans again."""
+OUTPUTS: Final = ("text", "wide", "name", "json", "yaml")
+_NARROW: Final = ("POD", "FROM", "TO", "STATE", "REASON")
+
+
+def follow(
+    look: Callable[[], Found],
+    done: Callable[[Found, float], bool],
+    *,
+    ends_s: float,
+    show: Callable[[Found], object] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[], None] = lambda: time.sleep(POLL_S),
+) -> Found:
+    """Read by ``look`` until ``done``, or until ``ends_s`` of ``clock``; returns the last result.
+
+    The second argument of ``done`` is for how many seconds the API server has answered without interruption: only in
+    such time the controller can be expected to act. A read that takes long was retried: it counts as an interruption.
+    """
+    answers_since_s = clock()
+    while True:
+        asked_s = clock()
+        found = look()
+        now_s = clock()
+        if now_s - asked_s > _BREAK_S:
+            answers_since_s = now_s
+        show(found)
+        if done(found, now_s - answers_since_s) or now_s >= ends_s:
+            return found
+        pause()
+
+
+def follow_moves(
+    client: MigrationClient,
+    keys: Iterable[ObjectKey],
+    *,
+    ttl_s: float,
+    how_to_go_on: str,
+    gives_up: Callable[[PodMigration], bool] = lambda _: False,
+) -> Moves:
+    """The last that was seen of each move, once all have ended. Interrupted, it says ``how_to_go_on``; the moves go on.
+
+    ``gives_up``: which of them are withdrawn if they stay like that for a while. A move whose object is deleted counts as ended;
+    what was seen of it last is kept, and is not in a finished phase. Raises CommandError: no controller looks at them.
+    """
+    followed = _FollowedMoves(client, frozenset(keys), gives_up)
+    with StatusLine() as line:
+        try:
+            return follow(
+                followed.look,
+                followed.ended,
+                ends_s=time.monotonic() + ttl_s + _LANDING_S,
+                show=partial(followed.show, line),
+            )
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(how_to_go_on)
+            raise
+
+
+class _FollowedMoves:
+    """The moves of one command while they are followed."""
+
+    def __init__(
+        self, client: MigrationClient, keys: frozenset[ObjectKey], gives_up: Callable[[PodMigration], bool]
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._gives_up = gives_up
+        self._last: dict[ObjectKey, PodMigration] = {}
+        self._there: dict[ObjectKey, PodMigration] = {}
+        self._lost_since_s: dict[ObjectKey, float] = {}
+        self._said: dict[ObjectKey, str] = {}
+
+    def look(self) -> Moves:
+        """Also those that were deleted, as they were seen last."""
+        namespaces = sorted({key.namespace for key in self._keys})
+        found = (move for namespace in namespaces for move in self._client.select(namespace))
+        self._there = {move.key: move for move in found if move.key in self._keys}
+        self._last |= self._there
+        return self._last
+
+    def ended(self, _: Moves, answered_s: float) -> bool:
+        """Withdraws what is lost. Raises CommandError where nobody looks at them."""
+        there = self._there
+        unfinished = [move for move in there.values() if move.status.phase not in FINISHED]
+        if not unfinished:
+            return True
+        now_s = time.monotonic()
+        lost = {move.key: move for move in unfinished if not disturbs(move) and self._gives_up(move)}
+        self._lost_since_s = {key: self._lost_since_s.get(key, now_s) for key in lost}
+        self._client.withdraw(
+            lost[key] for key, since_s in self._lost_since_s.items() if now_s - since_s >= LOST_AFTER_S
+        )
+        if answered_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, there.values())):
+            left = self._client.withdraw(there.values())
+            kept = f"; not withdrawn: {', '.join(map(str, left))}" if left else ""
+            raise CommandError(
+                "no controller has looked at the moves: is it running (rescheduler status)? "
+                f"They were withdrawn, and no pod was disturbed{kept}"
+            )
+        return False
+
+    def show(self, line: StatusLine, found: Moves) -> None:
+        """On a terminal one line that sums up; elsewhere each step of each move once."""
+        if sys.stderr.isatty():
+            line.show(_summary(found, len(self._keys)))
+            return
+        for key, move in found.items():
+            step = step_line(move)
+            if self._said.get(key) != step:
+                self._said[key] = step
+                tell(step)
+
+
+def exit_code(keys: Iterable[ObjectKey], found: Moves) -> int:
+    """0: all landed. 3: nothing failed, but some were not begun in time, or are still under way. 1: the rest."""
+    code = EXIT_DONE
+    for key in keys:
+        move = found.get(key)
+        if move is None or (move.status.phase is MigrationPhase.FAILED and not _waited_in_vain(move)):
+            return EXIT_FAILED
+        if move.status.phase is not MigrationPhase.SUCCEEDED:
+            code = EXIT_BLOCKED
+    return code
+
+
+def why_not(keys: Iterable[ObjectKey], found: Moves) -> list[str]:
+    """A line for each move that has not landed."""
+    lines: list[str] = []
+    for key in keys:
+        move = found.get(key)
+        if move is None:
+            lines.append(f"PodMigration {key} was deleted before it had ended")
+        elif move.status.phase is not MigrationPhase.SUCCEEDED:
+            lines.append(step_line(move))
+    return lines
+
+
+def print_moves(client: MigrationClient, keys: Iterable[ObjectKey], found: Moves, output: str) -> None:
+    """The moves in one of the formats of ``-o``."""
+    wanted = list(keys)
+    if output == "name":
+        emit("".join(f"podmigration.rescheduler.dev/{key.name}\n" for key in wanted))
+    elif output in ("json", "yaml"):
+        emit(objects_text([body for key in wanted if (body := client.raw(key)) is not None], output))
+    else:
+        wide = output == "wide"
+        header = (*_NARROW, "REPLACEMENT", "MIGRATION", "MESSAGE") if wide else _NARROW
+        emit(flat_table(header, [_row(found[key], wide=wide) for key in wanted if key in found]))
+
+
+def step_line(move: PodMigration) -> str:
+    """One step: the pod, what happens, and what it waits for."""
+    status = move.status
+    steps = dict.fromkeys((str(status.phase), status.reason or "asked for", status.message or ""))
+    return visible_line(f"{move.namespace}/{move.pod_name}: {': '.join(filter(None, steps))}")
+
+
+def _row(move: PodMigration, *, wide: bool) -> tuple[str, ...]:
+    status = move.status
+    narrow = (
+        f"{move.namespace}/{move.pod_name}",
+        status.source_node or "-",
+        status.node_name or move.target_node or "-",
+        str(status.phase),
+        status.reason or "-",
+    )
+    if not wide:
+        return narrow
+    replacement = status.replacement.name if status.replacement is not None else "-"
+    return (*narrow, replacement, move.name, status.message)
+
+
+def _waited_in_vain(move: PodMigration) -> bool:
+    return move.status.reason == MigrationReason.TIMEOUT and not disturbs(move)
+
+
+def _summary(found: Moves, total: int) -> str:
+    ended = [move for move in found.values() if move.status.phase in FINISHED]
+    moving = next((step_line(move) for move in found.values() if move.status.phase not in FINISHED), "")
+    done = sum(move.status.phase is MigrationPhase.SUCCEEDED for move in ended)
+    failed = f", {len(ended) - done} failed" if len(ended) > done else ""
+    return f"{done} of {total} landed{failed}; {moving}"

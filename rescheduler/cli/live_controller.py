@@ -1,0 +1,197 @@
+"""The controller of a live cluster, for commands that say beforehand what it will do: who leads, what it goes by, what keeps it from acting.
+
+Nothing is written: a SubjectAccessReview is a question. What may not be read is taken as no hindrance.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+
+from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.controller_presence import Leader, Presence, leader, need_controller
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.output import warn
+from rescheduler.cli.text_files import read_text
+from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
+from rescheduler.configuration.live import careful_configuration
+from rescheduler.configuration.problems import ConfigurationError
+from rescheduler.configuration.strictyaml import YamlError, load
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
+from rescheduler.kube.gate import Gate
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP
+from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
+from rescheduler.scheduling.framework import Profile
+from rescheduler.webhook.registration import CONFIGURATION_NAME
+
+SERVICE_ACCOUNT: Final = "rescheduler"
+_WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
+"""Before Kubernetes 1.36 it takes the place of the policy."""
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class ReadConfiguration(NamedTuple):
+    """A configuration and from where it is."""
+
+    configuration: Configuration
+    warning: str = ""
+    """Why it may not be the one that the controller has; empty: it is that one."""
+    source: str = ""
+    """Where it is from, for people."""
+    missing: bool = False
+    """There is no document."""
+
+
+def load_configuration(path: str | None) -> Configuration:
+    """The configuration of a file, or the default one."""
+    return (
+        default_configuration()
+        if path is None
+        else parse_configuration(read_text(path, "configuration"), path)
+    )
+
+
+def load_profile(path: str | None, configuration: Configuration) -> Profile:
+    """The scheduler profile of a file, or that of the configuration."""
+    if path is None:
+        return configuration.profile
+    try:
+        document = load(read_text(path, "scheduler configuration"))
+    except YamlError as error:
+        raise CommandError(f"{path}:{error.line}: {error.message} ({error.remedy})", EXIT_USAGE) from error
+    try:
+        return parse_scheduler_configuration(document.data)
+    except SchedulerConfigurationError as error:
+        place = f"{path}:{document.line(error.path)}" if error.path else path
+        raise CommandError(f"{place}: {error}", EXIT_USAGE) from error
+
+
+def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
+    """What ConfigMap ``rescheduler`` says. Raises ApiError and TransportError for other reasons than a missing right.
+
+    The controller stays with the last good version of a bad document, which nobody else knows: then it is the default one.
+    """
+    where = f"ConfigMap {namespace}/{CONFIG_MAP}"
+    try:
+        text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
+        if text is None:
+            source = f"there is no {where}: no policies"
+            return ReadConfiguration(careful_configuration(), source=source, missing=True)
+        return ReadConfiguration(parse_configuration(text, where), source=where)
+    except ForbiddenError as error:
+        warning = f"{where} may not be read, the default is taken: {error.message}"
+    except ConfigurationError as error:
+        warning = f"{where} is refused by the controller, the default is taken: {error}"
+    return ReadConfiguration(
+        default_configuration(), warning, source=f"the built-in default, instead of {where}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveController:
+    """The controller of a live cluster, as far as a command can know it: who leads, and what it goes by."""
+
+    api: KubeApi
+    namespace: str
+    leader: Leader
+    read: ReadConfiguration
+
+    @property
+    def configuration(self) -> Configuration:
+        """What it goes by."""
+        return self.read.configuration
+
+    def need(self) -> None:
+        """Refuse to ask it for something that nobody would do. Raises CommandError."""
+        need_controller(self.leader, self.namespace, elects=self.configuration.leader_election.enabled)
+
+    def told_configuration(self) -> Configuration:
+        """What it goes by, for a command that acts on it; what may be wrong with it is told."""
+        if self.read.warning:
+            warn(self.read.warning)
+        return self.configuration
+
+    def warnings(self) -> tuple[str, ...]:
+        """What may be wrong with its configuration, and what keeps it from doing anything. Asks the API server."""
+        wrong = (self.read.warning,) if self.read.warning else ()
+        return (*wrong, *hindrances(self.api, self.leader, self.namespace, self.configuration))
+
+
+def live_controller(cluster: NamedCluster, api: KubeApi | None = None) -> LiveController:
+    """The one whose Lease is in the controller's namespace of ``cluster``. Raises ApiError, TransportError.
+
+    It goes by a file that is named; else by its ConfigMap, or by the built-in default where there is neither a controller nor a
+    ConfigMap. A controller that was started with a file has no ConfigMap: whoever asks names the file, too.
+    """
+    api = api or cluster.api()
+    namespace = cluster.controller_namespace
+    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
+    if (path := cluster.config_file) is not None:
+        read = ReadConfiguration(load_configuration(path), source=path)
+    else:
+        read = controller_configuration(api, namespace)
+        if found.presence is Presence.ABSENT and read.missing:
+            source = "the built-in default: no controller has led here"
+            read = ReadConfiguration(default_configuration(), source=source)
+    return LiveController(api=api, namespace=namespace, leader=found, read=read)
+
+
+class _ReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+def gate_state(api: KubeApi, namespace: str) -> str:
+    """InForce, Missing or Unknown. Raises TransportError, and ApiError for other reasons than a missing right."""
+    try:
+        if not Gate(api, namespace=namespace).installed():
+            api.get(_WEBHOOK)
+    except (NotFoundError, NotServedError):
+        return "Missing"
+    except ForbiddenError:
+        return "Unknown"
+    return "InForce"
+
+
+def hindrances(api: KubeApi, found: Leader, namespace: str, configuration: Configuration) -> Iterator[str]:
+    """A sentence for each thing because of which nothing of a plan would be done now, whatever the configuration says.
+
+    None is running, the gate is missing, or it has no right to evict, as after an installation that only reports.
+    """
+    if configuration.leader_election.enabled and found.presence in (Presence.ABSENT, Presence.STOPPED):
+        yield "no controller is running: nobody carries this out (rescheduler status)"
+    if configuration.mode is not MoveMode.SOFT and gate_state(api, namespace) == "Missing":
+        yield "the gate is missing: the controller moves no pod without it (kubectl apply -k manifests/)"
+    if _may_evict(api, namespace) is False:
+        yield (
+            f"the controller (ServiceAccount {namespace}/{SERVICE_ACCOUNT}) has no right to evict pods: it only reports"
+        )
+
+
+def _may_evict(api: KubeApi, namespace: str) -> bool | None:
+    """None: it is not known, or the controller is no pod of this cluster."""
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"],
+            "resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "eviction"},
+        },
+    }
+    try:
+        api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}")
+        return read_answer(api.create(_REVIEWS, body), _Review).status.allowed
+    except ApiError:
+        return None

@@ -1,0 +1,168 @@
+"""What ``status`` shows, as one document: the JSON is a contract (docs/commands.md), and the text says the same on one screen."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from rescheduler.cli.controller_presence import Leader
+from rescheduler.model.counted import plural
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.times import format_seconds
+from rescheduler.reports.figures import Blocker, ShownMove, ShownPolicy
+from rescheduler.reports.table import table
+from rescheduler.visible import visible_line
+
+_ROWS: Final = 8
+"""Of each table, so that all fits one screen."""
+_LEAST: Final = 40
+_LINES: Final = 4
+_INDENT: Final = 15 * " "
+
+
+class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The controller. Times: RFC 3339, "" where they are not known."""
+
+    presence: str
+    """Leading, Stopped, Absent or Unknown."""
+    holder: str = ""
+    leads_since: str = ""
+    renewed: str = ""
+    images: tuple[str, ...] = ()
+    """Of its pods, with their versions."""
+    message: str = ""
+
+
+class StatusReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything."""
+
+    api_version: str = API_VERSION
+    kind: str = "Status"
+    at: str = ""
+    controller: ControllerStatus
+    gate: str
+    """InForce, Missing or Unknown."""
+    configuration: str
+    """What is wrong with it; "" if nothing is known to be."""
+    moves: tuple[ShownMove, ...] | None
+    """None: they may not be read."""
+    planned_at: str = ""
+    """When the cluster was read for what follows; "": it was not."""
+    policies: tuple[ShownPolicy, ...] = ()
+    blocked: tuple[Blocker, ...] = ()
+    would_move: int = 0
+    """Moves that the next decision would begin."""
+    warnings: tuple[str, ...] = ()
+
+
+def controller_status(leader: Leader, images: Iterable[str]) -> ControllerStatus:
+    """Of the Lease and the controller's pods."""
+    return ControllerStatus(
+        presence=leader.presence.value,
+        holder=leader.holder,
+        leads_since=format_seconds(leader.since_s) if leader.since_s else "",
+        renewed=format_seconds(leader.renewed_at_s) if leader.renewed_at_s else "",
+        images=tuple(sorted(set(images))),
+        message=leader.why,
+    )
+
+
+def status_text(report: StatusReport, width: int) -> str:
+    """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
+    lines = [
+        *_wrapped(_controller(report), width),
+        f"gate           {_GATES[report.gate]}",
+        *_wrapped(f"configuration  {report.configuration or 'no refusal is known'}", width),
+        "",
+        *_moves(report),
+        *_policies(report),
+        *_blocked(report),
+        *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width, "  ")),
+    ]
+    return "\n".join(_fitting(line, max(width, _LEAST)) for line in lines) + "\n"
+
+
+_GATES: Final = {
+    "InForce": "in place: replacements wait for their room",
+    "Missing": "missing: no pod is moved (kubectl apply -k manifests/)",
+    "Unknown": "not known: you may not read admission policies",
+}
+
+
+def _controller(report: StatusReport) -> str:
+    found = report.controller
+    match found.presence:
+        case "Leading":
+            version = (
+                f", {', '.join(image.rpartition('/')[2] for image in found.images)}" if found.images else ""
+            )
+            return f"controller     {found.holder} leads since {found.leads_since}{version}"
+        case "Stopped":
+            return f"controller     NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}"
+        case "Absent":
+            return "controller     NOT RUNNING: none has led here (kubectl apply -k manifests/)"
+        case _:
+            return f"controller     not known: {found.message}"
+
+
+def _moves(report: StatusReport) -> list[str]:
+    if report.moves is None:
+        return ["moves under way are not known"]
+    if not report.moves:
+        return ["no moves under way"]
+    rows = [
+        (f"{m.namespace}/{m.pod}", m.source or "-", m.target or "-", m.phase, _waits(m.reason, m.message))
+        for m in report.moves[:_ROWS]
+    ]
+    title = f"{plural(len(report.moves), 'move')} under way{_cut(len(report.moves))}"
+    return [title, *table(("pod", "from", "to", "step", "says"), rows), ""]
+
+
+def _policies(report: StatusReport) -> list[str]:
+    if not report.planned_at:
+        return ["what is badly placed is not known: the cluster was not read"]
+    if not report.policies:
+        return ["no policy is configured: nothing is badly placed"]
+    found = [policy for policy in report.policies if policy.badly_placed]
+    rows = [(policy.name, f"{policy.badly_placed:,}") for policy in found[:_ROWS]]
+    total = sum(policy.badly_placed for policy in report.policies)
+    at = f" (read at {report.planned_at})" if report.planned_at != report.at else ""
+    would = f"the next decision would begin {plural(report.would_move, 'move')}"
+    title = f"{plural(total, 'badly placed pod')}; {would}{at}"
+    return [title, *(table(("policy", "pods"), rows, right=frozenset({1})) if rows else []), ""]
+
+
+def _blocked(report: StatusReport) -> list[str]:
+    if not report.blocked:
+        return []
+    rows = [(one.reason, f"{one.pods:,}", one.blocked_by or "-") for one in report.blocked[:_ROWS]]
+    title = f"{plural(sum(one.pods for one in report.blocked), 'pod')} blocked{_cut(len(report.blocked))}"
+    return [title, *table(("why", "pods", "by"), rows, right=frozenset({1}))]
+
+
+def _waits(reason: str, message: str) -> str:
+    return f"{reason}: {message}" if message else reason
+
+
+def _cut(count: int) -> str:
+    return f", the first {_ROWS}" if count > _ROWS else ""
+
+
+def _wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+    """A sentence on a few lines: what is wrong often stands at its end."""
+    return textwrap.wrap(
+        visible_line(text),
+        max(width, _LEAST),
+        subsequent_indent=indent,
+        max_lines=_LINES,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
+
+
+def _fitting(line: str, width: int) -> str:
+    shown = visible_line(line)
+    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
