@@ -30,9 +30,10 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder
-from rescheduler.model.encode import migration_manifest, reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.reservation import ControllerRef, ReservationOwner
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.planning.limits import Protections
 from rescheduler.scheduling.framework import Profile
 
@@ -40,18 +41,19 @@ BAR_S: Final = 5.0
 """For one round."""
 ROUNDS: Final = 10
 TENANT: Final = "tenant"
-TEMPLATE: Final = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1m"}}}]}}
+TEMPLATE: Final = b'{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1m"}}}]}}'
 
 Manifest = dict[str, Any]
 
 
 def _reservation(number: int) -> Manifest:
     owner = ReservationOwner(controller=ControllerRef(namespace=TENANT, kind="ReplicaSet", uid=f"u{number}"))
-    return _identified(reservation_manifest(f"idle-{number}", template=TEMPLATE, owners=(owner,)))
+    return _identified(manifest(Reservation(name=f"idle-{number}", template_raw=TEMPLATE, owners=(owner,))))
 
 
 def _move(number: int) -> Manifest:
-    return _identified(migration_manifest(TENANT, f"idle-{number}", pod_name=f"nobody-{number}"))
+    move = PodMigration(namespace=TENANT, name=f"idle-{number}", pod_name=f"nobody-{number}")
+    return _identified(manifest(move))
 
 
 def _identified(manifest: Manifest) -> Manifest:

@@ -9,18 +9,18 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.encode import (
-    JsonObject,
-    encode_migration_status,
-    encode_reservation_status,
-    migration_manifest,
-    reservation_manifest,
-)
+from rescheduler.model.decode.wire_form import JsonObject, encode, manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.past_moves import PastMove, encode_past_move
-from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import (
+    ObjectRef,
+    Reservation,
+    ReservationOwner,
+    ReservationPhase,
+    ReservationStatus,
+)
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.beginning import MOST_ENTRIES
@@ -36,16 +36,16 @@ def moves_and_rooms(number: int, nodes: int) -> Iterator[tuple[Kind, bytes]]:
     """So many moves as JSON, each with its Reservation."""
     for index in range(number):
         namespace, pod = f"team-{index % _NAMESPACES}", f"app-{index}-7d9c5b8f6d-x{index:05d}"
-        move = migration_manifest(
-            namespace,
-            f"{pod}-1a2b3c4d",
+        move = PodMigration(
+            namespace=namespace,
+            name=f"{pod}-1a2b3c4d",
             pod_name=pod,
             pod_uid=_uid(index),
             target_node=f"node-{index % nodes:05d}",
             reason="node is overloaded",
             policy="LowNodeUtilization",
         )
-        yield Kind.POD_MIGRATION, _stored(move, index, encode_migration_status(_status(index, nodes)))
+        yield Kind.POD_MIGRATION, _stored(manifest(move), index, encode(_status(index, nodes)))
         yield Kind.RESERVATION, _room(index, f"{namespace}.{pod}.move", namespace, nodes)
 
 
@@ -98,11 +98,8 @@ def _status(index: int, nodes: int) -> MigrationStatus:
 def _room(index: int, name: str, namespace: str, nodes: int) -> bytes:
     """A room that a move has used, or waits for."""
     pod = ObjectRef(namespace=namespace, uid=_uid(index))
-    template = {
-        "spec": {
-            "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]
-        }
-    }
+    container = {"name": "main", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}
+    template = msgspec.json.encode({"spec": {"containers": [container]}})
     size = Resources(cpu_milli=500, memory_bytes=1 << 30)
     used = bool(index % UNDER_WAY)
     status = ReservationStatus(
@@ -113,8 +110,9 @@ def _room(index: int, name: str, namespace: str, nodes: int) -> bytes:
         allocated=size if used else NO_RESOURCES,
         current_owners=(pod,) if used else (),
     )
-    room = reservation_manifest(name, template=template, owners=[ReservationOwner(object=pod)], ttl_s=600.0)
-    return _stored(room, 1_000_000 + index, encode_reservation_status(status))
+    owners = (ReservationOwner(object=pod),)
+    room = Reservation(name=name, template_raw=template, owners=owners, ttl_s=600.0)
+    return _stored(manifest(room), 1_000_000 + index, encode(status))
 
 
 def _stored(body: JsonObject, number: int, status: JsonObject) -> bytes:

@@ -9,13 +9,12 @@ instead of hitting a successor: a wrong uid answers 422 (patches) or 409 (delete
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import msgspec
 
-from rescheduler.model import names
 from rescheduler.model.kinds import BY_NAME, RESOURCES, Kind
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod
@@ -254,32 +253,6 @@ def create(
 def merge_patch(does: str, kind: Kind, key: ObjectKey, patch: Json, **more: Any) -> Call:
     """``more``: other fields of the call."""
     return Call(does=does, verb=Verb.MERGE_PATCH, kind=kind, key=key, body=encode(patch), **more)
-
-
-def replace_status(
-    kind: Kind, seen: Seen, key: ObjectKey, status: Status, encoded: Mapping[str, Any]
-) -> Call:
-    """The object with nothing but its identity, its version (compare and swap) and the whole status."""
-    metadata = {"name": key.name, "uid": seen.uid, "resourceVersion": seen.resource_version}
-    if key.namespace:
-        metadata["namespace"] = key.namespace
-    body = {
-        "apiVersion": names.API_VERSION,
-        "kind": kind.value,
-        "metadata": metadata,
-        "status": dict(encoded),
-    }
-    return Call(
-        does="write_status",
-        verb=Verb.REPLACE,
-        kind=kind,
-        key=key,
-        subresource="status",
-        body=encode(body),
-        lane=key.namespace,
-        seen=seen,
-        status=status,
-    )
 
 
 def delete(does: str, kind: Kind, key: ObjectKey, uid: str, **more: Any) -> Call:

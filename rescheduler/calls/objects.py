@@ -15,35 +15,30 @@ from rescheduler.calls.call import (
     delete,
     encode,
     merge_patch,
-    replace_status,
 )
 from rescheduler.model import names
-from rescheduler.model.encode import (
-    encode_head_room_status,
-    encode_migration_status,
-    encode_reservation_status,
-    encode_window_status,
-)
+from rescheduler.model.decode.wire_form import with_status
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationStatus, PodMigration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.times import format_seconds
 
 
 def write_status(seen: Seen, status: Status) -> Call:
     """Write the status if the object is still as it was seen (compare and swap): of two claims or intents only one is stored."""
-    if isinstance(seen, PodMigration) and isinstance(status, MigrationStatus):
-        return replace_status(Kind.POD_MIGRATION, seen, seen.key, status, encode_migration_status(status))
-    key = ObjectKey("", seen.name)
-    if isinstance(status, ReservationStatus):
-        return replace_status(Kind.RESERVATION, seen, key, status, encode_reservation_status(status))
-    if isinstance(status, WindowStatus):
-        return replace_status(Kind.RESERVATION_WINDOW, seen, key, status, encode_window_status(status))
-    if isinstance(status, HeadRoomStatus):
-        return replace_status(Kind.HEAD_ROOM, seen, key, status, encode_head_room_status(status))
-    raise TypeError(f"{type(status).__name__} is no status of a {type(seen).__name__}")
+    key = seen.key if isinstance(seen, PodMigration) else ObjectKey("", seen.name)
+    return Call(
+        does="write_status",
+        verb=Verb.REPLACE,
+        kind=Kind(type(seen).__name__),
+        key=key,
+        subresource="status",
+        body=encode(with_status(seen, status)),
+        lane=key.namespace,
+        seen=seen,
+        status=status,
+    )
 
 
 def create_reservation(name: str, body: bytes) -> Call:

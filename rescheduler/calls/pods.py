@@ -10,7 +10,7 @@ import msgspec
 
 from rescheduler.calls.call import Call, Json, OnError, ReadThenCall, Verb, delete, encode, merge_patch
 from rescheduler.model import names
-from rescheduler.model.encode import encode_toleration
+from rescheduler.model.decode.wire_form import encode_toleration
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, Pod, Toleration
 

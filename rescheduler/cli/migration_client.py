@@ -17,11 +17,12 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.transport import TransportError
 from rescheduler.migrations.lifecycle import FINISHED
-from rescheduler.model.encode import migration_manifest
+from rescheduler.model.decode.wire_form import manifest as manifest_of
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.selectors import LabelSet
 
 RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin contain it: docs/security.md"
 CONSOLIDATING: Final = "consolidate-"
@@ -50,17 +51,19 @@ def manifest(pod: Pod, target: str, order: MoveOrder) -> Json:
     Its name is the same whenever the command sends it again, and that of no other pod.
     """
     digest = hashlib.sha256(f"{pod.uid}/{order.group}".encode()).hexdigest()[:8]
-    return migration_manifest(
-        pod.namespace,
-        f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}",
-        pod_name=pod.name,
-        pod_uid=pod.uid,
-        target_node=target,
-        ttl_s=order.ttl_s,
-        grace_s=order.grace_s,
-        reason=order.reason,
-        labels={LABEL_GROUP: order.group},
-        annotations=order.annotations,
+    return manifest_of(
+        PodMigration(
+            namespace=pod.namespace,
+            name=f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}",
+            pod_name=pod.name,
+            pod_uid=pod.uid,
+            target_node=target,
+            ttl_s=order.ttl_s,
+            grace_s=order.grace_s,
+            reason=order.reason,
+            labels=LabelSet({LABEL_GROUP: order.group}),
+            annotations=LabelSet(order.annotations),
+        )
     )
 
 

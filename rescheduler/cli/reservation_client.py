@@ -20,10 +20,11 @@ from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError,
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.conditions import condition
-from rescheduler.model.encode import reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.naming import slug
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
@@ -73,16 +74,18 @@ def manifests(request: ReservationRequest) -> list[Json]:
     stem = request.name or f"{slug(request.base, 'room')}-{request.group}"
     names = [stem] if request.count == 1 else [f"{stem}-{i:0{width}}" for i in range(1, request.count + 1)]
     return [
-        reservation_manifest(
-            name,
-            template=template,
-            owners=(request.owner,),
-            ttl_s=request.ttl_s,
-            expires_at_s=request.expires_at_s,
-            pre_allocation=request.pre_allocation,
-            make_room=request.make_room,
-            allocate_once=request.allocate_once,
-            labels={LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: request.group},
+        manifest(
+            Reservation(
+                name=name,
+                template_raw=msgspec.json.encode(template),
+                owners=(request.owner,),
+                ttl_s=request.ttl_s,
+                expires_at_s=request.expires_at_s,
+                pre_allocation=request.pre_allocation,
+                make_room=request.make_room,
+                allocate_once=request.allocate_once,
+                labels=LabelSet({LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: request.group}),
+            )
         )
         for name in names
     ]

@@ -30,12 +30,13 @@ from rescheduler.kube.errors import (
 )
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.bounds import MOST_MOVE_TTL
-from rescheduler.model.encode import migration_manifest, reservation_with_status
+from rescheduler.model.decode.wire_form import manifest, with_status
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.made_room import attempt_mark
-from rescheduler.model.migration import MigrationPhase, MoveMode, by_policy
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration, by_policy
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
@@ -248,7 +249,7 @@ class ApiIssuer:
         status = msgspec.structs.replace(reservation.status, making_room=making)
         path = RESOURCES[Kind.RESERVATION].object_path("", reservation.name) + "/status"
         try:
-            self.api.replace(path, reservation_with_status(reservation, status))
+            self.api.replace(path, with_status(reservation, status))
         except (RejectedError, NotFoundError, ConflictError) as error:
             words = "The room of a Reservation was refused"
             self.log.warning(words, reservation=reservation.name, error=str(error))
@@ -328,19 +329,21 @@ def _manifest(
     labels = {LABEL_CREATED_BY: CREATED_BY}
     if pod is not None and (uid := order.snapshot.workload_uid(pod)):
         labels[LABEL_WORKLOAD_UID] = uid
-    return migration_manifest(
-        move.pod.namespace,
-        migration_name(move.pod, order.snapshot.taken_at_s),
-        pod_name=move.pod.name,
-        pod_uid=move.pod.uid,
-        target_node=move.target,
-        mode=_mode_of(order.modes.get(move.policy, order.mode)),
-        ttl_s=min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S)),
-        reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
-        policy=move.policy,
-        after=earlier,
-        labels=labels,
-        annotations={ANNOTATION_MAKES_ROOM: room} if room else {},
+    return manifest(
+        PodMigration(
+            namespace=move.pod.namespace,
+            name=migration_name(move.pod, order.snapshot.taken_at_s),
+            pod_name=move.pod.name,
+            pod_uid=move.pod.uid,
+            target_node=move.target,
+            mode=_mode_of(order.modes.get(move.policy, order.mode)),
+            ttl_s=min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S)),
+            reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
+            policy=move.policy,
+            after=tuple(earlier),
+            labels=LabelSet(labels),
+            annotations=LabelSet({ANNOTATION_MAKES_ROOM: room} if room else {}),
+        )
     )
 
 

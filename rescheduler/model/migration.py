@@ -9,13 +9,15 @@ import enum
 from typing import Final
 
 import msgspec
+from msgspec import field
 
 from rescheduler.model.conditions import Condition
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.own_objects import LAYOUT, Layout, OwnObject
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.model.times import Duration, Moment
 
 TARGET_REFUSED: Final = "TargetRefused"
 """Reason of a move whose placeholder its target did not take, or did not keep."""
@@ -42,9 +44,10 @@ class MoveMode(enum.StrEnum):
 
 
 class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status of a PodMigration; it is always written as a whole. Times: epoch seconds, 0.0: not yet."""
+    """status of a PodMigration; it is always written as a whole. Times: 0.0: not yet."""
 
     phase: MigrationPhase = MigrationPhase.PENDING
+    layout: Layout = LAYOUT
     observed_generation: int = 0
     reason: str = ""
     message: str = ""
@@ -57,42 +60,33 @@ class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     mode: MoveMode = MoveMode.RESERVE_FIRST
     """The mode that the controller chose."""
     replacement: ObjectRef | None = None
-    started_at_s: float = 0.0
-    reserved_at_s: float = 0.0
-    eviction_requested_at_s: float = 0.0
+    started_at_s: Moment = field(default=0.0, name="startedAt")
+    reserved_at_s: Moment = field(default=0.0, name="reservedAt")
+    eviction_requested_at_s: Moment = field(default=0.0, name="evictionRequestedAt")
     """Written before the eviction is posted: after a crash in between, the controller looks at the pod first."""
-    evicted_at_s: float = 0.0
-    landed_at_s: float = 0.0
+    evicted_at_s: Moment = field(default=0.0, name="evictedAt")
+    landed_at_s: Moment = field(default=0.0, name="landedAt")
     """When the replacement was scheduled."""
-    ready_at_s: float = 0.0
-    finished_at_s: float = 0.0
+    ready_at_s: Moment = field(default=0.0, name="readyAt")
+    finished_at_s: Moment = field(default=0.0, name="finishedAt")
 
 
-class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class PodMigration(OwnObject, frozen=True, kw_only=True):
     """A PodMigration as read from the API server."""
 
     namespace: str
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    created_at_s: float = 0.0
-    deleting: bool = False
-    labels: LabelSet = NO_LABELS
-    annotations: LabelSet = NO_LABELS
-
-    pod_name: str
-    pod_uid: str = ""
+    pod_name: str = field(name="podRef.name")
+    pod_uid: str = field(default="", name="podRef.uid")
     """Empty: the user gave none; the controller sets that of the pod when it first sees the object."""
-    target_node: str = ""
+    target_node: str = field(default="", name="target.nodeName")
     """Empty: the controller chooses the node."""
     mode: MoveMode = MoveMode.AUTO
-    ttl_s: float | None = None
+    ttl_s: Duration | None = field(default=None, name="ttl")
     paused: bool = False
-    reservation_ref: str = ""
+    reservation_ref: str = field(default="", name="reservationRef.name")
     """An existing Reservation to use as the target."""
-    grace_s: int | None = None
-    """deleteOptions.gracePeriodSeconds of the eviction."""
+    grace_s: int | None = field(default=None, name="deleteOptions.gracePeriodSeconds")
+    """Of the eviction."""
     reason: str = ""
     policy: str = ""
     after: tuple[ObjectKey, ...] = ()
@@ -102,10 +96,6 @@ class PodMigration(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """
 
     status: MigrationStatus = MigrationStatus()
-    unreadable: str = ""
-    """Fields that cannot be read, and why; "": none. Such a move counts as it is, and no step is taken for it."""
-    status_unreadable: bool = False
-    """Its status is among them: nothing may be written there."""
 
     @property
     def key(self) -> ObjectKey:

@@ -8,11 +8,14 @@ from __future__ import annotations
 import enum
 
 import msgspec
+from msgspec import field
 
 from rescheduler.model.conditions import Condition
-from rescheduler.model.records import FieldWriter, OwnerRef, Pod, PodSpec
+from rescheduler.model.own_objects import LAYOUT, Layout, TemplatedObject
+from rescheduler.model.records import FieldWriter, OwnerRef, Pod
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet
+from rescheduler.model.selectors import LabelSelector
+from rescheduler.model.times import Duration, Second
 
 
 class ReservationPhase(enum.StrEnum):
@@ -51,44 +54,48 @@ class ReservationOwner(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     label_selector: LabelSelector | None = None
 
 
-class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A Reservation as read from the API server."""
+class MakingRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """status.makingRoom: running pods step aside for it; decided by the controller, and gone once the room is held or given up."""
 
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    created_at_s: float = 0.0
-    deleting: bool = False
-    labels: LabelSet = NO_LABELS
-    annotations: LabelSet = NO_LABELS
-    finalizers: tuple[str, ...] = ()
+    node: str = field(name="nodeName")
+    moves: int
+    """How many PodMigrations make the room."""
+    attempt: str
+    """Tells this decision from earlier ones for the same Reservation."""
+    since_s: Second = field(name="since")
 
-    template: PodSpec | None = None
-    """What scheduling reads of the template's spec. None: the template cannot be decoded."""
-    template_labels: LabelSet = NO_LABELS
-    template_namespace: str = ""
-    template_node: str = ""
-    """spec.nodeName of the template: the Reservation is for this node only."""
-    template_raw: bytes = b"{}"
-    """The PodTemplateSpec as JSON without white space."""
+
+class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """status of a Reservation; it is always written as a whole."""
+
+    phase: ReservationPhase = ReservationPhase.PENDING
+    layout: Layout = LAYOUT
+    observed_generation: int = 0
+    node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+    allocatable: Resources = NO_RESOURCES
+    allocated: Resources = NO_RESOURCES
+    current_owners: tuple[ObjectRef, ...] = ()
+    expires_at_s: Second | None = field(default=None, name="expires")
+    making_room: MakingRoom | None = None
+
+
+class Reservation(TemplatedObject, frozen=True, kw_only=True):
+    """A Reservation as read from the API server. ``template_raw`` still contains a template that cannot be decoded."""
+
     owners: tuple[ReservationOwner, ...] = ()
-    ttl_s: float | None = None
-    """None: not given. 0: the Reservation never expires."""
-    expires_at_s: float | None = None
-    """None: not given."""
+    allocate_once: bool = True
+    """One pod uses the room; then the Reservation is Succeeded."""
     pre_allocation: bool = False
     """The room may be occupied still: it is held for the owners as soon as it becomes free."""
     make_room: bool = False
     """Where it fits on no node, running pods may be moved for it."""
-    allocate_once: bool = True
-    """One pod uses the room; then the Reservation is Succeeded."""
+    ttl_s: Duration | None = field(default=None, name="ttl")
+    """None: not given. 0: the Reservation never expires."""
+    expires_at_s: Second | None = field(default=None, name="expires")
+    """None: not given."""
 
-    status: ReservationStatus
-    unreadable: str = ""
-    """Fields that cannot be read, and why; "": none. Such a Reservation holds what it holds, and no step is taken for it."""
-    status_unreadable: bool = False
-    """Its status is among them: nothing may be written there."""
+    status: ReservationStatus = ReservationStatus()
 
     @property
     def preallocated(self) -> bool:
@@ -100,31 +107,6 @@ class Reservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """The controller that the first owner names: that of the pods which a move's Reservation is for. None: it names none."""
         named = self.owners[0].controller if self.owners else None
         return OwnerRef(named.api_version, named.kind, named.name, named.uid) if named is not None else None
-
-
-class MakingRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status.makingRoom: running pods step aside for it; decided by the controller, and gone once the room is held or given up."""
-
-    node: str
-    moves: int
-    """How many PodMigrations make the room."""
-    attempt: str
-    """Tells this decision from earlier ones for the same Reservation."""
-    since_s: float
-
-
-class ReservationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status of a Reservation; this record is written as a whole."""
-
-    phase: ReservationPhase = ReservationPhase.PENDING
-    observed_generation: int = 0
-    node_name: str = ""
-    conditions: tuple[Condition, ...] = ()
-    allocatable: Resources = NO_RESOURCES
-    allocated: Resources = NO_RESOURCES
-    current_owners: tuple[ObjectRef, ...] = ()
-    expires_at_s: float | None = None
-    making_room: MakingRoom | None = None
 
 
 class KoordinatorPhase(enum.StrEnum):

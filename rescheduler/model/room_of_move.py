@@ -3,7 +3,7 @@
 Names can be computed or named by anybody. What counts is who wrote the link: annotations of a Reservation that admission
 reserves for the controller, and the status of the PodMigration, which only the controller may write.
 
-Objects of the layout before versions (``model.layout``) lack the uids. They are linked as that version linked them: by the
+Objects of the layout before versions (``model.own_objects``) lack the uids. They are linked as that version linked them: by the
 annotation of the Reservation, and by the name in the status of the PodMigration.
 """
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import enum
 
 import msgspec
+from msgspec import field
 
 from rescheduler.model.conditions import Condition
-from rescheduler.model.records import PodSpec
+from rescheduler.model.own_objects import LAYOUT, Layout, TemplatedObject
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.resources import NO_RESOURCES, Resources
+from rescheduler.model.selectors import Pairs
+from rescheduler.model.times import Duration, Second
 
 
 class WindowPhase(enum.StrEnum):
@@ -35,15 +38,16 @@ class YieldTo(enum.StrEnum):
 
 
 class WindowStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status of a ReservationWindow; this record is written as a whole."""
+    """status of a ReservationWindow; it is always written as a whole."""
 
     phase: WindowPhase | None = None
     """None: nobody has looked at it yet."""
+    layout: Layout = LAYOUT
     observed_generation: int = 0
-    start_s: float | None = None
+    start_s: Second | None = field(default=None, name="start")
     """Of the window that is gathered for or open, else of the next one."""
-    end_s: float | None = None
-    gather_from_s: float | None = None
+    end_s: Second | None = field(default=None, name="end")
+    gather_from_s: Second | None = field(default=None, name="gatherFrom")
     wanted: int = 0
     """Rooms that should be held now."""
     gathered: int = 0
@@ -54,47 +58,34 @@ class WindowStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class ReservationWindow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ReservationWindow(TemplatedObject, frozen=True, kw_only=True):
     """A ReservationWindow as read from the API server."""
-
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    created_at_s: float = 0.0
-    deleting: bool = False
 
     cron: str = ""
     time_zone: str = ""
-    duration_s: float | None = None
+    duration_s: Duration | None = field(default=None, name="duration")
     end: str = ""
     """A time of day; "": not given."""
-    start_reserve_ago_s: float = 0.0
+    start_reserve_ago_s: Duration = field(default=0.0, name="startReserveAgo")
     suspend: bool = False
     make_room: bool = False
     """For what is foreseen nowhere running pods may be moved."""
-    pods: int = 1
-    """spec.podNumToReserve."""
+    pods: int = field(default=1, name="podNumToReserve")
     resources: Resources = NO_RESOURCES
     """The sum for all pods; nothing if there is a template."""
-    node_selector: tuple[tuple[str, str], ...] = ()
-    template: PodSpec | None = None
-    """None: there is none, or it cannot be decoded."""
+    node_selector: Pairs = ()
     template_raw: bytes = b""
-    """The PodTemplateSpec as JSON without white space; empty: there is none."""
-    template_node: str = ""
+    """Empty: there is none."""
     owners: tuple[ReservationOwner, ...] = ()
     """Empty: pods that say themselves that they are for reserved room."""
 
-    status: WindowStatus
-    unreadable: str = ""
-    """Fields that cannot be read, and why; "": none. No step is taken for such an object."""
-    status_unreadable: bool = False
+    status: WindowStatus = WindowStatus()
 
 
 class HeadRoomStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """status of a HeadRoom; this record is written as a whole."""
+    """status of a HeadRoom; it is always written as a whole."""
 
+    layout: Layout = LAYOUT
     observed_generation: int = 0
     wanted: int = 0
     standing: int = 0
@@ -102,15 +93,8 @@ class HeadRoomStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class HeadRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class HeadRoom(TemplatedObject, frozen=True, kw_only=True):
     """A HeadRoom as read from the API server."""
-
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    created_at_s: float = 0.0
-    deleting: bool = False
 
     rooms: int = 0
     spread_over: str = ""
@@ -118,12 +102,7 @@ class HeadRoom(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     yield_to: YieldTo = YieldTo.HIGHER_PRIORITY
     make_room: bool = False
     """Where a room fits on no node running pods may be moved for it."""
-    node_selector: tuple[tuple[str, str], ...] = ()
-    template: PodSpec | None = None
-    """None: it cannot be decoded."""
-    template_raw: bytes = b""
+    node_selector: Pairs = ()
     owners: tuple[ReservationOwner, ...] = ()
 
-    status: HeadRoomStatus
-    unreadable: str = ""
-    status_unreadable: bool = False
+    status: HeadRoomStatus = HeadRoomStatus()

@@ -56,6 +56,8 @@ class LabelSet(Mapping[str, str]):
 
 
 NO_LABELS = LabelSet()
+Pairs = tuple[tuple[str, str], ...]
+"""Labels of a node selector, sorted."""
 
 
 class Operator(enum.StrEnum):

@@ -1,16 +1,23 @@
 """Times and durations as the API writes them, in seconds, and back.
 
 Durations are Go's (``1h30m``, ``5m0s``, ``1.5s``). Times are RFC 3339, as seconds since the epoch; fractions are
-kept to microseconds.
+kept to microseconds. A field of our own objects says by its type (``Duration``, ``Moment``, ``Second``) how its seconds are written.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Final
+from typing import Annotated, Final
 
 from rescheduler.errors import ReschedulerError
+
+Duration = Annotated[float, "duration"]
+"""Seconds, written as Go's duration."""
+Moment = Annotated[float, "moment"]
+"""Seconds since the epoch, written in RFC 3339 with a fraction where there is one."""
+Second = Annotated[float, "second"]
+"""Seconds since the epoch, written in RFC 3339 with whole seconds."""
 
 _NANOS: Final = {
     "ns": 1,

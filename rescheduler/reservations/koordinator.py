@@ -13,7 +13,7 @@ import msgspec
 
 from rescheduler.calls.call import Call, create, delete
 from rescheduler.model import names
-from rescheduler.model.encode import canonical_json, encode_owner
+from rescheduler.model.decode.wire_form import canonical_json, encode
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ControllerRef, KoordinatorReservation, Reservation, ReservationOwner
@@ -141,4 +141,4 @@ def _owners(reservation: Reservation) -> list[Json]:
 
 def _owner(owner: ReservationOwner) -> Json:
     """Only what is given: an empty part would match everything there."""
-    return {key: value for key, value in encode_owner(owner).items() if value}
+    return {key: value for key, value in encode(owner).items() if value}

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from rescheduler.model import names
-from rescheduler.model.encode import reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.records import Pod
-from rescheduler.model.reservation import ObjectRef, ReservationOwner
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner
+from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.naming import digest, slug
 from rescheduler.reservations.template import template_of
 
@@ -23,15 +26,15 @@ def pending_room_name(pod: str, uid: str, decided_at_s: float) -> str:
 
 def pending_room_manifest(name: str, pod: Pod, node: str, *, moves: int, ttl_s: float) -> dict[str, Any]:
     """``moves``: how many pods are moved for it."""
-    return reservation_manifest(
-        name,
-        template=template_of(pod.namespace, pod.spec, (), node),
-        owners=(ReservationOwner(object=ObjectRef(pod.namespace, pod.name, pod.uid)),),
-        ttl_s=ttl_s,
-        pre_allocation=True,
-        labels={names.LABEL_CREATED_BY: names.CREATED_BY},
-        annotations={
-            names.ANNOTATION_PENDING_POD: str(pod.key),
-            names.ANNOTATION_PENDING_POD_MOVES: str(moves),
-        },
+    notes = {names.ANNOTATION_PENDING_POD: str(pod.key), names.ANNOTATION_PENDING_POD_MOVES: str(moves)}
+    return manifest(
+        Reservation(
+            name=name,
+            template_raw=msgspec.json.encode(template_of(pod.namespace, pod.spec, (), node)),
+            owners=(ReservationOwner(object=ObjectRef(pod.namespace, pod.name, pod.uid)),),
+            ttl_s=ttl_s,
+            pre_allocation=True,
+            labels=LabelSet({names.LABEL_CREATED_BY: names.CREATED_BY}),
+            annotations=LabelSet(notes),
+        )
     )

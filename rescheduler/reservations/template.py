@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.encode import encode_owner, encode_toleration
+from rescheduler.model.decode.wire_form import encode, encode_toleration
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
@@ -80,7 +80,7 @@ def reservation_manifest(
             },
             "spec": {
                 "template": template_of(pod.namespace, template or pod.spec, volumes, node),
-                "owners": [encode_owner(_owner(pod.namespace, pod.controller))] if pod.controller else [],
+                "owners": [encode(_owner(pod.namespace, pod.controller))] if pod.controller else [],
                 "ttl": f"{int(ttl_s)}s",
                 "allocateOnce": True,
                 **({"preAllocation": True} if pre_allocation else {}),

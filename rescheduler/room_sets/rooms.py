@@ -17,9 +17,10 @@ from rescheduler.calls.call import Call
 from rescheduler.calls.objects import create_reservation, delete_reservation
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
-from rescheduler.model.encode import reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources, encode_resources
+from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
     CONDITION_SCHEDULED,
@@ -80,22 +81,20 @@ class Recipe:
 
     def create(self, name: str, rooms: int, node: str) -> Call:
         """One Reservation. ``rooms``: as large as so many; ``node`` "": wherever there is room."""
-        manifest = reservation_manifest(
-            name,
-            template=self._template(rooms, node),
+        room = Reservation(
+            name=name,
+            template_raw=msgspec.json.encode(self._template(rooms, node)),
             owners=self.owners,
             ttl_s=0.0 if self.expires_at_s is None else None,
             expires_at_s=self.expires_at_s,
             pre_allocation=self.gathers,
             make_room=self.makes_room and not node,
             allocate_once=not self.shared,
-            labels={names.LABEL_ROOM_OF: self.uid, names.LABEL_CREATED_BY: names.CREATED_BY},
-            annotations={names.ANNOTATION_RECIPE: f"{self.digest}/{rooms}"},
-            owner_references=(
-                {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True},
-            ),
-        )  # fmt: skip
-        return create_reservation(name, msgspec.json.encode(manifest))
+            labels=LabelSet({names.LABEL_ROOM_OF: self.uid, names.LABEL_CREATED_BY: names.CREATED_BY}),
+            annotations=LabelSet({names.ANNOTATION_RECIPE: f"{self.digest}/{rooms}"}),
+        )
+        owner = {"apiVersion": names.API_VERSION, "kind": self.kind, "name": self.name, "uid": self.uid, "controller": True}  # fmt: skip
+        return create_reservation(name, msgspec.json.encode(manifest(room, owner_references=[owner])))
 
     def names(self, taken: Collection[str]) -> Iterator[str]:
         """Names for new Reservations, none of them taken."""

@@ -13,9 +13,10 @@ from harness.damage import places, plant, put
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder, jobs, koordinator, pod_wire_types, wire_types
 from rescheduler.model.decode import custom_resources as custom
-from rescheduler.model.encode import migration_manifest, reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.reservation import ControllerRef, ReservationOwner
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
 
@@ -65,10 +66,10 @@ JUNK = st.one_of(
 RAW = {
     ("PodHead", "spec"): pod_wire_types.PodSpecWire,
     ("PodTemplateWire", "spec"): pod_wire_types.PodSpecWire,
-    ("ReservationTemplateWire", "spec"): pod_wire_types.PodSpecWire,
-    ("ReservationSpecWire", "template"): custom.ReservationTemplateWire,
-    ("WindowSpecWire", "template"): custom.ReservationTemplateWire,
-    ("HeadRoomSpecWire", "template"): custom.ReservationTemplateWire,
+    ("TemplateWire", "spec"): pod_wire_types.PodSpecWire,
+    ("ReservationSpecWire", "template"): custom.TemplateWire,
+    ("ReservationWindowSpecWire", "template"): custom.TemplateWire,
+    ("HeadRoomSpecWire", "template"): custom.TemplateWire,
     ("KoordinatorSpecWire", "template"): koordinator.PinnedTemplateWire,
     ("ContainerStatusHead", "resources"): pod_wire_types.ContainerStatusWire,
     ("WorkloadSpecWire", "selector"): wire_types.LabelSelectorWire,
@@ -160,7 +161,15 @@ def _rooms(refs, template):
         ),
     ):
         room = _identified(
-            reservation_manifest(name, template=template, owners=refs, ttl_s=300, make_room=name == "asking")
+            manifest(
+                Reservation(
+                    name=name,
+                    template_raw=msgspec.json.encode(template),
+                    owners=refs,
+                    ttl_s=300,
+                    make_room=name == "asking",
+                )
+            )
         ) | {"status": status}
         yield Kind.RESERVATION, room
         if name in ("free", "claimed"):
@@ -187,7 +196,7 @@ def _room_sets():
     spec = {"rooms": 2, "template": template, "owners": owners, "spreadOver": "zone", "yieldTo": "AnyPod"}
     yield Kind.HEAD_ROOM, _identified(_of(Kind.HEAD_ROOM, "always", spec=spec, status={"standing": 1}))
     for kind, owner in (("ReservationWindow", "night"), ("HeadRoom", "always")):
-        made = reservation_manifest(f"{owner}-1", template=template, owners=(), ttl_s=300)
+        made = manifest(Reservation(name=f"{owner}-1", template_raw=msgspec.json.encode(template), ttl_s=300))
         made["spec"]["owners"] = owners
         made = _identified(made | {"status": {"phase": "Available", "nodeName": "n2"}})
         made["metadata"]["labels"] = {names.LABEL_ROOM_OF: f"uid-{owner}"}
@@ -215,8 +224,8 @@ def _moves():
         ("first", "web-1", {"phase": "Evicting", "mode": "StartFirst", "replacement": {"namespace": "default", "name": "web-3"}}),
         ("done", "gone", {"phase": "Succeeded", "finishedAt": TIMES[2]}),
     ):  # fmt: skip
-        move = _identified(migration_manifest("default", name, pod_name=pod, ttl_s=300)) | {"status": status}
-        yield Kind.POD_MIGRATION, move
+        move = PodMigration(namespace="default", name=name, pod_name=pod, ttl_s=300)
+        yield Kind.POD_MIGRATION, _identified(manifest(move)) | {"status": status}
 
 
 def _of(kind, name, namespace="", **fields):

@@ -44,7 +44,7 @@ def constructors():
 
 
 def test_there_is_an_example_of_every_constructor():
-    generic = {"create", "delete", "merge_patch", "replace_status"}
+    generic = {"create", "delete", "merge_patch"}
     config_maps = {"set_keys", "create_config_map"}
     made = {call.does for call, _, _ in CALLS_OF} - {"rehearse_eviction", "prove_gate", "record_event"}
     assert set(constructors()) - generic - config_maps == made

@@ -22,12 +22,12 @@ from rescheduler.model.bounds import (
     MOST_WINDOW,
 )
 from rescheduler.model.decode import Decoder
-from rescheduler.model.encode import migration_manifest, reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.room_sets import WindowPhase, YieldTo
-from rescheduler.model.selectors import Operator
+from rescheduler.model.selectors import LabelSet, Operator
 from rescheduler.model.times import parse_duration, parse_timestamp
 
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
@@ -193,8 +193,8 @@ OPEN = st.recursive(
 @given(st.dictionaries(st.sampled_from(["namespace", "labels", "annotations", "name", "x"]), OPEN), OPEN)
 def test_whatever_the_schema_leaves_open_in_a_template_is_read(metadata, extra):
     template = {"metadata": metadata, "spec": {"containers": [{"name": "c", "resources": extra}], "x": extra}}
-    manifest = reservation_manifest("r", template=template, owners=OWNERS)
-    found = Decoder().attempt(Kind.RESERVATION, msgspec.json.encode(manifest))
+    written = manifest(Reservation(name="r", template_raw=msgspec.json.encode(template), owners=OWNERS))
+    found = Decoder().attempt(Kind.RESERVATION, msgspec.json.encode(written))
     assert found.name == "r"
     assert not found.unreadable
 
@@ -206,15 +206,12 @@ def test_whatever_the_schema_leaves_open_in_a_template_is_read(metadata, extra):
 )
 def test_whatever_is_in_annotations_and_labels_is_read(key, label, value):
     keys = ("rescheduler.dev/order", "rescheduler.dev/mode", "rescheduler.dev/migration", key)
-    notes = dict.fromkeys(keys, value)
-    for manifest, kind in (
+    notes, labels = LabelSet(dict.fromkeys(keys, value)), LabelSet({label: value})
+    for kind, record in (
+        (Kind.RESERVATION, Reservation(name="r", owners=OWNERS, annotations=notes, labels=labels)),
         (
-            reservation_manifest("r", template={}, owners=OWNERS, annotations=notes, labels={label: value}),
-            Kind.RESERVATION,
-        ),
-        (
-            migration_manifest("s", "m", pod_name="p", annotations=notes, labels={label: value}),
             Kind.POD_MIGRATION,
+            PodMigration(namespace="s", name="m", pod_name="p", annotations=notes, labels=labels),
         ),
     ):
-        assert not Decoder().attempt(kind, msgspec.json.encode(manifest)).unreadable
+        assert not Decoder().attempt(kind, msgspec.json.encode(manifest(record))).unreadable

@@ -8,19 +8,14 @@ from hypothesis import strategies as st
 from rescheduler.model.bounds import OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder, UndecodableError
-from rescheduler.model.encode import (
-    encode_label_selector,
-    encode_migration_status,
-    encode_reservation_status,
-    migration_manifest,
-    reservation_manifest,
-)
+from rescheduler.model.decode.wire_form import encode, encode_label_selector, manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
+    Reservation,
     ReservationOwner,
     ReservationPhase,
     ReservationStatus,
@@ -51,24 +46,30 @@ OWNERS = (
 )
 
 
-def read(kind, manifest):
-    return Decoder().record(kind, msgspec.json.encode(manifest))
+def reservation_manifest(name="a", template=TEMPLATE, owners=OWNERS, **more):
+    return manifest(Reservation(name=name, template_raw=msgspec.json.encode(template), owners=owners, **more))
+
+
+def migration_manifest(**more):
+    return manifest(PodMigration(namespace="shop", name="m", pod_name="web-1", **more))
+
+
+def read(kind, written):
+    return Decoder().record(kind, msgspec.json.encode(written))
 
 
 def test_a_reservation_reads_back_with_all_its_fields():
-    manifest = reservation_manifest(
+    written = reservation_manifest(
         "web",
-        template=TEMPLATE,
-        owners=OWNERS,
         ttl_s=300,
         pre_allocation=True,
         allocate_once=False,
-        labels={"a": "b"},
-        annotations={"rescheduler.dev/migration": "shop/m"},
+        labels=LabelSet({"a": "b"}),
+        annotations=LabelSet({"rescheduler.dev/migration": "shop/m"}),
         finalizers=("rescheduler.dev/room",),
     )
-    record = read(Kind.RESERVATION, manifest)
-    assert manifest["spec"]["ttl"] == "5m0s"
+    record = read(Kind.RESERVATION, written)
+    assert written["spec"]["ttl"] == "5m0s"
     assert (record.name, record.ttl_s, record.expires_at_s) == ("web", 300.0, None)
     assert record.owners == OWNERS
     assert (record.pre_allocation, record.allocate_once) == (True, False)
@@ -82,8 +83,8 @@ def test_a_reservation_reads_back_with_all_its_fields():
 
 
 def test_ttl_zero_is_kept_apart_from_no_ttl():
-    never = reservation_manifest("a", template=TEMPLATE, owners=OWNERS, ttl_s=0)
-    unsaid = reservation_manifest("a", template=TEMPLATE, owners=OWNERS)
+    never = reservation_manifest(ttl_s=0)
+    unsaid = reservation_manifest()
     assert read(Kind.RESERVATION, never).ttl_s == 0.0
     assert read(Kind.RESERVATION, unsaid).ttl_s is None
     assert read(Kind.RESERVATION, unsaid).allocate_once is True
@@ -95,8 +96,8 @@ def test_a_template_that_makes_no_sense_is_none_but_kept_as_it_is():
         {"containers": []},
         {"containers": [{"name": "c", "resources": {"requests": {"cpu": "-1"}}}]},
     ):
-        manifest = reservation_manifest("a", template={"spec": spec}, owners=OWNERS)
-        record = read(Kind.RESERVATION, manifest)
+        written = reservation_manifest(template={"spec": spec})
+        record = read(Kind.RESERVATION, written)
         assert record.template is None
         assert msgspec.json.decode(record.template_raw) == {"spec": spec}
 
@@ -106,10 +107,10 @@ def test_a_template_that_makes_no_sense_is_none_but_kept_as_it_is():
     [("ttl", "soon"), ("ttl", 5), ("expires", "tomorrow"), ("owners", "all"), ("allocateOnce", "yes")],
 )
 def test_a_damaged_reservation_is_refused_with_its_name(field, value):
-    manifest = reservation_manifest("web", template=TEMPLATE, owners=OWNERS)
-    manifest["spec"][field] = value
+    written = reservation_manifest("web")
+    written["spec"][field] = value
     with pytest.raises(UndecodableError, match="Reservation web: "):
-        read(Kind.RESERVATION, manifest)
+        read(Kind.RESERVATION, written)
 
 
 texts = st.text("abc-", min_size=1, max_size=5)
@@ -152,8 +153,8 @@ references = st.builds(ObjectRef, namespace=texts, name=texts, uid=texts)
     )
 )
 def test_any_reservation_status_reads_back(status):
-    manifest = reservation_manifest("a", template=TEMPLATE, owners=OWNERS)
-    assert read(Kind.RESERVATION, manifest | {"status": encode_reservation_status(status)}).status == status
+    written = reservation_manifest()
+    assert read(Kind.RESERVATION, written | {"status": encode(status)}).status == status
 
 
 @given(
@@ -179,18 +180,15 @@ def test_any_reservation_status_reads_back(status):
     )
 )
 def test_any_migration_status_reads_back_to_the_microsecond(status):
-    manifest = migration_manifest("shop", "m", pod_name="web-1")
-    read_back = read(Kind.POD_MIGRATION, manifest | {"status": encode_migration_status(status)}).status
+    written = migration_manifest()
+    read_back = read(Kind.POD_MIGRATION, written | {"status": encode(status)}).status
     for field in MigrationStatus.__struct_fields__:
         was, now = getattr(status, field), getattr(read_back, field)
         assert now == (pytest.approx(was, abs=1e-6) if isinstance(was, float) else was), field
 
 
 def test_a_migration_reads_back_with_all_its_fields():
-    manifest = migration_manifest(
-        "shop",
-        "m",
-        pod_name="web-1",
+    written = migration_manifest(
         pod_uid="u1",
         target_node="n2",
         mode=MoveMode.RESERVE_FIRST,
@@ -202,7 +200,7 @@ def test_a_migration_reads_back_with_all_its_fields():
         policy="NodeTaints",
         after=(ObjectKey("shop", "a"), ObjectKey("db", "b")),
     )
-    record = read(Kind.POD_MIGRATION, manifest)
+    record = read(Kind.POD_MIGRATION, written)
     assert record.after == (ObjectKey("shop", "a"), ObjectKey("db", "b"))
     assert (record.pod_name, record.pod_uid, record.target_node) == ("web-1", "u1", "n2")
     assert (record.mode, record.ttl_s, record.paused) == (MoveMode.RESERVE_FIRST, 90.0, True)
@@ -211,10 +209,10 @@ def test_a_migration_reads_back_with_all_its_fields():
 
 
 def test_an_unknown_mode_is_a_damaged_migration():
-    manifest = migration_manifest("shop", "m", pod_name="web-1")
-    manifest["spec"]["mode"] = "Fast"
+    written = migration_manifest()
+    written["spec"]["mode"] = "Fast"
     with pytest.raises(UndecodableError, match="shop/m"):
-        read(Kind.POD_MIGRATION, manifest)
+        read(Kind.POD_MIGRATION, written)
 
 
 def test_two_requirements_on_one_key_both_survive():
@@ -237,9 +235,7 @@ def large_template(size):
 
 def test_nothing_is_kept_of_a_template_that_is_larger_than_a_room_needs():
     """Of 225 of them, each of 1m CPU and 0.9 MB, the controller came to its limit of memory."""
-    record = read(
-        Kind.RESERVATION, reservation_manifest("a", template=large_template(900_000), owners=OWNERS)
-    )
+    record = read(Kind.RESERVATION, reservation_manifest(template=large_template(900_000)))
     assert record.template is None
     assert record.template_raw == OVERSIZED_TEMPLATE
     refused = refusal(record)
@@ -248,6 +244,6 @@ def test_nothing_is_kept_of_a_template_that_is_larger_than_a_room_needs():
 
 
 def test_a_large_template_that_a_person_writes_is_kept():
-    record = read(Kind.RESERVATION, reservation_manifest("a", template=large_template(60_000), owners=OWNERS))
+    record = read(Kind.RESERVATION, reservation_manifest(template=large_template(60_000)))
     assert refusal(record) is None
     assert record.template.requests.cpu_milli == 1

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from harness.damage import places, put
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder, UndecodableError
-from rescheduler.model.encode import migration_manifest, reservation_manifest
+from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
-from rescheduler.model.reservation import ObjectRef, ReservationOwner
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner
 from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, volume
 
 FULL_POD = (
@@ -33,7 +34,7 @@ MANIFESTS = [
     (Kind.CSI_NODE, object_of(Kind.CSI_NODE, "n", spec={"drivers": [{"name": "d"}]}).manifest()),
     (
         Kind.RESERVATION,
-        reservation_manifest("r", template=TEMPLATE, owners=OWNERS, ttl_s=5)
+        manifest(Reservation(name="r", template_raw=msgspec.json.encode(TEMPLATE), owners=OWNERS, ttl_s=5))
         | {"status": {"phase": "Available"}},
     ),
     (
@@ -63,7 +64,7 @@ MANIFESTS = [
     ),
     (
         Kind.POD_MIGRATION,
-        migration_manifest("s", "m", pod_name="p", ttl_s=5)
+        manifest(PodMigration(namespace="s", name="m", pod_name="p", ttl_s=5))
         | {"status": {"startedAt": "2027-01-01T00:00:00Z"}},
     ),
 ]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.model.decode.custom_resources import ObjectRef
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan

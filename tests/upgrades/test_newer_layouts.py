@@ -11,11 +11,11 @@ from harness.recorded.recording import Moment, decode
 from harness.recorded.restoring import restore
 from kube_sandbox.controllers.unstructured import POD, GroupKind, labels, ready, spec, status
 from rescheduler.model.decode import Decoder
-from rescheduler.model.encode import encode_migration_status, encode_reservation_status
+from rescheduler.model.decode.wire_form import encode
 from rescheduler.model.kinds import Kind
-from rescheduler.model.layout import LAYOUT
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import LABEL_PLACEHOLDER
+from rescheduler.model.own_objects import LAYOUT
 from rescheduler.model.reservation import ReservationStatus
 
 RECORDING = Path(__file__).parent / "recorded" / "0.1.0" / "moved-statefulset.jsonl"
@@ -55,8 +55,8 @@ def stored(sandbox):
 
 
 def test_every_status_is_written_with_the_layout():
-    assert encode_reservation_status(ReservationStatus())["layout"] == LAYOUT
-    assert encode_migration_status(MigrationStatus())["layout"] == LAYOUT
+    assert encode(ReservationStatus())["layout"] == LAYOUT
+    assert encode(MigrationStatus())["layout"] == LAYOUT
 
 
 def known_again(sandbox):

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.decode import budgets, nodes, storage
-from rescheduler.model.decode.custom_resources import MigrationWire, ReservationWire, migration, reservation
+from rescheduler.model.decode.custom_resources import own_reader, own_wire
 from rescheduler.model.decode.dump import ItemBatch
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
@@ -25,7 +25,6 @@ from rescheduler.model.decode.pod_groups import PodGroupWire, pod_group
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
-from rescheduler.model.decode.room_sets import HeadRoomWire, WindowWire, head_room, reservation_window
 from rescheduler.model.decode.stand_ins import stand_in
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
@@ -38,6 +37,7 @@ from rescheduler.model.decode.wire_types import (
 from rescheduler.model.decode.workloads import WorkloadWire, workload
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.own_objects import OwnObject
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
     ConfigMap,
@@ -101,6 +101,12 @@ _WORKLOADS: Final = frozenset(
         Kind.JOB,
     }
 )
+_OWN: Final[dict[Kind, type[OwnObject]]] = {
+    Kind.RESERVATION: Reservation,
+    Kind.POD_MIGRATION: PodMigration,
+    Kind.RESERVATION_WINDOW: ReservationWindow,
+    Kind.HEAD_ROOM: HeadRoom,
+}
 
 
 class UndecodableError(ReschedulerError, ValueError):
@@ -415,7 +421,6 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.CSI_STORAGE_CAPACITY: (storage.CSICapacityWire, storage.csi_capacity),
         Kind.VOLUME_ATTACHMENT: (storage.AttachmentWire, storage.attachment),
         Kind.DEVICE_CLASS: (nodes.DeviceClassWire, nodes.device_class),
-        Kind.POD_MIGRATION: (MigrationWire, migration),
         Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),
@@ -425,13 +430,8 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         codecs[kind] = _Codec(wire, _with_meta(convert, shared))
     for kind in _WORKLOADS:
         codecs[kind] = _Codec(WorkloadWire, _workload_converter(kind, shared, pods))
-    templated: dict[Kind, tuple[type[ObjectWire], Callable[..., Record]]] = {
-        Kind.RESERVATION: (ReservationWire, reservation),
-        Kind.RESERVATION_WINDOW: (WindowWire, reservation_window),
-        Kind.HEAD_ROOM: (HeadRoomWire, head_room),
-    }
-    for kind, (wire, convert) in templated.items():
-        codecs[kind] = _Codec(wire, _with_pods(convert, shared, pods))
+    for kind, record in _OWN.items():
+        codecs[kind] = _Codec(own_wire(record), _own_converter(own_reader(record, shared, pods)))
     return codecs
 
 
@@ -441,10 +441,8 @@ def _with_meta(
     return lambda wire: convert(wire, _meta(wire), shared)
 
 
-def _with_pods(
-    convert: Callable[..., Record], shared: SharedParts, pods: PodDecoder
-) -> Callable[[Any], Record]:
-    return lambda wire: convert(wire, _meta(wire), shared, pods)
+def _own_converter(read: Callable[[Any, MetaWire], Record]) -> Callable[[Any], Record]:
+    return lambda wire: read(wire, _meta(wire))
 
 
 def _workload_converter(

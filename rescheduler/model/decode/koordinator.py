@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from rescheduler.model.decode.custom_resources import ConditionTextWire, ObjectRefWire
+from rescheduler.model.conditions import Condition
 from rescheduler.model.decode.interning import SharedParts, created_at
-from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.decode.wire_form import canonical_json, reader, wire_type
+from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, Wire
 from rescheduler.model.decode.writers import field_writers
-from rescheduler.model.encode import canonical_json
 from rescheduler.model.names import API_VERSION, KOORDINATOR_API_VERSION, LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import KoordinatorPhase, KoordinatorReservation, ObjectRef
-from rescheduler.model.resources import Resources, parse_resources
+from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import LabelSet
 
 
@@ -49,40 +49,43 @@ class KoordinatorSpecWire(Wire):
     unschedulable: bool | None = None
 
 
-class KoordinatorStatusWire(Wire):
+class KoordinatorStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """status of Koordinator's Reservation."""
 
-    phase: str | None = None
-    node_name: str | None = None
-    conditions: list[ConditionTextWire] | None = None
-    allocatable: ResourceList | None = None
-    allocated: ResourceList | None = None
-    current_owners: list[ObjectRefWire] | None = None
+    phase: str = ""
+    node_name: str = ""
+    conditions: tuple[Condition, ...] = ()
+    allocatable: Resources = NO_RESOURCES
+    allocated: Resources = NO_RESOURCES
+    current_owners: tuple[ObjectRef, ...] = ()
 
 
-class KoordinatorReservationWire(ObjectWire):
-    """scheduling.koordinator.sh/v1alpha1 Reservation."""
-
-    metadata: KoordinatorMetaWire | None = None
-    spec: KoordinatorSpecWire | None = None
-    status: KoordinatorStatusWire | None = None
-
+KoordinatorReservationWire: Final[Any] = msgspec.defstruct(
+    "KoordinatorReservationWire",
+    [
+        ("metadata", KoordinatorMetaWire | None, None),
+        ("spec", KoordinatorSpecWire | None, None),
+        ("status", wire_type(KoordinatorStatus) | None, None),
+    ],
+    bases=(ObjectWire,),
+    gc=False,
+)
+"""scheduling.koordinator.sh/v1alpha1 Reservation."""
 
 _NEVER: Final = ("0", "0s")
 """``ttl`` of a Reservation that does not end by itself. Without a ttl Koordinator ends it after a day."""
+_NO_STATUS: Final = KoordinatorStatus()
+_read_status: Final = reader(KoordinatorStatus)
 _decode_template = msgspec.json.Decoder(PinnedTemplateWire).decode
 
 
-def koordinator_reservation(
-    wire: KoordinatorReservationWire, meta: MetaWire, shared: SharedParts
-) -> KoordinatorReservation:
+def koordinator_reservation(wire: Any, meta: MetaWire, shared: SharedParts) -> KoordinatorReservation:
     """The record of Koordinator's Reservation. An unknown phase counts as Failed: no room is relied on."""
-    status, spec = wire.status or KoordinatorStatusWire(), wire.spec or KoordinatorSpecWire()
+    spec: KoordinatorSpecWire = wire.spec or KoordinatorSpecWire()
+    status: KoordinatorStatus = _read_status(wire.status) if wire.status is not None else _NO_STATUS
     pinned = _pinned(spec)
     controller = shared.controller(meta.owner_references, "")
     ours = controller if controller is not None and controller.api_version == API_VERSION else None
-    phase = _phase(status.phase)
-    allocatable, allocated = parse_resources(status.allocatable), parse_resources(status.allocated)
     record = KoordinatorReservation(
         name=meta.name or "",
         uid=meta.uid or "",
@@ -97,21 +100,18 @@ def koordinator_reservation(
         ends=spec.expires is not None or spec.ttl not in _NEVER,
         owners=_compact_owners(spec.owners) if ours is not None else b"",
         writers=field_writers(wire.metadata.managed_fields) if ours is not None and wire.metadata else (),
-        phase=phase,
-        node=status.node_name or "",
+        phase=_phase(status.phase),
+        node=status.node_name,
         refusal=_false(status, "Scheduled"),
         failure=_false(status, "Ready"),
-        allocatable=allocatable,
-        allocated=allocated,
-        current_owners=tuple(
-            ObjectRef(namespace=ref.namespace or "", name=ref.name or "", uid=ref.uid or "")
-            for ref in status.current_owners or ()
-        ),
+        allocatable=status.allocatable,
+        allocated=status.allocated,
+        current_owners=status.current_owners,
     )
     return msgspec.structs.replace(record, room=_room(record)) if record.holds else record
 
 
-def _phase(text: str | None) -> KoordinatorPhase:
+def _phase(text: str) -> KoordinatorPhase:
     try:
         return KoordinatorPhase(text or "Pending")
     except ValueError:
@@ -127,9 +127,9 @@ def _compact_owners(owners: Raw) -> bytes:
     return canonical_json(msgspec.json.decode(owners)) if owners != ABSENT else b""
 
 
-def _false(status: KoordinatorStatusWire, kind: str) -> str:
+def _false(status: KoordinatorStatus, kind: str) -> str:
     """Message (or reason, or type) of a condition that is False; empty if it is not False."""
-    for condition in status.conditions or ():
+    for condition in status.conditions:
         if condition.type == kind and condition.status == "False":
             return condition.message or condition.reason or kind
     return ""

@@ -16,9 +16,9 @@ import msgspec
 
 from rescheduler.model.decode.wire_types import DAMAGE
 from rescheduler.model.kinds import Kind
-from rescheduler.model.layout import LAYOUT_FIELD
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ANNOTATION_EVICT, TAINT_UNREADABLE
+from rescheduler.model.own_objects import LAYOUT_FIELD
 from rescheduler.model.records import DisruptionBudget, Node, Pod, Taint
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.selectors import LabelSelector, LabelSet
