@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from harness.histories.chains import Chains
 from harness.histories.checker import Checker
 from harness.histories.clocks import Clocks
@@ -427,10 +429,14 @@ class History:
 def hurried(configuration: Configuration) -> Settings:
     """Shorter limits, so that they end during the disturbances; those for replacements stay longer than outages."""
     settings = machine_settings(configuration)
+    rooms = msgspec.structs.replace(
+        settings.reservations, least_landing_limit_s=120.0, after_gate_s=60.0, node_grace_s=20.0
+    )
     return dataclasses.replace(
         settings,
-        reservations=dataclasses.replace(settings.reservations, landing_limit_s=120.0, node_grace_s=20.0),
-        migrations=dataclasses.replace(settings.migrations, ready_limit_s=60.0, gate_settle_s=0.3),
+        migrations=dataclasses.replace(
+            settings.migrations, reservations=rooms, ready_limit_s=60.0, gate_settle_s=0.3
+        ),
         keeping=tuple(dataclasses.replace(rule, kept_for_s=_KEPT_S) for rule in settings.keeping),
     )
 

@@ -26,7 +26,7 @@ def random_policies(rng: random.Random) -> list[Policy]:
     chosen: list[tuple[str, Manifest]] = [(name, _rule(rng, name)) for name in _RULES if rng.random() < 0.75]
     chosen.extend(_fullness(rng))
     if rng.random() < 0.5:
-        chosen.append(("PendingPods", {"after": "0s", "afterNodeAutoscaler": "0s"}))
+        chosen.append(("PendingPods", {"after": 0.0, "afterNodeAutoscaler": 0.0}))
     if rng.random() < 0.5:
         rng.shuffle(chosen)
     made: list[Policy] = []

@@ -17,7 +17,6 @@ from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.status_report import StatusReport, controller_status
 from rescheduler.configuration.document import Configuration
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError
@@ -35,6 +34,7 @@ from rescheduler.reports.figures import (
     shown_move,
     shown_policies,
 )
+from rescheduler.reservations.settings import EngineChoice
 from rescheduler.scheduling.state import SchedulingState
 
 _REFUSED: Final = "ConfigurationRefused"

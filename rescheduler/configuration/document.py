@@ -1,48 +1,35 @@
 """The configuration document: kind ReschedulerConfiguration, from text to values, strictly.
 
 Every problem names file, line and remedy, and all problems are reported together. A document with a problem yields
-no configuration at all, so that a bad version never replaces a good one half-way. Pure: the text is handed in. The
-general keys are read here, each section in a module of its own.
+no configuration at all, so that a bad version never replaces a good one half-way. Pure: the text is handed in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from rescheduler.configuration.limits_section import (
-    LimitsWire,
-    ProtectionsWire,
-    read_limits,
-    read_protections,
-)
 from rescheduler.configuration.policies_section import ConfiguredPolicy, read_policies
 from rescheduler.configuration.problems import ConfigurationError, Problem
-from rescheduler.configuration.process_sections import (
-    GateSection,
-    LeaderElectionSection,
-    ServerSection,
-    read_gate,
-    read_leader_election,
-    read_server,
-)
+from rescheduler.configuration.process_sections import GateSection, LeaderElectionSection, ServerSection
 from rescheduler.configuration.reader import SectionReader, dotted
-from rescheduler.configuration.replacements_section import ReplacementsWire, read_replacements
-from rescheduler.configuration.reservations_section import (
-    ReservationsSection,
-    ReservationsWire,
-    read_reservations,
-)
 from rescheduler.configuration.strictyaml import Document, YamlError, load
 from rescheduler.configuration.value_checks import value_kind
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION
-from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
-from rescheduler.planning.limits import NAMED_LEVELS, Limits, PlanningInputs, Protections
+from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.written import (
+    LONGEST_S,
+    SECONDS,
+    DocumentSection,
+    MistakenError,
+    WrittenAs,
+    keyed_fields,
+)
+from rescheduler.planning.limits import NAMED_LEVELS, Level, Limits, PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.nodes import NodeTable
@@ -51,42 +38,34 @@ KIND: Final = "ReschedulerConfiguration"
 
 _HEAD: Final = ("apiVersion", "kind", "metadata")
 
-SECTIONS: Final[Mapping[str, type[msgspec.Struct] | None]] = {
-    "aggressiveness": None,
-    "interval": None,
-    "mode": None,
-    "limits": LimitsWire,
-    "reservations": ReservationsWire,
-    "gate": GateSection,
-    "protections": ProtectionsWire,
-    "replacements": ReplacementsWire,
-    "policies": None,
-    "schedulerConfiguration": None,
-    "leaderElection": LeaderElectionSection,
-    "server": ServerSection,
-}
-"""The top level below the head: a Struct for a section with keys of its own, None for a value (or a list)."""
+
+def _profile(written: object) -> Profile:
+    try:
+        return parse_scheduler_configuration(written)
+    except SchedulerConfigurationError as error:
+        raise MistakenError([(error.path, str(error), "see docs/scheduling.md")]) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class Configuration(DocumentSection, frozen=True, kw_only=True):
     """A whole, valid configuration."""
 
-    aggressiveness: float = 0.5
+    aggressiveness: Level = 0.5
     """0 to 1; the limits are already set by it."""
-    interval_s: float = 60.0
+    interval_s: Annotated[float, SECONDS, msgspec.Meta(ge=1.0, le=LONGEST_S)] = 60.0
     """Longest time between two decisions."""
     mode: MoveMode = MoveMode.AUTO
-    limits: Limits = field(default_factory=Limits)
-    protections: Protections = field(default_factory=Protections)
-    replacements: ReplacementRules = DEFAULT_RULES
-    reservations: ReservationsSection = field(default_factory=ReservationsSection)
-    gate: GateSection = field(default_factory=GateSection)
+    limits: Limits = Limits()
+    reservations: ReservationSettings = ReservationSettings()
+    gate: GateSection = GateSection()
+    protections: Protections = Protections()
+    replacements: ReplacementRules = ReplacementRules()
     policies: tuple[ConfiguredPolicy, ...] = ()
-    profile: Profile = field(default_factory=Profile)
-    """How the cluster's scheduler is configured (``schedulerConfiguration``)."""
-    leader_election: LeaderElectionSection = field(default_factory=LeaderElectionSection)
-    server: ServerSection = field(default_factory=ServerSection)
+    profile: Annotated[Profile, WrittenAs(Any, _profile)] = msgspec.field(
+        default=Profile(), name="schedulerConfiguration"
+    )
+    """How the cluster's scheduler is configured."""
+    leader_election: LeaderElectionSection = LeaderElectionSection()
+    server: ServerSection = ServerSection()
 
     @property
     def modes(self) -> dict[str, MoveMode]:
@@ -120,12 +99,16 @@ class Configuration:
         )
 
 
+SECTIONS: Final = tuple(keyed_fields(Configuration))
+"""The top level below the head."""
+
+
 def keys() -> tuple[str, ...]:
     """Every key that a document can set, dotted (``limits.perNode``), in the order of the sections."""
     found: list[str] = []
-    for section, kind in SECTIONS.items():
-        fields = msgspec.structs.fields(kind) if kind else ()
-        found += [f"{section}.{f.encode_name}" for f in fields] or [section]
+    for section, field in keyed_fields(Configuration).items():
+        own = keyed_fields(field.type) if isinstance(field.default, DocumentSection) else {}
+        found += [f"{section}.{key}" for key in own] or [section]
     return tuple(found)
 
 
@@ -143,7 +126,7 @@ def parse_configuration(text: str | bytes, file: str) -> Configuration:
     reader = SectionReader(file, document)
     reader.check_values()
     _check_top_level(reader, document)
-    configuration = _read(reader)
+    configuration = _read(reader, document.data)
     if reader.problems:
         raise ConfigurationError(sorted(reader.problems, key=lambda p: (p.line, p.field)))
     return configuration
@@ -175,42 +158,10 @@ def _check_top_level(reader: SectionReader, document: Document) -> None:
             reader.complain_of_key((key,), known)
 
 
-def _read(reader: SectionReader) -> Configuration:
-    aggressiveness = _aggressiveness(reader)
-    return Configuration(
-        aggressiveness=aggressiveness,
-        interval_s=reader.duration(("interval",), reader.value("interval"), 60.0, least=1.0),
-        mode=reader.section("mode", MoveMode) or MoveMode.AUTO,
-        limits=read_limits(reader, aggressiveness),
-        protections=read_protections(reader),
-        replacements=read_replacements(reader),
-        reservations=read_reservations(reader),
-        gate=read_gate(reader),
-        policies=read_policies(reader),
-        profile=_profile(reader),
-        leader_election=read_leader_election(reader),
-        server=read_server(reader),
-    )
-
-
-def _aggressiveness(reader: SectionReader) -> float:
-    value = reader.value("aggressiveness", "balanced")
-    if isinstance(value, str) and value in NAMED_LEVELS:
-        return NAMED_LEVELS[value]
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
-        return float(value)
-    remedy = f"use a number from 0 to 1, or {', '.join(NAMED_LEVELS)}"
-    reader.complain(("aggressiveness",), f"is {value!r}", remedy)
-    return NAMED_LEVELS["balanced"]
-
-
-def _profile(reader: SectionReader) -> Profile:
-    raw = reader.value("schedulerConfiguration")
-    if raw is None:
-        return Profile()
-    try:
-        return parse_scheduler_configuration(raw)
-    except SchedulerConfigurationError as error:
-        path = ("schedulerConfiguration", *error.path)
-        reader.complain(path, str(error), "see docs/scheduling.md")
-        return Profile()
+def _read(reader: SectionReader, data: dict[str, Any]) -> Configuration:
+    """What is written goes before the defaults, and those of the limits follow from the aggressiveness."""
+    level = reader.convert(data.get("aggressiveness", "balanced"), Level, ("aggressiveness",))
+    level = NAMED_LEVELS["balanced"] if level is None else level
+    base = Configuration(aggressiveness=level, limits=limits_for(level), policies=read_policies(reader, data))
+    rest = {key: data[key] for key in SECTIONS if key in data and key not in ("aggressiveness", "policies")}
+    return reader.overlay(base, rest)

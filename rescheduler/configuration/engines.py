@@ -8,8 +8,8 @@ import msgspec
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.model.names import KOORDINATOR_API_VERSION, KOORDINATOR_SCHEDULER
+from rescheduler.reservations.settings import EngineChoice
 
 
 def with_engine(configuration: Configuration, *, koordinator_served: bool) -> Configuration:
@@ -31,7 +31,7 @@ def with_engine(configuration: Configuration, *, koordinator_served: bool) -> Co
     profile = configuration.profile
     if koordinator:
         profile = dataclasses.replace(profile, stands_for=frozenset({KOORDINATOR_SCHEDULER}))
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         configuration,
         reservations=msgspec.structs.replace(configuration.reservations, engine=engine),
         profile=profile,

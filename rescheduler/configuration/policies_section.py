@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -44,10 +44,9 @@ class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return policy_type(self.name).build(self.args)
 
 
-def read_policies(reader: SectionReader) -> tuple[ConfiguredPolicy, ...]:
+def read_policies(reader: SectionReader, document: Mapping[str, Any]) -> tuple[ConfiguredPolicy, ...]:
     """The entries in their order, those that are switched off included."""
-    raw = reader.value("policies")
-    if raw is None:
+    if (raw := document.get("policies")) is None:
         return tuple(ConfiguredPolicy(name=n, args=REGISTRY[n].args()) for n in DEFAULT_POLICIES)
     if not isinstance(raw, list):
         reader.complain(("policies",), "is not a list", "write '- name: NodeAffinity' entries")

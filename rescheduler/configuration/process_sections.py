@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
-from rescheduler.configuration.reader import SectionReader
+from rescheduler.model.written import DocumentSection, Mistake, Port, PortOrAny
 
 _HTTPS_URL: Final = re.compile(r"https://([-.\w]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[-./\w]*)?")
 
@@ -25,48 +24,31 @@ class GateMode(enum.StrEnum):
     WEBHOOK = "Webhook"
 
 
-class GateSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GateSection(DocumentSection, frozen=True, kw_only=True):
     """How the gate is brought about."""
 
     mode: GateMode = GateMode.AUTO
-    port: int = 9443
+    port: Port = 9443
     """Of the webhook."""
     url: str = ""
     """Where API servers reach the webhook; "" is through its Service."""
 
+    def mistakes(self) -> Iterator[Mistake]:
+        """A URL that is none."""
+        if self.url and not _HTTPS_URL.fullmatch(self.url):
+            yield ("url",), f"is {self.url!r}", "write https://HOST or https://HOST:PORT, without a query"
 
-class LeaderElectionSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class LeaderElectionSection(DocumentSection, frozen=True, kw_only=True):
     """Whether the process asks for the Lease before it acts."""
 
     enabled: bool = True
 
 
-class ServerSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerSection(DocumentSection, frozen=True, kw_only=True):
     """Health checks and metrics."""
 
-    port: int = 8080
+    port: PortOrAny = 8080
     """0: any free one."""
     page: bool = False
     """Also the live page, with the names of nodes and of pods that are moved."""
-
-
-def read_gate(reader: SectionReader) -> GateSection:
-    """What is written goes before the defaults."""
-    gate = reader.section("gate", GateSection) or GateSection()
-    reader.check_port(("gate", "port"), gate.port)
-    if gate.url and not _HTTPS_URL.fullmatch(gate.url):
-        remedy = "write https://HOST or https://HOST:PORT, without a query"
-        reader.complain(("gate", "url"), f"is {gate.url!r}", remedy)
-    return gate
-
-
-def read_leader_election(reader: SectionReader) -> LeaderElectionSection:
-    """What is written goes before the defaults."""
-    return reader.section("leaderElection", LeaderElectionSection) or LeaderElectionSection()
-
-
-def read_server(reader: SectionReader) -> ServerSection:
-    """What is written goes before the defaults."""
-    server = reader.section("server", ServerSection) or ServerSection()
-    reader.check_port(("server", "port"), server.port, any_free=True)
-    return server

@@ -1,40 +1,34 @@
-"""Reads the sections of one document into Structs, and gathers what is wrong in them.
+"""Reads values of one document into the types that want them, and gathers what is wrong in them.
 
-The modules of the sections say what they want of a key (a Struct, a duration); this one knows how a value is
-converted, where it stands in the text, and how a complaint about it reads. Nothing is raised for a bad value: the
-section goes on with its default, so that all problems of a document are found in one reading.
+The types say what they want of a value (``model.written``); this module knows how a value is converted, where it stands
+in the text, and how a complaint about it reads. Nothing is raised for a bad value, and each key is converted by itself,
+so that all problems of a document are found in one reading.
 """
 
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from rescheduler.configuration.problems import Problem
 from rescheduler.configuration.strictyaml import Document, Path, looks_like_yaml11_bool
-from rescheduler.configuration.value_checks import (
-    VALUE_KINDS,
-    allowed_words,
-    known_keys,
-    value_kind,
-    value_problems,
-)
-from rescheduler.model.times import parse_duration
+from rescheduler.configuration.value_checks import VALUE_KINDS, allowed_words, value_problems
+from rescheduler.model.written import DocumentSection, MistakenError, WrittenAs, keyed_fields
 from rescheduler.suggestions import did_you_mean
 
 T = TypeVar("T")
+S = TypeVar("S", bound=DocumentSection)
 
-_AT_PATH: Final = re.compile(r" - at `\$(?P<path>.*)`$")
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
-_UNKNOWN: Final = re.compile(r"unknown field `(?P<name>[^`]+)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<found>[a-z]+)`)?")
-_MISSING: Final = re.compile(r"Object missing required field `(?P<name>[^`]+)`")
+_BOUND: Final = re.compile(r"Expected `(?:int|float)` (?P<side>>=|<=) (?P<bound>\S+)")
 _WORD: Final = re.compile(r"Invalid enum value '(?P<word>.*)'", re.DOTALL)
-_LONGEST_S: Final = 10 * 365 * 86_400.0
-_PORTS: Final = range(1, 65536)
+_AS_NUMBER: Final = WrittenAs(float, float)
+_WRONG: Final = object()
+"""In place of a value of which a complaint was made."""
 
 
 class SectionReader:
@@ -46,64 +40,21 @@ class SectionReader:
         self._judged: set[Path] = set()
         self.problems: list[Problem] = []
 
-    def value(self, key: str, default: Any = None) -> Any:
-        """What stands at a key of the top level; ``default`` if the key is not there."""
-        return self._document.data.get(key, default)
-
-    def section(self, key: str, kind: type[T]) -> T | None:
-        """The section ``key`` as a ``kind``; None if it is not there or wrong."""
-        value = self.value(key)
-        return None if value is None else self.convert(value, kind, (key,))
-
     def convert(self, value: object, kind: type[T], path: Path) -> T | None:
-        """A value that stands at ``path`` as a ``kind``; None, and a complaint, if it is none."""
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            inner, message = _split(str(error), value)
-            where = (*path, *inner)
-            if unknown := _UNKNOWN.search(message):
-                self.complain_of_key((*where, unknown["name"]), known_keys(kind, inner))
-                return None
-            if missing := _MISSING.fullmatch(message):
-                self.complain(where, f"'{missing['name']}' is missing", f"add '{missing['name']}:'")
-                return None
-            words = allowed_words(kind, inner)
-            remedy = self._remedy(where) or (f"use one of {', '.join(words)}" if words else "")
-            self.complain(where, _in_words(message, words), remedy)
-            return None
+        """A value that stands at ``path`` as a ``kind``; None, and complaints, if it is none."""
+        found = self._converted(value, kind, path)
+        return None if found is _WRONG else found
+
+    def overlay(self, base: S, written: dict[str, Any]) -> S:
+        """``base`` with the values that stand at the top level; ``base`` itself, and complaints, if one is wrong."""
+        found = self._struct(written, type(base), (), base)
+        return base if found is _WRONG else found
 
     def check_values(self) -> None:
         """Complain of what is wrong with a value wherever it stands; nothing more is said of such a value."""
         for path, message, remedy in value_problems(self._document.data):
             self.complain(path, message, remedy)
             self._judged.add(path)
-
-    def duration(self, path: Path, value: object, default: float, *, least: float = 0.0) -> float:
-        """Seconds of a duration such as ``90s``; ``default`` where it is None or, with a complaint, wrong."""
-        if value is None:
-            return default
-        remedy = "write a duration such as 90s, 5m or 1h30m"
-        if not isinstance(value, str):
-            self.complain(path, f"is {value!r}, not a duration", remedy)
-            return default
-        try:
-            seconds = parse_duration(value)
-        except ValueError as error:
-            self.complain(path, str(error), remedy)
-            return default
-        if seconds < least:
-            self.complain(path, f"is {value}", f"must be at least {least:g}s")
-        if seconds > _LONGEST_S:
-            self.complain(path, f"is {value}", f"must be at most {_LONGEST_S / 3600:g}h")
-        return seconds
-
-    def check_port(self, path: Path, port: int, *, any_free: bool = False) -> None:
-        """Complains of what is no TCP port; ``any_free``: 0 is allowed and means any free one."""
-        if port in _PORTS or (any_free and port == 0):
-            return
-        remedy = "use a port from 1 to 65535" + (", or 0 for any free one" if any_free else "")
-        self.complain(path, f"is {port}", remedy)
 
     def complain(self, path: Path, message: str, remedy: str) -> None:
         """Note that something at ``path`` is wrong."""
@@ -117,25 +68,104 @@ class SectionReader:
         hint = did_you_mean(str(path[-1]), known)
         self.complain(path, f"unknown key{hint}", f"known keys: {', '.join(known)}" if known else "remove it")
 
-    def _remedy(self, path: Path) -> str:
-        value: Any = self._document.data
-        for step in path:
-            try:
-                value = value[step]
-            except (KeyError, IndexError, TypeError):
-                return ""
-        return "write true or false" if looks_like_yaml11_bool(value) else ""
+    def _converted(self, value: Any, kind: Any, path: Path) -> Any:
+        """A value as a ``kind``, part by part; _WRONG, and complaints, if it is none."""
+        origin, parts = get_origin(kind), get_args(kind)
+        if origin in (Union, types.UnionType) and value is not None:
+            kinds = [part for part in parts if part is not types.NoneType]
+            return self._converted(value, kinds[0], path) if len(kinds) == 1 else self._one(value, kind, path)
+        if origin is Annotated:
+            return self._annotated(value, kind, path)
+        if isinstance(value, dict):
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                return self._struct(value, kind, path)
+            if origin is dict:
+                found = {key: self._converted(inner, parts[1], (*path, key)) for key, inner in value.items()}
+                return _WRONG if _WRONG in found.values() else found
+        if isinstance(value, list) and (
+            origin in (list, frozenset) or (origin is tuple and parts[1:] == (...,))
+        ):
+            items = [self._converted(inner, parts[0], (*path, i)) for i, inner in enumerate(value)]
+            return _WRONG if _WRONG in items else origin(items)
+        return self._one(value, kind, path)
 
+    def _annotated(self, value: Any, kind: Any, path: Path) -> Any:
+        marks = get_args(kind)[1:]
+        written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
+        if written is None:
+            return self._one(value, kind, path)
+        found = self._converted(value, written.kind, path)
+        if found is _WRONG:
+            return _WRONG
+        try:
+            found = written.read(found)
+        except MistakenError as error:
+            for where, message, remedy in error.mistakes:
+                self.complain((*path, *where), message, remedy)
+            return _WRONG
+        bounded = any(isinstance(mark, msgspec.Meta) for mark in marks)
+        return self._one(found, kind, path, value, written) if bounded else found
 
-def camel_case(name: str) -> str:
-    """The name of a field as it is written in the document."""
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
+    def _struct(
+        self,
+        value: dict[str, Any],
+        kind: type[msgspec.Struct],
+        path: Path,
+        base: DocumentSection | None = None,
+    ) -> Any:
+        """A mapping as a ``kind``. What is not written, or is written as an empty text, ``base`` says."""
+        fields, given, wrong = keyed_fields(kind), {}, False
+        for key, inner in value.items():
+            where, field = (*path, key), fields.get(key)
+            if field is None:
+                if kind.__struct_config__.forbid_unknown_fields:
+                    self.complain_of_key(where, tuple(fields))
+                    wrong = True
+                continue
+            own = getattr(base, field.name, None)
+            if isinstance(own, DocumentSection) and isinstance(inner, dict):
+                found = self._struct(inner, type(own), where, own)
+            else:
+                found = self._converted(inner, field.type, where)
+            wrong = wrong or found is _WRONG
+            if base is None or found != "":
+                given[field.name] = found
+        for key in (key for key, field in fields.items() if field.required and key not in value):
+            self.complain(path, f"'{key}' is missing", f"add '{key}:'")
+            wrong = True
+        return _WRONG if wrong else self._made(kind, given, path, base)
 
+    def _made(
+        self, kind: type[msgspec.Struct], given: dict[str, Any], path: Path, base: DocumentSection | None
+    ) -> Any:
+        try:
+            made = kind(**given) if base is None else msgspec.structs.replace(base, **given)
+        except (ValueError, TypeError) as error:  # of a package of others, which looks at its own arguments
+            self.complain(path, str(error), "")
+            return _WRONG
+        mistakes = tuple(made.mistakes()) if isinstance(made, DocumentSection) else ()
+        for where, message, remedy in mistakes:
+            self.complain((*path, *where), message, remedy)
+        return _WRONG if mistakes else made
 
-def snake_case(key: str) -> str:
-    """The name of the field that a key of the document sets."""
-    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
+    def _one(
+        self, value: Any, kind: Any, path: Path, shown: Any = None, written: WrittenAs | None = None
+    ) -> Any:
+        """A value that has no parts. ``shown``: what stands in the document, if it was read before (``written``)."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            message = str(error)
+            if (found := _BOUND.fullmatch(message)) is not None:
+                bound = (written or _AS_NUMBER).show(float(found["bound"]))
+                side = "least" if found["side"] == ">=" else "most"
+                self.complain(path, f"is {value if shown is None else shown}", f"must be at {side} {bound}")
+                return _WRONG
+            words = allowed_words(kind)
+            yaml11 = "write true or false" if looks_like_yaml11_bool(value) else ""
+            remedy = yaml11 or (f"use one of {', '.join(words)}" if words else "")
+            self.complain(path, _in_words(message, words), remedy)
+            return _WRONG
 
 
 def _in_words(message: str, words: Sequence[str]) -> str:
@@ -155,41 +185,6 @@ def _in_words(message: str, words: Sequence[str]) -> str:
         return message
     is_now = f"is {VALUE_KINDS[found['found']]}, not" if found["found"] in VALUE_KINDS else "is not"
     return f"{is_now} {' or '.join(wanted)}"
-
-
-def _split(message: str, value: object) -> tuple[Path, str]:
-    """Path and text of a msgspec message such as "Expected `int` - at `$.a[0]`", which it has of ``value``.
-
-    Of a mapping with any keys msgspec does not say which one is wrong ("[...]"): it is the first with such a value.
-    """
-    at = _AT_PATH.search(message)
-    if not at:
-        return (), message
-    text = message[: at.start()]
-    steps: list[str | int] = []
-    for name, index in _STEP.findall(at["path"]):
-        step = name or (int(index) if index else _first_such(value, text))
-        if step is None:
-            break
-        steps.append(step)
-        value = _within(value, step)
-    return tuple(steps), text
-
-
-def _within(value: Any, step: str | int) -> Any:
-    try:
-        return value[step]
-    except (KeyError, IndexError, TypeError):
-        return None
-
-
-def _first_such(value: object, message: str) -> str | None:
-    """The first key of a mapping whose value is of the kind that the message complains of."""
-    expected = _EXPECTED.fullmatch(message)
-    if expected is None or not isinstance(value, dict):
-        return None
-    wrong = VALUE_KINDS.get(expected["found"] or "")
-    return next((key for key, inner in value.items() if value_kind(inner) == wrong), None)
 
 
 def dotted(path: Path) -> str:

@@ -7,15 +7,14 @@ fail. So a changed value waits for a restart, is told to people, and everything 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.configuration.document import Configuration
-from rescheduler.configuration.reader import snake_case
 
 START_ONLY: Final = (
     "reservations.engine",
@@ -56,7 +55,7 @@ def without(newest: Configuration, waiting: tuple[WaitingChange, ...]) -> Config
     for change in waiting:
         section, field = _fields(change.key)
         values = msgspec.structs.replace(getattr(newest, section), **{field: change.running})
-        newest = dataclasses.replace(newest, **{section: values})
+        newest = msgspec.structs.replace(newest, **{section: values})
     return newest
 
 
@@ -67,7 +66,11 @@ def value_of(configuration: Configuration, key: str) -> Any:
 
 def _fields(key: str) -> tuple[str, str]:
     section, _, field = key.partition(".")
-    return snake_case(section), snake_case(field)
+    return _snake_case(section), _snake_case(field)
+
+
+def _snake_case(key: str) -> str:
+    return re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", key)
 
 
 def _shown(value: object) -> str:

@@ -59,41 +59,9 @@ def value_kind(value: object) -> str:
     return VALUE_KINDS[_KIND_NAMES[type(value)]] if type(value) in _KIND_NAMES else "nothing"
 
 
-def known_keys(kind: type[Any], path: Path) -> tuple[str, ...]:
-    """The keys that may stand in the mapping at ``path`` in a ``kind``; empty where any may."""
-    found: list[inspect.Type] = [inspect.type_info(kind)]
-    for step in path:
-        found = [inner for each in found for inner in _inner(each, step)]
-    return tuple(dict.fromkeys(name for each in found for name in _field_names(each)))
-
-
-def allowed_words(kind: type[Any], path: Path) -> tuple[str, ...]:
-    """The words that may stand at ``path`` in a ``kind``; empty where any may."""
-    found: list[inspect.Type] = [inspect.type_info(kind)]
-    for step in path:
-        found = [inner for each in found for inner in _inner(each, step)]
-    words = (word for each in found for word in _words(each))
-    return tuple(dict.fromkeys(words))
-
-
-def _inner(kind: inspect.Type, step: str | int) -> Iterator[inspect.Type]:
-    if isinstance(kind, inspect.UnionType):
-        for part in kind.types:
-            yield from _inner(part, step)
-    elif isinstance(kind, inspect.StructType):
-        yield from (field.type for field in kind.fields if field.encode_name == step)
-    elif isinstance(kind, inspect.DictType):
-        yield kind.value_type
-    elif isinstance(kind, inspect.CollectionType):
-        yield kind.item_type
-
-
-def _field_names(kind: inspect.Type) -> Iterator[str]:
-    if isinstance(kind, inspect.UnionType):
-        for part in kind.types:
-            yield from _field_names(part)
-    elif isinstance(kind, inspect.StructType):
-        yield from (field.encode_name for field in kind.fields)
+def allowed_words(kind: Any) -> tuple[str, ...]:
+    """The words that a ``kind`` allows; empty where any may stand there."""
+    return tuple(dict.fromkeys(_words(inspect.type_info(kind))))
 
 
 def _words(kind: inspect.Type) -> Iterator[str]:

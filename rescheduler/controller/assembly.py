@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+import msgspec
+
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle, Decision
@@ -50,19 +51,16 @@ from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import (
     AVOID_CONFIG_MAP,
     CONFIG_MAP,
     DEFAULT_NAMESPACE,
     GATE_CONFIG_MAP,
     HISTORY_CONFIG_MAP,
-    KOORDINATOR_SCHEDULER,
 )
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.making_room import RoomMakingPolicy
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.scheduling.state import SharedSchedulingState
 
 LEADER_MARGIN_S: Final = 2.0
@@ -70,9 +68,6 @@ LEADER_MARGIN_S: Final = 2.0
 KEYS_STAY_S: Final = 0.5
 """How long a gate key may stay after its room was claimed, so that keys of several moves are removed by one call. A new pod that
 is gated meanwhile is admitted in the next round."""
-LEAST_LANDING_LIMIT_S: Final = 300.0
-AFTER_GATE_S: Final = 240.0
-"""A claimant that is released at the limit of its gate is watched for so long."""
 HINTS_WAIT_S: Final = 2.0
 """How long nodes to avoid may wait for others: they are preferences for the next half an hour."""
 
@@ -322,44 +317,17 @@ class _Assembly:
         ConfigurationReporter(ports.metrics, ports.configured_by, record)(reload)
 
 
-def reservation_settings(configuration: Configuration) -> ReservationSettings:
-    """What the Reservation machine takes of the configuration."""
-    reservations = configuration.reservations
-    return ReservationSettings(
-        namespace=reservations.namespace,
-        pause_image=reservations.pause_image,
-        default_ttl_s=reservations.default_ttl_s,
-        max_lifetime_s=reservations.max_lifetime_s,
-        finished_ttl_s=reservations.finished_ttl_s,
-        gate_limit_s=reservations.gate_limit_s,
-        landing_limit_s=max(LEAST_LANDING_LIMIT_S, reservations.gate_limit_s + AFTER_GATE_S),
-        makes_room=any(isinstance(policy, RoomMakingPolicy) for policy in configuration.build_policies()),
-        quotas=reservations.quotas,
-        koordinator_scheduler=KOORDINATOR_SCHEDULER
-        if reservations.engine is EngineChoice.KOORDINATOR
-        else "",
-    )
-
-
 def machine_settings(configuration: Configuration) -> Settings:
     """What both machines take of the configuration."""
-    soft = configuration.mode is MoveMode.SOFT
+    makes_room = any(isinstance(policy, RoomMakingPolicy) for policy in configuration.build_policies())
     return Settings(
-        reservations=reservation_settings(configuration),
+        migrations=MigrationSettings(
+            reservations=msgspec.structs.replace(configuration.reservations, makes_room=makes_room),
+            mode=configuration.mode,
+            modes=configuration.modes,
+        ),
         limits=configuration.limits,
         keeping=tuple(filter(None, (policy.keeping for policy in configuration.policies))),
-        migrations=MigrationSettings(
-            ttl_s=configuration.reservations.ttl_s,
-            max_ttl_s=configuration.reservations.max_ttl_s,
-            finished_ttl_s=configuration.reservations.finished_ttl_s,
-            default_mode=MoveMode.RESERVE_FIRST
-            if configuration.mode is MoveMode.AUTO
-            else configuration.mode,
-            soft_allowed=soft,
-            start_first_policies=frozenset(
-                name for name, mode in configuration.modes.items() if mode is MoveMode.START_FIRST
-            ),
-        ),
     )
 
 

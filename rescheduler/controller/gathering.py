@@ -29,7 +29,8 @@ from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,7 @@ class Gatherer:
             index=given.index,
             unadopted=self.unadopted,
             begun=self.memory.expectations.begun,
-            by_default=given.migrations.default_mode is MoveMode.START_FIRST,
+            by_default=given.migrations.mode is MoveMode.START_FIRST,
             policies=given.migrations.start_first_policies,
         )
 

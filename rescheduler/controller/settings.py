@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.keeping_empty import KeepingRule
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Both machines' settings, the limits of moves, and what becomes of emptied nodes."""
 
-    reservations: ReservationSettings = field(default_factory=ReservationSettings)
     migrations: MigrationSettings = field(default_factory=MigrationSettings)
     limits: Limits = field(default_factory=Limits)
     keeping: tuple[KeepingRule, ...] = ()
     """Which nodes that are emptied are kept so."""
+
+    @property
+    def reservations(self) -> ReservationSettings:
+        """The Reservation machine's."""
+        return self.migrations.reservations

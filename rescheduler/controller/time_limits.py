@@ -30,7 +30,6 @@ from rescheduler.model.time_limits import (
     WATCH_LASTS_S,
 )
 from rescheduler.reservations.landed import STARTS_WITHIN_S, THREATENED_FOR_S
-from rescheduler.reservations.observed import ReservationSettings
 
 Limits = Mapping[str, float]
 
@@ -52,9 +51,10 @@ class LimitRule(NamedTuple):
         )
 
 
-def time_limits(reservations: ReservationSettings, migrations: MigrationSettings) -> Limits:
+def time_limits(migrations: MigrationSettings) -> Limits:
     """Every limit by name, in seconds."""
     lease, loop = LeaseTiming(), LoopTimings()
+    reservations = migrations.reservations
     gate = reservations.gate_limit_s
     return {
         "shortest watch": WATCH_LASTS_S[0],

@@ -44,11 +44,12 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.pending_claimant import takes_by_taint
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
 from rescheduler.reservations.returning_part import waits_for_part
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import covering, emptied, returns
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from rescheduler.scheduling.taint_toleration import tolerates

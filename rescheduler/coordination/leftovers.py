@@ -25,7 +25,7 @@ from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.koordinator_steps import unsteered
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 
 OWNERLESS_S: Final = 30.0
 """So long a placeholder without an owner is only watched: if another program takes the owner off each new one, this bounds how many are made."""

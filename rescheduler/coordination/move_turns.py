@@ -100,7 +100,7 @@ def _collect_at_s(migration: PodMigration, settings: MigrationSettings) -> float
     """When a finished move is to be looked at again; 0.0 for others: now."""
     status = migration.status
     rests = status.phase in FINISHED and status.observed_generation == migration.generation
-    return status.finished_at_s + settings.finished_ttl_s if rests else 0.0
+    return status.finished_at_s + settings.reservations.finished_ttl_s if rests else 0.0
 
 
 def _waiting(key: ObjectKey, migration: PodMigration) -> Waiting:

@@ -19,7 +19,7 @@ from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.machine import ReservationStep
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 
 LONGEST_REST_S: Final = 16.0
 """Of one of many that wait for room: nobody tells it when there is some."""

@@ -20,8 +20,8 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import key_of_move, took_given_room
 from rescheduler.planning.limits import Limits
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ def _pause(draft: Draft) -> None:
     """Wait; but room is not held for a move that nobody lets go on."""
     until_s = draft.paused_until_s
     if until_s is not None and draft.now_s >= until_s:
-        held = format_duration(draft.settings.ttl_s)
+        held = format_duration(draft.settings.reservations.ttl_s)
         draft.fail(Why.TIMEOUT, f"the move was paused for {held} (reservations.ttl): its room is given back")
         return
     draft.say(Why.PAUSED, "spec.paused is true; the ttl of the move still counts")
@@ -278,7 +278,7 @@ def _mode_known(draft: Draft) -> bool:
     elif mode is MoveMode.START_FIRST:
         draft.fail(Why.MODE_NOT_SUPPORTED, _start_first_refused(seen))
         return False
-    if mode is MoveMode.SOFT and not draft.settings.soft_allowed:
+    if mode is MoveMode.SOFT and draft.settings.mode is not MoveMode.SOFT:
         draft.fail(Why.MODE_NOT_SUPPORTED, "mode Soft must be chosen in the configuration first")
         return False
     draft.change(mode=mode)
@@ -290,8 +290,7 @@ def _mode_known(draft: Draft) -> bool:
 
 def mode_without_start_first(draft: Draft) -> MoveMode:
     """The mode of a move that leaves its mode open, if the replacement cannot start first."""
-    configured = draft.settings.default_mode
-    return MoveMode.SOFT if configured is MoveMode.SOFT else MoveMode.RESERVE_FIRST
+    return MoveMode.SOFT if draft.settings.mode is MoveMode.SOFT else MoveMode.RESERVE_FIRST
 
 
 def _start_first_refused(seen: ObservedStartFirst | None) -> str:

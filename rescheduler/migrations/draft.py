@@ -119,8 +119,8 @@ class Draft:
     @property
     def end_s(self) -> float:
         """When the move gives up, if nothing has been evicted by then."""
-        migration, most_s = self.observed.migration, self.settings.max_ttl_s
-        ttl_s = self.settings.ttl_s if migration.ttl_s is None else migration.ttl_s
+        migration, most_s = self.observed.migration, self.settings.reservations.longest_ttl_s
+        ttl_s = self.settings.reservations.ttl_s if migration.ttl_s is None else migration.ttl_s
         return migration.created_at_s + (min(ttl_s, most_s) if ttl_s > 0 else most_s)
 
     @property
@@ -134,7 +134,7 @@ class Draft:
         said = condition(self.status.conditions, CONDITION_PROGRESS)
         known = said is not None and said.reason == MigrationReason.PAUSED
         since_s = seconds_of(said.last_transition_time) if said is not None and known else self.now_s
-        return since_s + self.settings.ttl_s
+        return since_s + self.settings.reservations.ttl_s
 
 
 def _available(reservation: Reservation | None) -> bool:

@@ -63,7 +63,7 @@ def finished(draft: Draft) -> None:
     status, settings = draft.status, draft.settings
     if status.phase is MigrationPhase.SUCCEEDED:
         _watch_ready(draft)
-    collect_at_s = status.finished_at_s + settings.finished_ttl_s
+    collect_at_s = status.finished_at_s + settings.reservations.finished_ttl_s
     if draft.now_s >= collect_at_s:
         if draft.observed.awaited:
             return  # the move that begins after this one could not tell its success from its deletion

@@ -5,7 +5,8 @@ Fields of ``Calls`` are what memory knows of calls made; losing them (a crash) i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
@@ -18,35 +19,35 @@ from rescheduler.planning.availability import Availability
 from rescheduler.planning.beginning import HeldBack
 from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.replacements.replacement import Replacement
+from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationSettings:
-    """Limits of a move."""
+    """What moves are carried out by: sections and modes of the configuration, and the limits that no document sets."""
 
-    ttl_s: float = 300.0
-    """Limit from the creation of the PodMigration to the eviction, if the move has no ttl of its own."""
-    max_ttl_s: float = 86_400.0
-    """No move may take longer until the eviction, whatever ttl it asks for; one of 0 asks for this."""
+    reservations: ReservationSettings = field(default_factory=ReservationSettings)
+    """How long a move and its Reservation may take, and for how long they are kept."""
+    mode: MoveMode = MoveMode.AUTO
+    """The configured one; Auto: ReserveFirst."""
+    modes: Mapping[str, MoveMode] = field(default_factory=dict)
+    """What policies declare for their own moves, by the policy's name."""
     replacement_limit_s: float = 60.0
     """How long after the old pod is gone a replacement may take to claim its room."""
     ready_limit_s: float = 600.0
     """How long the replacement is watched for Ready after it was bound."""
-    finished_ttl_s: float = 3_600.0
-    """A finished PodMigration is deleted after it."""
     gate_limit_s: float = 15.0
     """How long the gate may take to be proven."""
     gate_settle_s: float = 1.0
     """Wait after the proof, for other API servers."""
-    default_mode: MoveMode = MoveMode.RESERVE_FIRST
-    """The mode of a move with mode Auto."""
-    soft_allowed: bool = False
-    """True if mode Soft was chosen in the configuration."""
-    start_first_policies: frozenset[str] = frozenset()
-    """Policies of which the configuration says that their moves start first."""
     first_backoff_s: float = 1.0
     """Between tries while a budget blocks; it doubles."""
     last_backoff_s: float = 10.0
+
+    @property
+    def start_first_policies(self) -> frozenset[str]:
+        """Policies of which the configuration says that their moves start first."""
+        return frozenset(name for name, mode in self.modes.items() if mode is MoveMode.START_FIRST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

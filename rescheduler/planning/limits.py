@@ -6,13 +6,24 @@ interpolated linearly. This is the only place where it is translated.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.selectors import LabelSelector
+from rescheduler.model.written import (
+    Count,
+    DocumentSection,
+    Duration,
+    Mistake,
+    MistakenError,
+    Share,
+    WrittenAs,
+)
+from rescheduler.policies.wire import LabelSelectorArgs
 
 EFFORT: Final = 128
 """How often a search is repeated if nobody says otherwise: more found little more on random clusters."""
@@ -21,48 +32,67 @@ EFFORT: Final = 128
 MOST_EFFORT: Final = 100_000
 
 
-class RequestedLimits(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedLimits(DocumentSection, frozen=True, kw_only=True):
     """Limits of moves that people ask for, which are counted apart. Wide enough to empty some nodes within an hour."""
 
-    moves_per_hour: int = 600
-    workload_cooldown_s: float = 0.0
+    moves_per_hour: Count = 600
+    workload_cooldown_s: Duration = 0.0
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Our own budgets, all enforced besides PodDisruptionBudgets. 0 for a count means none at all."""
+class Limits(DocumentSection, frozen=True, kw_only=True):
+    """Section ``limits``: our own budgets, all enforced besides PodDisruptionBudgets. 0 for a count means none at all."""
 
-    moves_at_once: int = 5
-    moves_per_hour: int = 60
-    per_node: int = 2
-    per_namespace: int = 5
-    per_workload: int = 1
-    minimum_gain: float = 0.05
-    workload_cooldown_s: float = 1800.0
-    budget_buffer: int = 0
+    moves_at_once: Count = 5
+    moves_per_hour: Count = 60
+    per_node: Count = 2
+    per_namespace: Count = 5
+    per_workload: Count = 1
+    minimum_gain: Share = 0.05
+    workload_cooldown_s: Duration = 1800.0
+    budget_buffer: Count = 0
     """Disruptions that are left unused in every PodDisruptionBudget."""
     requested: RequestedLimits = RequestedLimits()
 
 
-class NamespaceFilter(msgspec.Struct, frozen=True, kw_only=True):
+class NamespaceFilter(DocumentSection, frozen=True, kw_only=True):
     """Namespaces by name; include and exclude are mutually exclusive."""
 
     include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ("kube-system",)
+    exclude: tuple[str, ...] | None = None
+    """None: kube-system."""
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Both are given."""
+        if self.include and self.exclude:
+            yield (), "both include and exclude are given", "keep one of them"
+
+    def admits(self, namespace: str) -> bool:
+        """True if pods of the namespace may be moved."""
+        if self.include:
+            return namespace in self.include
+        return namespace not in (("kube-system",) if self.exclude is None else self.exclude)
 
 
-class Protections(msgspec.Struct, frozen=True, kw_only=True):
-    """Pods that are left alone. True protects."""
+def _compiled(written: LabelSelectorArgs) -> LabelSelector:
+    selector = written.compiled()
+    if selector.invalid:
+        raise MistakenError([((), selector.invalid, "see labels and selectors")])
+    return selector
+
+
+class Protections(DocumentSection, frozen=True, kw_only=True):
+    """Section ``protections``: pods that are left alone. True protects."""
 
     priority_threshold: int = 1_000_000
     min_replicas: int = 1
-    min_age_s: float = 0.0
+    min_age_s: Duration = 0.0
     local_storage: bool = True
     persistent_volumes: bool = True
     without_budget: bool = False
     prefer_no_eviction: bool = False
     """True: descheduler's annotation of that name protects; False: pods that have it go last."""
     namespaces: NamespaceFilter = NamespaceFilter()
-    label_selector: LabelSelector | None = None
+    label_selector: Annotated[LabelSelector, WrittenAs(LabelSelectorArgs, _compiled)] | None = None
     """Only pods that it selects may be moved; None: all."""
 
 
@@ -87,6 +117,19 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NAMED_LEVELS: Final = {"conservative": 0.0, "balanced": 0.5, "aggressive": 1.0}
+
+
+def _level(written: object) -> float:
+    if isinstance(written, str) and written in NAMED_LEVELS:
+        return NAMED_LEVELS[written]
+    if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written <= 1:
+        return float(written)
+    remedy = f"use a number from 0 to 1, or {', '.join(NAMED_LEVELS)}"
+    raise MistakenError([((), f"is {written!r}", remedy)])
+
+
+Level = Annotated[float, WrittenAs(Any, _level)]
+"""The aggressiveness, as a number or by name."""
 
 
 class Setting(NamedTuple):

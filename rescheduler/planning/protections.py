@@ -22,7 +22,7 @@ from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Pod, PodPhase, VolumeKind, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
-from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
@@ -236,7 +236,7 @@ class Protector:
 
     def _configured(self, pod: Pod) -> Iterator[Protected]:
         rules, spec = self._protections, pod.spec
-        if not admits(rules.namespaces, pod.namespace):
+        if not rules.namespaces.admits(pod.namespace):
             yield Protected(
                 SkipReason.PROTECTED,
                 f"namespace {pod.namespace} is left alone",
@@ -296,13 +296,6 @@ class Protector:
 
     def _workload(self, pod: Pod) -> Workload | None:
         return self._snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
-
-
-def admits(namespaces: NamespaceFilter, namespace: str) -> bool:
-    """True if pods of the namespace may be moved."""
-    if namespaces.include:
-        return namespace in namespaces.include
-    return namespace not in namespaces.exclude
 
 
 def keeps_local_data(pod: Pod) -> bool:

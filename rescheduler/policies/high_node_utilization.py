@@ -7,17 +7,17 @@ A node is under-utilised at or below ``thresholds`` in all resources. It is empt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
-from rescheduler.model.times import parse_duration
+from rescheduler.model.written import SECONDS, document_key
 from rescheduler.policies.emptying import GroupWorth
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.keeping_empty import EmptiedNodes, KeepingRule, duration_problems
+from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, KeepingRule
 from rescheduler.policies.node_prices import PricedNodesArgs
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
@@ -31,21 +31,19 @@ _MANY: Final = 1024
 """More pods than a node to be emptied has."""
 
 
-class HighNodeUtilizationArgs(
-    PricedNodesArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class HighNodeUtilizationArgs(PricedNodesArgs, frozen=True, kw_only=True, rename=document_key):
     """``thresholds``: percent of allocatable up to which (in all of them) a node is emptied.
 
     ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. Prices: ``PricedNodesArgs``.
-    ``emptied_nodes``: what becomes of nodes that are emptied, for ``kept_empty_for``.
+    ``emptied_nodes``: what becomes of nodes that are emptied, for ``kept_empty_for_s``.
     """
 
     thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
     target_thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 90.0, "memory": 90.0})
     number_of_nodes: int = 1
     emptied_nodes: EmptiedNodes = EmptiedNodes.NONE
-    kept_empty_for: str = "1h"
+    kept_empty_for_s: Annotated[float, SECONDS, msgspec.Meta(ge=LEAST_S, le=MOST_S)] = 3600.0
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
@@ -60,7 +58,6 @@ class HighNodeUtilizationArgs(
                 yield ("thresholds", resource), f"is {low:g}, not below its targetThreshold {high:g}"
         if self.number_of_nodes < 1:
             yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
-        yield from duration_problems("keptEmptyFor", self.kept_empty_for)
 
     def keeping(self) -> KeepingRule | None:
         """How nodes that are emptied are kept so; None: they are not. The arguments must be right."""
@@ -71,7 +68,7 @@ class HighNodeUtilizationArgs(
             policy=HighNodeUtilization.name,
             hold=hold,
             node_labels=tuple(sorted(self.node_selector.items())),
-            kept_for_s=parse_duration(self.kept_empty_for),
+            kept_for_s=self.kept_empty_for_s,
         )
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
@@ -105,7 +102,7 @@ class HighNodeUtilization:
         self._args = args
         self._scope = args.scope()
         hold = args.emptied_nodes.hold
-        self._then = f" and is then {hold.lower()} for {args.kept_empty_for}" if hold else ""
+        self._then = f" and is then {hold.lower()} for {SECONDS.show(args.kept_empty_for_s)}" if hold else ""
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
     def candidates(self, view: PolicyView) -> Proposals:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.model.kept_empty import Hold
 from rescheduler.model.records import Node
-from rescheduler.model.times import DurationError, format_duration, parse_duration
-from rescheduler.policies.wire import ArgumentProblem
 
 LEAST_S: Final = 600.0
 """Longer than a node counts as emptied a moment ago (``coordination.emptied_nodes``), so no node is cordoned twice for one emptying."""
@@ -45,14 +42,3 @@ class KeepingRule:
     def holds_for(self, node: Node) -> bool:
         """True if the node takes part in the policy."""
         return all(node.labels.get(key) == value for key, value in self.node_labels)
-
-
-def duration_problems(field: str, text: str) -> Iterator[ArgumentProblem]:
-    """What is wrong with the time for which nodes are kept empty."""
-    try:
-        seconds = parse_duration(text)
-    except DurationError as error:
-        yield (field,), f"is wrong: {error}"
-        return
-    if not LEAST_S <= seconds <= MOST_S:
-        yield (field,), f"is {text}; must be from {format_duration(LEAST_S)} to {format_duration(MOST_S)}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from rescheduler.model.node_marks_since import young_labels
 from rescheduler.model.records import Pod, PodSpec
-from rescheduler.model.times import parse_duration
+from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, in_tier
 from rescheduler.policies.owners_wishes import owners_terms
@@ -21,7 +21,7 @@ from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_c
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.score_leads import ScoreLeads, score_lead
 from rescheduler.policies.score_potential import ScorePotential
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
+from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import preferred_weights, required_mask
@@ -36,17 +36,17 @@ REQUIRED_GAIN: Final = 0.9
 PREFERRED_FACTOR: Final = 0.5
 
 
-class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
     """``types``: required, preferred, score.
 
-    ``after``: for how long a node's labels must have failed what is required.
+    ``after_s``: for how long a node's labels must have failed what is required.
     ``minimum_difference``: share (0..1) of a pod's preferred weights that a node must meet more than the
     pod's own before it counts as clearly better. ``minimum_score_difference``: the same for type score, as a
     share of the highest score that kube-scheduler could give; every move changes scores a little, so it is high.
     """
 
     types: tuple[str, ...] = (REQUIRED,)
-    after: str = "5m"
+    after_s: Age = 300.0
     minimum_difference: float = 0.5
     minimum_score_difference: float = 0.25
 
@@ -58,7 +58,6 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fie
         for i, kind in enumerate(self.types):
             if kind not in TYPES:
                 yield ("types", i), f"is {kind!r}: must be one of {', '.join(TYPES)}"
-        yield from duration_problems("after", self.after)
         differences = (
             ("minimumDifference", self.minimum_difference),
             ("minimumScoreDifference", self.minimum_score_difference),
@@ -90,7 +89,7 @@ class NodeAffinity:
     def __init__(self, args: NodeAffinityArgs) -> None:
         self._args = args
         self._scope = args.scope()
-        self._after_s = parse_duration(args.after)
+        self._after_s = args.after_s
         self._potential = ScorePotential(self._scope) if SCORE in args.types else None
 
     def candidates(self, view: PolicyView) -> Proposals:

@@ -11,12 +11,12 @@ import numpy as np
 from rescheduler.model.node_marks_since import NOTHING_SEEN, young_taints
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.times import parse_duration
+from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, ONE, TIERS, Tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
+from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import Codes, NodeTable
@@ -56,23 +56,22 @@ COSTS: Final = {
 """What a pod that does not tolerate such a taint adds to the badness of the placement."""
 
 
-class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
     """``includedTaints`` and ``excludedTaints`` name taints by ``key`` or ``key=value``, one of them only.
 
-    ``after``: for how long a taint must have stood.
+    ``after_s``: for how long a taint must have stood.
     """
 
     included_taints: tuple[str, ...] = ()
     excluded_taints: tuple[str, ...] = ()
     include_prefer_no_schedule: bool = False
-    after: str = "5m"
+    after_s: Age = 300.0
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
         if self.included_taints and self.excluded_taints:
             yield ("includedTaints",), "includedTaints and excludedTaints are both given: keep one of them"
-        yield from duration_problems("after", self.after)
 
 
 class NodeTaints:
@@ -90,7 +89,7 @@ class NodeTaints:
     def __init__(self, args: NodeTaintsArgs) -> None:
         self._args = args
         self._scope = args.scope()
-        self._after_s = parse_duration(args.after)
+        self._after_s = args.after_s
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Pods that do not tolerate a taint of their node; worst taint first."""

@@ -16,12 +16,12 @@ from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_S
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
-from rescheduler.model.times import parse_duration
+from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.making_room import RoomBounds
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs, duration_problems
+from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
@@ -44,16 +44,16 @@ class NodeAutoscaler(enum.StrEnum):
     ABSENT = "Absent"
 
 
-class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """``after``: for how long the scheduler must have called a pod unschedulable.
+class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
+    """``after_s``: for how long the scheduler must have called a pod unschedulable.
 
-    ``after_node_autoscaler``: the same where a node autoscaler is at work, which gets the time to add a node.
+    ``after_node_autoscaler_s``: the same where a node autoscaler is at work, which gets the time to add a node.
     ``node_autoscaler``: whether one is; Auto: if Karpenter made a node, or cluster-autoscaler runs in kube-system.
     ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes (``RoomBounds``).
     """
 
-    after: str = "1m"
-    after_node_autoscaler: str = "10m"
+    after_s: Age = 60.0
+    after_node_autoscaler_s: Age = 600.0
     node_autoscaler: NodeAutoscaler = NodeAutoscaler.AUTO
     depth: int = MOST_DEPTH
     most_moves: int = 6
@@ -62,8 +62,6 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fiel
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        for field, text in (("after", self.after), ("afterNodeAutoscaler", self.after_node_autoscaler)):
-            yield from duration_problems(field, text)
         for field, value, most in (
             ("depth", self.depth, MOST_DEPTH),
             ("mostMoves", self.most_moves, MOST_MOVES),
@@ -84,8 +82,8 @@ class PendingPods:
 
     def __init__(self, args: PendingPodsArgs) -> None:
         self._scope = args.scope()
-        self._after_s = parse_duration(args.after)
-        self._after_autoscaler_s = max(self._after_s, parse_duration(args.after_node_autoscaler))
+        self._after_s = args.after_s
+        self._after_autoscaler_s = max(self._after_s, args.after_node_autoscaler_s)
         self._autoscaler = args.node_autoscaler
         self.bounds = RoomBounds(
             depth=args.depth, most_moves=args.most_moves, higher_priorities=args.move_higher_priorities

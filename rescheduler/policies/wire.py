@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.model.times import DurationError, parse_duration
+from rescheduler.model.written import SECONDS
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -27,6 +27,8 @@ _OPERATORS: Final = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOE
 _WITH_VALUES: Final = (Operator.IN, Operator.NOT_IN)
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 PERCENT: Final = 100.0
+Age = Annotated[float, SECONDS, msgspec.Meta(ge=0.0)]
+"""Seconds for which something must have been so; it is written as a duration, such as ``5m``."""
 
 
 class LabelExpressionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -64,15 +66,6 @@ def _wrong(expression: LabelExpressionArgs) -> str:
             "needs values" if wants_values else "takes no values"
         )
     return ""
-
-
-def duration_problems(field: str, text: str) -> Iterator[ArgumentProblem]:
-    """What is wrong with a duration that must not be below 0."""
-    try:
-        if parse_duration(text) < 0:
-            yield (field,), f"is {text}: must not be below 0"
-    except DurationError as error:
-        yield (field,), f"is wrong: {error}"
 
 
 class NamespacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

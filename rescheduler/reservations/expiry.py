@@ -10,8 +10,9 @@ from rescheduler.model.reservation import Reservation, ReservationPhase, Reserva
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.settings import ReservationSettings
 
 
 def end_of(reservation: Reservation, settings: ReservationSettings) -> float | None:

@@ -22,7 +22,8 @@ from rescheduler.reservations.handover_outcome import Handover
 from rescheduler.reservations.landed import landed, lost_after_landing
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, claim_message, look_again_s
 
 

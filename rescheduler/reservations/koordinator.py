@@ -20,8 +20,9 @@ from rescheduler.model.reservation import ControllerRef, KoordinatorReservation,
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.settings import ReservationSettings
 
 Json = dict[str, Any]
 

@@ -33,7 +33,8 @@ from rescheduler.reservations.koordinator import (
     for_a_move,
 )
 from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 

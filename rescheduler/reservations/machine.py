@@ -45,7 +45,7 @@ from rescheduler.reservations.making_room import (
     what_is_given_back,
 )
 from rescheduler.reservations.not_held import not_held
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners_wait import standing_conditions, standing_events
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.phase_event import is_told, phase_event
@@ -57,6 +57,7 @@ from rescheduler.reservations.preallocation import (
     recreated,
     wait_for_room,
 )
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
 from rescheduler.reservations.template_trial import try_template
 from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound

@@ -6,8 +6,7 @@ Fields that only memory can know are marked; starting again with their defaults 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.model import names
@@ -16,44 +15,9 @@ from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.single_pod import Choice
-from rescheduler.reservations.quota import Quota
 from rescheduler.reservations.waits import PlaceholderTurn, Wait
 
 NOT_ASKED: Final = Choice()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservationSettings:
-    """Limits of a Reservation's life, and where placeholders live."""
-
-    namespace: str = "rescheduler"
-    """Where placeholders are created."""
-    pause_image: str = "registry.k8s.io/pause:3.10"
-    default_ttl_s: float = 86_400.0
-    """For a Reservation that names neither ttl nor expires (K28)."""
-    max_lifetime_s: float = 0.0
-    """No Reservation lives longer, whatever it names; 0: as long as it names."""
-    finished_ttl_s: float = 3_600.0
-    """A finished Reservation is deleted after it (K71)."""
-    gate_limit_s: float = 60.0
-    """No pod is held by the gate for longer."""
-    landing_limit_s: float = 300.0
-    """A released claimant is watched for at least so long, counted from its creation."""
-    node_grace_s: float = 60.0
-    """How long the node may be NotReady or unschedulable before the room counts as lost."""
-    retarget_s: float = 30.0
-    """A placeholder that the scheduler refuses for so long is given another node, although our own rules do not know
-    why it is refused: they would send it back at once. Where they know, it moves on at once."""
-    taint_settle_s: float = 1.0
-    """Nodes and pods reach the scheduler by two informers: how long it may take until both are seen."""
-    orphan_grace_s: float = 30.0
-    """A Reservation made for a PodMigration that is not there is given up after it."""
-    koordinator_scheduler: str = ""
-    """schedulerName of pods whose rooms Koordinator holds; "": its engine is not in force."""
-    makes_room: bool = True
-    """A policy moves running pods for Reservations with makeRoom."""
-    quotas: Mapping[str, Quota] = field(default_factory=dict)
-    """How much may be reserved for the pods of a namespace; ``*`` for all. The configuration key is ``shares``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

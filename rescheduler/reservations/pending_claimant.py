@@ -24,7 +24,8 @@ from rescheduler.reservations.expiry import expired
 from rescheduler.reservations.handover import holds_gate, tolerates_taint
 from rescheduler.reservations.handover_outcome import Handover
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 

@@ -23,7 +23,8 @@ from rescheduler.model.resources import Resources, encode_resources, parse_resou
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
 from rescheduler.reservations.naming import digest, label_value, slug
 from rescheduler.reservations.node_terms import all_of
-from rescheduler.reservations.observed import ReservationSettings, soft_mode
+from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.settings import ReservationSettings
 
 Json = dict[str, Any]
 

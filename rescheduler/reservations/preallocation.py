@@ -20,8 +20,9 @@ from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 

@@ -17,9 +17,10 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.naming import digest
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, placeholder_name
 from rescheduler.reservations.preallocation import wait_for_room
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 
 _SUFFIX: Final = "back-"

@@ -26,7 +26,7 @@ from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.handover import holds_gate, taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.naming import digest
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder
 from rescheduler.reservations.preallocation import (
     is_preallocated,
@@ -36,6 +36,7 @@ from rescheduler.reservations.preallocation import (
     waits_for_room,
 )
 from rescheduler.reservations.returning_part import missing_part, take_back, waiting_for, waits_for_part
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
 

@@ -16,8 +16,8 @@ from rescheduler.calls.call import Call, OnError, Verb
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import template_of
+from rescheduler.reservations.settings import ReservationSettings
 
 Json = dict[str, Any]
 

@@ -7,11 +7,11 @@ import pytest
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.process_sections import GateMode, GateSection
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.controller.assembly import machine_settings
 from rescheduler.model.migration import MoveMode
 from rescheduler.planning.limits import RequestedLimits, limits_for
 from rescheduler.reservations.quota import Quota
+from rescheduler.reservations.settings import EngineChoice
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 DOCUMENTS = sorted((Path(__file__).parents[2] / "policies").glob("*.yaml"))
@@ -112,6 +112,11 @@ def test_without_a_document_the_balanced_defaults_hold():
             "policies[1].thresholds.cpu: is a text, not a number",
         ),
         (HEAD + "policies:\n- name: LowNodeUtilization\n  thresholds: {cpu: 120}\n", 5, "percent"),
+        (HEAD + "policies:\n- name: PendingPods\n  after: soon\n", 5, "90s, 5m or 1h30m"),
+        (HEAD + "policies:\n- name: PendingPods\n  after: -1m\n", 5, "after: is -1m (must be at least 0s)"),
+        (HEAD + "policies:\n- name: PendingPods\n  afterNodeAutoscaler: 10\n", 5, "is 10, not a duration"),
+        (HEAD + "policies:\n- name: HighNodeUtilization\n  keptEmptyFor: 9m\n", 5, "must be at least 10m)"),
+        (HEAD + "policies:\n- name: HighNodeUtilization\n  keptEmptyFor: 721h\n", 5, "must be at most 720h)"),
         (
             HEAD
             + "policies:\n- name: NodeAffinity\n  labelSelector: {matchExpressions: [{key: a, operator: Near}]}\n",
@@ -158,6 +163,10 @@ def test_what_was_mistyped_is_answered_with_the_nearest_name(text, words):
 def test_all_problems_are_reported_together():
     found = problems(HEAD + "interval: x\nmode: y\nlimits: {perNode: -1}\n")
     assert [p.line for p in found] == [3, 4, 5]
+    found = problems(
+        HEAD + "limits:\n  perNode: -1\n  perWorkload: many\n  zebra: 1\n  workloadCooldown: x\n"
+    )
+    assert [p.line for p in found] == [4, 5, 6, 7]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
@@ -215,9 +224,9 @@ policies:
 
 def test_the_longest_move_is_never_shorter_than_the_usual_one():
     read = lambda text: parse_configuration(HEAD + f"reservations: {text}\n", "c").reservations  # noqa: E731
-    assert (read("{}").max_ttl_s, read("{ttl: 48h}").max_ttl_s) == (86_400, 172_800)
+    assert (read("{}").longest_ttl_s, read("{ttl: 48h}").longest_ttl_s) == (86_400, 172_800)
     found = read("{ttl: 10m, maxTtl: 1h, maxLifetime: 720h}")
-    assert (found.max_ttl_s, found.max_lifetime_s) == (3600, 2_592_000)
+    assert (found.longest_ttl_s, found.max_lifetime_s) == (3600, 2_592_000)
     with pytest.raises(ConfigurationError, match=r"maxTtl.*at least 600s"):
         read("{ttl: 10m, maxTtl: 1m}")
 

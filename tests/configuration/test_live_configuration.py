@@ -13,8 +13,8 @@ from rescheduler.configuration.live import (
     UnreadableConfigurationError,
 )
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.configuration.start_only import START_ONLY, value_of
+from rescheduler.reservations.settings import EngineChoice
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 OTHER_VALUES = {

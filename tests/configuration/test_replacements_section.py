@@ -18,7 +18,7 @@ def read(text):
 
 def test_nothing_is_assumed_of_what_is_not_written():
     rules = default_configuration().replacements
-    assert (rules.jobs, rules.replacing, rules.not_replacing) == (False, frozenset(), frozenset())
+    assert (rules.jobs, rules.replacing, rules.not_replacing) == (False, (), ())
 
 
 def test_what_is_written_is_read():
@@ -26,8 +26,8 @@ def test_what_is_written_is_read():
         f"{{jobs: true, controllers: [{WIDGET}], notReplacing: [{{apiGroup: '', kind: Gadget}}]}}"
     ).replacements
     assert rules.jobs
-    assert rules.replacing == {("example.com", "Widget")}
-    assert rules.not_replacing == {("", "Gadget")}
+    assert rules.replacing == (("example.com", "Widget"),)
+    assert rules.not_replacing == (("", "Gadget"),)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import placeholder_manifest
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
 

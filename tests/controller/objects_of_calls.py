@@ -4,7 +4,7 @@ import msgspec
 
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(namespace="rescheduler", pause_image="pause:1")

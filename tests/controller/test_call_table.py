@@ -17,8 +17,8 @@ from rescheduler.migrations import creations
 from rescheduler.model import names
 from rescheduler.reservations import koordinator, placeholder, template_trial
 from rescheduler.reservations.koordinator import create_koordinator_reservation
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_manifest
 
 CALLS_OF = [*CALLS_FOR_ROOMS, *CALLS_FOR_NODES, *CALLS_FOR_MOVES]

@@ -23,14 +23,14 @@ from rescheduler.controller.settings import Settings
 from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
+from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.names import KOORDINATOR_SCHEDULER
 from rescheduler.planning.planner import decide
 from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.text import plan_text
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -84,14 +84,14 @@ def taken_in(cluster):
     return state
 
 
-def rounds(state, koordinator_scheduler=""):
-    settings = ReservationSettings(koordinator_scheduler=koordinator_scheduler)
+def rounds(state, engine=EngineChoice.PLACEHOLDER):
+    settings = ReservationSettings(engine=engine)
     work = Reconciler(
         sender=DryRunSender(show=str),
         gate=Mirror(switch=Keys(), lenient=True),
         hints=Mirror(switch=Keys()),
         recorder=MoveRecorder(mirror=Mirror(switch=Keys())),
-        settings=Settings(reservations=settings),
+        settings=Settings(migrations=MigrationSettings(reservations=settings)),
         placement=RulesPlacement(
             namespace="rescheduler",
             protection=protection_of(CONFIGURATION.inputs().protections, CONFIGURATION.profile),
@@ -117,7 +117,7 @@ def reports(state, configuration):
 
 def everything(state):
     rounds(state)
-    rounds(state, KOORDINATOR_SCHEDULER)
+    rounds(state, EngineChoice.KOORDINATOR)
     for configuration in CONFIGURATIONS:
         reports(state, configuration)
 

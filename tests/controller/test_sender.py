@@ -27,7 +27,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.handover import hand_over_taint
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings()

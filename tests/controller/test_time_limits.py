@@ -6,14 +6,12 @@ from hypothesis import strategies as st
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.controller.assembly import reservation_settings
 from rescheduler.controller.time_limits import RULES, broken_rules, time_limits
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.time_limits import LEAST_GATE_LIMIT_S
-from rescheduler.reservations.observed import ReservationSettings
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
-DEFAULTS = time_limits(ReservationSettings(), MigrationSettings())
+DEFAULTS = time_limits(MigrationSettings())
 
 
 def test_the_defaults_agree():
@@ -34,7 +32,7 @@ def test_each_limit_is_compared_with_another():
 @given(st.integers(int(LEAST_GATE_LIMIT_S), 3_600))
 def test_every_gate_limit_that_the_configuration_takes_agrees(gate_limit_s):
     configuration = parse_configuration(f"{HEAD}reservations: {{gateLimit: {gate_limit_s}s}}\n", "c.yaml")
-    limits = time_limits(reservation_settings(configuration), MigrationSettings())
+    limits = time_limits(MigrationSettings(reservations=configuration.reservations))
     assert limits["gate limit"] == gate_limit_s
     assert broken_rules(limits) == []
 

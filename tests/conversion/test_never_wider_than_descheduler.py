@@ -101,7 +101,7 @@ def we_may_move(pod, protections, policy):
             protections.label_selector is None or protections.label_selector.matches(LabelSet(pod["labels"]))
         )
         and not protections.namespaces.include
-        and pod["namespace"] not in protections.namespaces.exclude
+        and protections.namespaces.admits(pod["namespace"])
         and (scope.selector is None or scope.selector.matches(LabelSet(pod["labels"])))
         and scope.namespaces.admits(pod["namespace"])
     )

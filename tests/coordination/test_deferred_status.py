@@ -20,8 +20,8 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMod
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.machine import ReservationStep
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
 NOW = 1_000.0

@@ -14,7 +14,7 @@ from rescheduler.model.names import API_VERSION, LABEL_PLACEHOLDER, SCHEDULER_PR
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
 SETTINGS = ReservationSettings(node_grace_s=60.0)

@@ -22,6 +22,7 @@ from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_U
 from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_name
 
 WEB = OwnerRef("apps/v1", "ReplicaSet", "web", "rs")
@@ -175,5 +176,7 @@ def test_with_other_settings_all_are_looked_at_again():
     quiet.stepped(MOVE.key, cluster.mark(), MigrationStep(status=STATUS), 0.0)
     quiet.begin_round(index, cluster.memory, MigrationSettings(), 0.0)
     assert rests(quiet, cluster.mark())
-    quiet.begin_round(index, cluster.memory, MigrationSettings(ttl_s=1.0), 0.0)
+    quiet.begin_round(
+        index, cluster.memory, MigrationSettings(reservations=ReservationSettings(ttl_s=1.0)), 0.0
+    )
     assert not rests(quiet, cluster.mark())

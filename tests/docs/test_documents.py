@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rescheduler.cli.main import COMMANDS
 from rescheduler.configuration.document import keys, parse_configuration
-from rescheduler.configuration.reader import camel_case
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.metrics import Metrics
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.model.times import parse_duration
+from rescheduler.model.written import document_key
 from rescheduler.planning.limits import NAMED_LEVELS, TABLE, limits_for
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.registry import REGISTRY
@@ -113,7 +113,7 @@ def test_aggressiveness_table_is_that_of_the_program():
     for column, level in enumerate(("conservative", "balanced", "aggressive")):
         limits = limits_for(NAMED_LEVELS[level])
         for row in TABLE:
-            name = camel_case(row.field.removesuffix("_s"))
+            name = document_key(row.field)
             cell = documented[name][column]
             value = parse_duration(cell) if row.field.endswith("_s") else float(cell)
             assert value == getattr(limits, row.field), (name, level)

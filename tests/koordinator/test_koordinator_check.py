@@ -17,9 +17,10 @@ from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations.koordinator import koordinator_manifest
 from rescheduler.reservations.koordinator_check import unlike_asked
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 
-SETTINGS = ReservationSettings(koordinator_scheduler="koord-scheduler")
+SETTINGS = ReservationSettings(engine=EngineChoice.KOORDINATOR)
 OWNERS = [
     {
         "controller": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 
@@ -13,7 +12,6 @@ from rescheduler.calls.pods import remove_gate
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.configuration.reservations_section import EngineChoice
 from rescheduler.coordination.observe_reservations import with_koordinator
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
@@ -37,20 +35,16 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.koordinator import backs, koordinator_manifest
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import (
-    Choice,
-    LinkedMigration,
-    ObservedReservation,
-    ReservationSettings,
-)
+from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.builders import node, pod
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
-SETTINGS = ReservationSettings(koordinator_scheduler="koord-scheduler")
+SETTINGS = ReservationSettings(engine=EngineChoice.KOORDINATOR)
 ROOM = Resources(cpu_milli=1000)
 RS = ControllerRef(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs")
 NODE = Node(name="n2", uid="n2")
@@ -402,4 +396,4 @@ def test_demanding_what_is_not_there_is_refused():
     configuration = default_configuration()
     wanted = replace(configuration.reservations, engine=EngineChoice.KOORDINATOR)
     with pytest.raises(ConfigurationError, match="does not serve"):
-        with_engine(dataclasses.replace(configuration, reservations=wanted), koordinator_served=False)
+        with_engine(replace(configuration, reservations=wanted), koordinator_served=False)

@@ -14,8 +14,8 @@ from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, keys_on
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import placeholder_manifest
+from rescheduler.reservations.settings import ReservationSettings
 
 pytestmark = pytest.mark.realcluster
 USER = "system:serviceaccount:rescheduler:rescheduler"

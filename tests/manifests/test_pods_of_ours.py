@@ -15,9 +15,9 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.times import format_seconds
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
 from rescheduler.reservations.scheduler_probe import probe_manifest
+from rescheduler.reservations.settings import ReservationSettings
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 GATE_KEYS = f"{OWN}/configmaps/gate-keys"

@@ -90,7 +90,7 @@ def test_an_unfit_room_ends_the_move_before_anything_is_disturbed(fields, words)
 
 def test_a_soft_move_may_go_into_a_soft_room():
     soft = room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))
-    outcome = look(move(mode=MoveMode.SOFT), MigrationSettings(soft_allowed=True), reservation=soft)
+    outcome = look(move(mode=MoveMode.SOFT), MigrationSettings(mode=MoveMode.SOFT), reservation=soft)
     assert outcome.status.phase is PHASE.RESERVING
 
 

@@ -206,7 +206,7 @@ def test_refused_by_the_server_it_ends_where_the_mode_was_asked_for_by_name():
     ],
 )
 def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(default, mode):
-    settings = MigrationSettings(default_mode=default)
+    settings = MigrationSettings(mode=default)
     outcome = look(migration(PHASE.RESERVING, started=False), settings=settings, **REFUSED)
     assert said(outcome) == (PHASE.RESERVING, "Reserving")
     assert outcome.status.mode is mode

@@ -48,7 +48,7 @@ from rescheduler.planning.start_first_mode import declared, refusal, replacement
     ],
 )
 def test_only_a_declared_mode_is_chosen(asked, default, declares, mode):
-    settings = MigrationSettings(default_mode=default)
+    settings = MigrationSettings(mode=default)
     outcome = look(migration(mode=asked), settings=settings, start_first=seen(declared=declares))
     assert (outcome.status.phase, outcome.status.mode) == (PHASE.RESERVING, mode)
 

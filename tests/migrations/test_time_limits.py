@@ -11,11 +11,12 @@ from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.reservations.settings import ReservationSettings
 
 NOW = 1_000_000.0
 DAY_S = 86_400.0
 PHASE = MigrationPhase
-SETTINGS = MigrationSettings(ttl_s=300.0, max_ttl_s=DAY_S)
+SETTINGS = MigrationSettings(reservations=ReservationSettings(ttl_s=300.0, max_ttl_s=DAY_S))
 POD = Pod(
     namespace="shop", name="web-0", uid="u", node="n1", spec=PodSpec(), phase=PodPhase.RUNNING, ready=True
 )

@@ -58,7 +58,7 @@ def test_it_counts_once_the_label_has_been_so_for_a_while(decide, ask, age_s, mo
     ("since", "args"),
     [
         (None, {}),
-        ({"n1": NodeMarksSince(labels={"disk": b.NOW_S})}, {"after": "0s"}),
+        ({"n1": NodeMarksSince(labels={"disk": b.NOW_S})}, {"after_s": 0.0}),
         ({"n1": NodeMarksSince(labels={"team": b.NOW_S})}, {}),
         ({"n2": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),
         ({"gone": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),

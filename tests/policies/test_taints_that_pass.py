@@ -40,7 +40,7 @@ def test_a_taint_counts_once_it_has_stood(decide, age_s, moves):
 
 def test_it_counts_at_once_where_nobody_waits_for_it_or_knows_since_when_it_stands(decide):
     assert moved(decide, tainted(OLD)) == 1
-    assert moved(decide, tainted(OLD), {Taint("old"): 0.0}, after="0s") == 1
+    assert moved(decide, tainted(OLD), {Taint("old"): 0.0}, after_s=0.0) == 1
 
 
 @pytest.mark.parametrize(

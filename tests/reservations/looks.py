@@ -16,10 +16,8 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources, parse_resources
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import (
-    ObservedReservation,
-    ReservationSettings,
-)
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0

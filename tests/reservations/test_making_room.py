@@ -17,7 +17,8 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import Choice, ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from tests.reservations.looks import part
 

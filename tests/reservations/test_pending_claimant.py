@@ -20,7 +20,8 @@ from rescheduler.reservations.handover import (
     tolerates_taint,
 )
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 
 NOW = 1_000_000.0

@@ -13,9 +13,9 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, PriorityClass
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.observed import ReservationSettings
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
 from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
+from rescheduler.reservations.settings import ReservationSettings
 
 AROUND = Surroundings(
     Node(name="n2", labels=LabelSet({"disk": "ssd"})), PriorityClass("rescheduler-placeholder", 10**9)

@@ -27,11 +27,8 @@ from rescheduler.reservations.lifecycle import (
     transition,
 )
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import (
-    Choice,
-    LinkedMigration,
-    ReservationSettings,
-)
+from rescheduler.reservations.observed import Choice, LinkedMigration
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from tests.reservations.looks import (
     CLAIMED,

@@ -30,8 +30,9 @@ from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations import machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation, ReservationSettings
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from tests.reservations.looks import part
 

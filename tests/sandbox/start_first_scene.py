@@ -29,15 +29,14 @@ from rescheduler.kube.installation import install
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import GATE, LABEL_START_FIRST
-from rescheduler.reservations.observed import ReservationSettings
+from rescheduler.reservations.settings import ReservationSettings
 
 SETTINGS = Settings(
-    reservations=ReservationSettings(namespace="rescheduler"),
     migrations=MigrationSettings(
-        ttl_s=60.0,
+        reservations=ReservationSettings(ttl_s=60.0),
         replacement_limit_s=20.0,
         gate_settle_s=0.3,
-        start_first_policies=frozenset({"NodeTaints"}),
+        modes={"NodeTaints": MoveMode.START_FIRST},
     ),
 )
 DECLARED = {"NodeTaints": MoveMode.START_FIRST}
