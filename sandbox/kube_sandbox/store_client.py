@@ -19,7 +19,7 @@ from kube_sandbox.apiserver.patches import merge_patch
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
-from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, meta, uid
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -67,26 +67,10 @@ class StoreClient:
         )
 
     def delete(self, obj: Obj, *, grace_s: int | None = None) -> None:
-        """Delete with propagation policy Background."""
-        options = DeleteOptions(uid=uid(obj), grace_s=grace_s, propagation="Background")
+        """Delete; its dependents go in the background."""
+        options = DeleteOptions(uid=uid(obj), grace_s=grace_s)
         identity = key(obj)
         _call(lambda: delete(self._store, self._resource(obj), identity.namespace, identity.name, options))
-
-    def remove_finalizer(self, obj: Obj, finalizer: str) -> None:
-        """Remove one finalizer, with the uid as precondition."""
-
-        def without(now: Obj) -> Obj:
-            left = [f for f in meta(now).get("finalizers") or [] if f != finalizer]
-            new: Obj = merge_patch(now, {"metadata": {"finalizers": left or None, "uid": uid(obj)}})
-            return new
-
-        identity = key(obj)
-        options = WriteOptions(uid_is_precondition=True)
-        _call(
-            lambda: self._store.update(
-                self._resource(obj), identity.namespace, identity.name, without, options
-            )
-        )
 
     def bind(self, pod: Obj, node: str) -> None:
         """POST pods/binding."""

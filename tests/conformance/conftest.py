@@ -1,4 +1,4 @@
-"""Every test of this folder runs twice: on the sandbox and on the real control plane."""
+"""Every test of this folder runs on the real control plane and, but for those that are REAL_ONLY, on the sandbox too."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def embedded(tmp_path_factory):
         api = Api(HttpTransport(server.url))
         manifests.apply(api, manifests.load())
         yield Backend("embedded", api, str(kubeconfig), cluster.server.store.objects.forget_history)
+
+
+REAL_ONLY = pytest.mark.parametrize(
+    "backend", [pytest.param("real", marks=pytest.mark.realcluster)], indirect=True
+)
+"""For what only a real server does: the sandbox checks no values against schemas."""
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)], scope="session")

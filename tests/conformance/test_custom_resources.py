@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.controlplane.world import RESERVATIONS
+from tests.conformance.conftest import REAL_ONLY
 
 ONE_POD = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
 
@@ -40,6 +41,14 @@ def migrate(world, **spec):
     return world.api.create(world.path("podmigrations", group="rescheduler.dev/v1alpha1"), body)
 
 
+def listed(*sizes):
+    """Owners by labels that list so many values each."""
+    return [
+        {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["v"] * size}]}}
+        for size in sizes
+    ]
+
+
 def test_defaults_are_filled_in(reserve):
     spec = reserve().expect(201).body["spec"]
     assert (spec["allocateOnce"], spec["preAllocation"]) == (True, False)
@@ -54,6 +63,10 @@ def test_the_template_is_kept_as_it_is(reserve, world):
     assert reserve(template=template).expect(201).body["spec"]["template"] == template
 
 
+def refused(answer, message):
+    return (answer.status, answer.body["reason"], message in answer.body["message"]) == (422, "Invalid", True)
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -61,29 +74,45 @@ def test_the_template_is_kept_as_it_is(reserve, world):
         ({"ttl": "-5m"}, "ttl is a duration that is not negative"),
         ({"ttl": "5 minutes"}, "ttl is a duration that is not negative"),
         ({"ttl": 5}, "spec.ttl"),
-        ({"expires": "tomorrow"}, "spec.expires"),
-        ({"owners": []}, "spec.owners"),
         ({"owners": [{}]}, "an owner names an object, a controller or a labelSelector"),
         ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
         ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
         ({"owners": [{"labelSelector": {}}]}, "an empty labelSelector would match every pod"),
         (
-            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]},
-            "Unsupported value",
-        ),
-        (
             {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]},
             "In and NotIn need values",
         ),
+    ],
+)
+def test_bad_reservations_are_refused_by_rules(reserve, spec, message):
+    assert refused(reserve(**spec), message)
+
+
+@REAL_ONLY
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"expires": "tomorrow"}, "spec.expires"),
+        ({"owners": []}, "spec.owners"),
+        (
+            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]},
+            "Unsupported value",
+        ),
+        ({"owners": listed(49)}, "Too many: 49: must have at most 48 items"),
+        (
+            {"owners": listed(*[4] * 16)},
+            "may list at most 48 values (operator In); use a label that the pods share",
+        ),
+        ({"owners": listed(*[1] * 17)}, "Too many: 17: must have at most 16 items"),
+        ({"owners": [{"labelSelector": {"matchLabels": {"k" * 318: "v"}}}]}, "has at most 317 characters"),
+        ({"owners": [{"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(17)}}}]}, "Too many: 17"),
         ({"template": {"spec": {}}}, "spec.template.spec.containers"),
         ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
         ({"allocateOnce": "yes"}, "spec.allocateOnce"),
     ],
 )
-def test_bad_reservations_are_refused_with_a_reason(reserve, spec, message):
-    answer = reserve(**spec)
-    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
-    assert message in answer.body["message"]
+def test_bad_reservations_are_refused_by_the_schema(reserve, spec, message):
+    assert refused(reserve(**spec), message)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +130,8 @@ def test_bad_reservations_are_refused_with_a_reason(reserve, spec, message):
             ]
         },
         {"template": {"spec": {**ONE_POD["spec"], "nodeName": "n1"}}},
+        {"owners": listed(48)},
+        {"owners": listed(*[3] * 16)},
     ],
 )
 def test_good_reservations_are_taken(reserve, spec):
@@ -134,7 +165,12 @@ def test_status_is_apart_and_checked(reserve, world):
     assert stored["status"] == status
     assert "ttl" not in stored["spec"]
     assert stored["metadata"]["generation"] == 1
-    assert world.api.patch(f"{path}/status", {"status": {"phase": "Lost"}}).status == 422
+
+
+@REAL_ONLY
+def test_a_phase_is_one_of_those_that_are_known(reserve, world):
+    path = f"{RESERVATIONS}/{reserve().expect(201).body['metadata']['name']}/status"
+    assert world.api.patch(path, {"status": {"phase": "Lost"}}).status == 422
 
 
 def test_a_claim_is_a_compare_and_swap(reserve, world):
@@ -157,20 +193,22 @@ def test_unknown_fields_are_dropped_or_refused(reserve, world):
     assert world.api.create(RESERVATIONS, body, dryRun="All", fieldValidation="Strict").status == 400
 
 
+@REAL_ONLY
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
         ({"podRef": {}}, "spec.podRef.name"),
         ({"mode": "Sideways"}, "spec.mode"),
         ({"target": {"nodeName": ""}}, "spec.target.nodeName"),
-        ({"ttl": "soon"}, "ttl is a duration"),
         ({"deleteOptions": {"gracePeriodSeconds": -1}}, "spec.deleteOptions.gracePeriodSeconds"),
     ],
 )
-def test_bad_migrations_are_refused_with_a_reason(world, spec, message):
-    answer = migrate(world, **spec)
-    assert answer.status == 422
-    assert message in answer.body["message"]
+def test_bad_migrations_are_refused_by_the_schema(world, spec, message):
+    assert refused(migrate(world, **spec), message)
+
+
+def test_a_migration_takes_a_duration(world):
+    assert refused(migrate(world, ttl="soon"), "ttl is a duration")
 
 
 def test_what_a_migration_moves_cannot_be_changed(world):

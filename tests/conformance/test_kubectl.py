@@ -10,6 +10,7 @@ import pytest
 
 from harness.controlplane.binaries import BinariesMissing, find
 from harness.controlplane.manifests import FOLDER
+from tests.conformance.conftest import REAL_ONLY
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def test_the_manifests_are_applied_and_unchanged_the_second_time(kubectl):
     assert "gate.rescheduler.dev serverside-applied" in again
 
 
+@REAL_ONLY
 def test_a_reservation_is_shown_with_its_columns(kubectl, world):
     name = f"{world.namespace}-room"
     template = {"spec": {"containers": [{"name": "c"}]}}
@@ -77,6 +79,22 @@ def test_a_reservation_that_is_no_good_is_refused_in_words(kubectl):
     assert 'unknown field "spec.colour"' in kubectl("apply", "-f", "-", stdin=json.dumps(body), fails=True)
 
 
+def test_what_the_tutorial_does(kubectl, world):
+    node = world.node("a")
+    kubectl("create", "deployment", "web", "--image=registry.example/web:1", "--replicas=3")
+    world.wait(lambda: len(world.pods("web")) == 3)
+    header, *rows = kubectl("get", "pods", "-o", "wide").splitlines()
+    assert ("NODE" in header.split(), len(rows)) == (True, 3)
+    assert kubectl("get", "pods", "-o", "name").startswith("pod/web-")
+    assert "tainted" in kubectl("taint", "node", node, "old=true:NoSchedule")
+    assert "untainted" in kubectl("taint", "node", node, "old-")
+    config_map = kubectl("get", "configmap", "rescheduler", "-o", "yaml", namespace="rescheduler")
+    assert "replaced" in kubectl("replace", "-f", "-", stdin=config_map, namespace="rescheduler")
+    assert "created" in kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=3")
+    assert "deleted" in kubectl("delete", "pdb", "web")
+    kubectl("delete", "deployment", "web", "--wait=false")
+
+
 def test_a_deployment_lives(kubectl, world):
     world.node("a")
     world.workload("Deployment", "web", 1, cpu="100m")
@@ -84,7 +102,7 @@ def test_a_deployment_lives(kubectl, world):
     kubectl("scale", "deployment/web", "--replicas=2")
     kubectl("wait", "deployment/web", "--for=jsonpath={.status.readyReplicas}=2", "--timeout=30s")
     header, *rows = kubectl("get", "pods", "-o", "wide").splitlines()
-    assert header.split()[:4] == ["NAME", "READY", "STATUS", "RESTARTS"]
+    assert header.split()[:3] == ["NAME", "READY", "STATUS"]
     assert [row.split()[1:3] for row in rows] == [["1/1", "Running"]] * 2
     assert "web" in kubectl("describe", "deployment", "web")
     kubectl("delete", "deployment", "web", "--wait=false")

@@ -127,13 +127,11 @@ def test_an_unknown_patch_type_is_refused(api, maps, stored):
     assert api.patch(f"{maps}/one", {}, "application/nonsense").status == 415
 
 
-def test_server_side_apply_creates_and_owns(api, maps):
+def test_an_apply_creates_and_merges(api, maps):
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
     api.patch(f"{maps}/applied", body, APPLY, fieldManager="first").expect(201)
-    changed = api.patch(
-        f"{maps}/applied", {**body, "data": {"b": "2"}}, APPLY, fieldManager="first", force="true"
-    )
-    assert changed.expect(200).body["data"] == {"b": "2"}
+    changed = api.patch(f"{maps}/applied", {**body, "data": {"b": "2"}}, APPLY, fieldManager="second")
+    assert changed.expect(200).body["data"] == {"a": "1", "b": "2"}
 
 
 def test_a_dry_run_stores_nothing(api, maps, stored):

@@ -34,13 +34,21 @@ def template(resources, **container):
             "must be less than or equal to cpu limit of 1",
         ),
         (template({}, image=""), "spec.containers[0].image: Required value"),
-        (
-            {**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}},
-            "must be greater than or equal to aggregate container requests of 2",
-        ),
     ],
 )
 def test_a_template_that_is_no_pod_is_invalid_in_the_api_servers_words(world, wrong, words):
+    end_as_invalid(world, wrong, words)
+
+
+@pytest.mark.parametrize(
+    "api", [pytest.param("real_api", marks=pytest.mark.realcluster)], indirect=True, scope="module"
+)
+def test_what_a_pod_as_a_whole_requests_is_enough_for_its_containers(world):
+    wrong = {**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}}
+    end_as_invalid(world, wrong, "must be greater than or equal to aggregate container requests of 2")
+
+
+def end_as_invalid(world, wrong, words):
     reserve(world, "room", of_web(world), template=wrong).expect()
     ready = condition({"status": phase(world, "room", "Failed", 120)}, "Ready")
     assert ready["reason"] == "Invalid"

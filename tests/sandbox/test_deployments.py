@@ -50,21 +50,6 @@ def test_rolling_update_stays_within_surge_and_unavailability(lab):
     assert {p["metadata"]["labels"].get("version") for p in one.pods("web") if not deleting(p)} == {"2"}
 
 
-def test_recreate_stops_all_old_pods_before_the_first_new_one(lab):
-    one = lab()
-    one.deployment("web", 3, strategy={"type": "Recreate"})
-    mixed = []
-
-    def rolled():
-        versions = {p["metadata"]["labels"].get("version") for p in one.pods("web")}
-        mixed.append(versions == {None, "2"})
-        return versions == {"2"} and len(one.ready("web")) == 3
-
-    one.patch(*DEPLOY, "web", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}})
-    one.until(rolled)
-    assert not any(mixed)
-
-
 def test_rollback_reuses_the_old_replica_set(lab):
     one = lab()
     one.deployment("web", 2)

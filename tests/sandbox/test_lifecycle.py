@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kube_sandbox.controllers.unstructured import GroupKind, spec, status
+from kube_sandbox.controllers.unstructured import spec, status
 from kube_sandbox.nodes import ready_condition
 from rescheduler.kube.transport import Request
 
@@ -115,22 +115,6 @@ def test_object_with_a_second_living_owner_stays(lab):
     assert [r["name"] for r in left] == ["second"]
 
 
-@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
-def test_propagation_policies(lab, policy):
-    one = lab()
-    one.deployment("web", 2)
-    path = "/apis/apps/v1/namespaces/default/deployments/web"
-    body = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}).encode()
-    assert one.cluster.transport.send(Request(method="DELETE", path=path, body=body)).status == 200
-    one.cluster.advance(40)
-    assert one.get("apps", "Deployment", "web") is None
-    sets = one.api.list(GroupKind("apps", "ReplicaSet"))
-    assert len(sets) == (1 if policy == "Orphan" else 0)
-    assert len(one.pods("web")) == (2 if policy == "Orphan" else 0)
-    if policy == "Orphan":
-        assert not sets[0]["metadata"].get("ownerReferences")
-
-
 def test_namespace_goes_with_everything_in_it(lab, objects):
     one = lab()
     one.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
@@ -192,20 +176,6 @@ def test_pods_of_a_node_that_is_gone_are_collected(lab):
     one.deployment("web", 2)
     one.api.delete(one.get("", "Node", "n1", ""))
     one.until(lambda: one.spread_of("web") == ["n2", "n2"], 90)
-
-
-def test_node_whose_lease_runs_out_becomes_unknown(lab):
-    one = lab(1)
-    lease = {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {"name": "n1", "namespace": "kube-node-lease"},
-        "spec": {"holderIdentity": "n1", "renewTime": "2026-09-21T14:13:20.000000Z"},
-    }
-    one.create(lease)
-    one.patch("", "Node", "n1", {"metadata": {"labels": {"a": "b"}}}, "")
-    one.cluster.advance(60)
-    assert ("node.kubernetes.io/unreachable", "NoExecute") in taints(one, "n1")
 
 
 def ns(name):

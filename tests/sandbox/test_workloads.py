@@ -136,23 +136,6 @@ def test_daemon_follows_new_nodes_and_ignores_cordons(lab, objects):
     one.until(lambda: one.spread_of("agent") == ["n1", "n9"])
 
 
-def test_daemon_update_replaces_one_pod_at_a_time(lab, objects):
-    one = lab(3)
-    one.create(objects.workload("DaemonSet", "agent", 0, cpu="100m"))
-    one.until(lambda: len(one.ready("agent")) == 3)
-    one.patch(
-        "apps", "DaemonSet", "agent", {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}}
-    )
-    fewest = []
-
-    def rolled():
-        fewest.append(len(one.ready("agent")))
-        return [p["metadata"]["labels"].get("version") for p in one.ready("agent")] == ["2"] * 3
-
-    one.until(rolled)
-    assert min(fewest) == 2
-
-
 def job(name, objects, *, annotations=None, **fields):
     template = objects.template(name, restartPolicy="Never")
     template["metadata"]["annotations"] = annotations or {"sandbox.rescheduler.dev/run-for": "5"}

@@ -1,7 +1,7 @@
 """The API server of the sandbox."""
 
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.apiserver.http_server import HttpServer, Tls, serve
+from kube_sandbox.apiserver.http_server import HttpServer, serve
 from kube_sandbox.apiserver.server import ApiServer, InProcessTransport
 from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 
@@ -11,7 +11,6 @@ __all__ = [
     "InProcessTransport",
     "ObjectStore",
     "StatusError",
-    "Tls",
     "WriteOptions",
     "serve",
 ]

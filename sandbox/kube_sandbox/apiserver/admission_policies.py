@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_sandbox.apiserver.admission import Attributes
+from kube_sandbox.apiserver.apply_configurations import AtomicChange, merge_applied
 from kube_sandbox.apiserver.cel.expressions import CelError, compiled
 from kube_sandbox.apiserver.errors import Json, StatusError, forbidden
 from kube_sandbox.apiserver.json_values import deep_copy, dig
 from kube_sandbox.apiserver.patches import json_patch
 from kube_sandbox.apiserver.request_selectors import selects
-from kube_sandbox.apiserver.server_side_apply import AtomicChange, merge_applied
 from kube_sandbox.apiserver.store import ObjectStore
 
 _GROUP = "admissionregistration.k8s.io"

@@ -5,365 +5,127 @@ Events are stored once, in the form of core/v1; ``events.k8s.io/v1`` is converte
 
 from __future__ import annotations
 
+from typing import Final
+
 from kube_sandbox.apiserver.errors import Json
-from kube_sandbox.apiserver.printer_columns import BUILTIN_COLUMNS
-from kube_sandbox.apiserver.registry import Registry, ResourceType, Verbs
+from kube_sandbox.apiserver.registry import ALL_VERBS, Registry, ResourceType
 
-_EVENT_FIELDS = (
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-)
-_NEW_EVENT_FIELDS = (
-    "regarding.kind",
-    "regarding.namespace",
-    "regarding.name",
-    "regarding.uid",
-    "reason",
-    "type",
-)
-_POD_FIELDS = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-)
-_CREATE_ONLY: Verbs = ("create",)
+_TABLE: Final = """
+v1 Pod pods po status generation all returned
+v1 Node nodes no cluster status
+v1 Namespace namespaces ns cluster status returned single
+v1 ConfigMap configmaps cm
+v1 Secret secrets -
+v1 ServiceAccount serviceaccounts sa returned
+v1 Service services svc status all returned
+v1 Endpoints endpoints ep
+v1 Event events ev
+v1 PersistentVolume persistentvolumes pv cluster status returned
+v1 PersistentVolumeClaim persistentvolumeclaims pvc status returned
+v1 ReplicationController replicationcontrollers rc status scale generation all
+v1 LimitRange limitranges limits
+v1 ResourceQuota resourcequotas quota status returned
+v1 PodTemplate podtemplates - generation returned
+v1 Binding bindings - create
+apps/v1 Deployment deployments deploy status scale generation all
+apps/v1 ReplicaSet replicasets rs status scale generation all
+apps/v1 StatefulSet statefulsets sts status scale generation all
+apps/v1 DaemonSet daemonsets ds status generation all
+apps/v1 ControllerRevision controllerrevisions -
+batch/v1 Job jobs - status generation all
+batch/v1 CronJob cronjobs cj status generation all
+autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all
+policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status generation
+scheduling.k8s.io/v1 PriorityClass priorityclasses pc cluster generation
+coordination.k8s.io/v1 Lease leases -
+discovery.k8s.io/v1 EndpointSlice endpointslices - generation
+events.k8s.io/v1 Event events ev
+storage.k8s.io/v1 StorageClass storageclasses sc cluster
+storage.k8s.io/v1 CSINode csinodes - cluster
+storage.k8s.io/v1 CSIDriver csidrivers - cluster generation
+storage.k8s.io/v1 CSIStorageCapacity csistoragecapacities -
+storage.k8s.io/v1 VolumeAttachment volumeattachments - cluster status
+rbac.authorization.k8s.io/v1 Role roles -
+rbac.authorization.k8s.io/v1 RoleBinding rolebindings -
+rbac.authorization.k8s.io/v1 ClusterRole clusterroles - cluster
+rbac.authorization.k8s.io/v1 ClusterRoleBinding clusterrolebindings - cluster
+apiextensions.k8s.io/v1 CustomResourceDefinition customresourcedefinitions crd cluster status generation
+apiregistration.k8s.io/v1 APIService apiservices - cluster status
+admissionregistration.k8s.io/v1 MutatingAdmissionPolicy mutatingadmissionpolicies - cluster generation
+admissionregistration.k8s.io/v1 MutatingAdmissionPolicyBinding mutatingadmissionpolicybindings - cluster generation
+admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy validatingadmissionpolicies - cluster generation
+admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding validatingadmissionpolicybindings - cluster generation
+admissionregistration.k8s.io/v1 MutatingWebhookConfiguration mutatingwebhookconfigurations - cluster generation
+admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration validatingwebhookconfigurations - cluster generation
+networking.k8s.io/v1 NetworkPolicy networkpolicies netpol generation
+flowcontrol.apiserver.k8s.io/v1 FlowSchema flowschemas - cluster status generation
+flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration prioritylevelconfigurations - cluster status generation
+authorization.k8s.io/v1 SelfSubjectAccessReview selfsubjectaccessreviews - cluster create
+authorization.k8s.io/v1 SelfSubjectRulesReview selfsubjectrulesreviews - cluster create
+authorization.k8s.io/v1 SubjectAccessReview subjectaccessreviews - cluster create
+authorization.k8s.io/v1 LocalSubjectAccessReview localsubjectaccessreviews - create
+authentication.k8s.io/v1 SelfSubjectReview selfsubjectreviews - cluster create
+"""
+"""API version, kind, plural, short name, and traits: the meaning of each is in ``_resource``."""
 
-
-def _core(plural: str, kind: str, *, namespaced: bool = True, **more: object) -> ResourceType:
-    return _type("", "v1", plural, kind, namespaced=namespaced, **more)
-
-
-def _type(
-    group: str, version: str, plural: str, kind: str, *, namespaced: bool = True, **more: object
-) -> ResourceType:
-    columns = BUILTIN_COLUMNS.get(kind, ())
-    return ResourceType(
-        group=group,
-        version=version,
-        plural=plural,
-        kind=kind,
-        namespaced=namespaced,
-        columns=columns,
-        **more,  # type: ignore[arg-type]  # forwarded as written below
-    )
-
-
-def _core_types() -> list[ResourceType]:
-    return [
-        _core(
-            "pods",
-            "Pod",
-            short_names=("po",),
-            categories=("all",),
-            status=True,
-            generation=True,
-            fields=_POD_FIELDS,
-            returns_deleted=True,
-            subresources=(
-                ("binding", "Binding"),
-                ("ephemeralcontainers", "Pod"),
-                ("eviction", "Eviction"),
-                ("log", "Pod"),
-                ("resize", "Pod"),
-            ),
-        ),
-        _core(
-            "nodes",
-            "Node",
-            namespaced=False,
-            short_names=("no",),
-            status=True,
-            fields=("spec.unschedulable",),
-        ),
-        _core(
-            "namespaces",
-            "Namespace",
-            namespaced=False,
-            short_names=("ns",),
-            status=True,
-            fields=("status.phase",),
-            subresources=(("finalize", "Namespace"),),
-            returns_deleted=True,
-            verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
-        ),
-        _core("configmaps", "ConfigMap", short_names=("cm",)),
-        _core("secrets", "Secret", fields=("type",)),
-        _core("serviceaccounts", "ServiceAccount", short_names=("sa",), returns_deleted=True),
-        _core(
-            "services",
-            "Service",
-            short_names=("svc",),
-            categories=("all",),
-            status=True,
-            returns_deleted=True,
-            fields=("spec.clusterIP", "spec.type"),
-        ),
-        _core("endpoints", "Endpoints", short_names=("ep",)),
-        _core("events", "Event", short_names=("ev",), fields=_EVENT_FIELDS),
-        _core(
-            "persistentvolumes",
-            "PersistentVolume",
-            namespaced=False,
-            short_names=("pv",),
-            status=True,
-            returns_deleted=True,
-        ),
-        _core(
-            "persistentvolumeclaims",
-            "PersistentVolumeClaim",
-            short_names=("pvc",),
-            status=True,
-            returns_deleted=True,
-        ),
-        _core(
-            "replicationcontrollers",
-            "ReplicationController",
-            short_names=("rc",),
-            categories=("all",),
-            status=True,
-            scale=True,
-            generation=True,
-            fields=("status.replicas",),
-            orphans_by_default=True,
-        ),
-        _core("limitranges", "LimitRange", short_names=("limits",)),
-        _core("resourcequotas", "ResourceQuota", short_names=("quota",), status=True, returns_deleted=True),
-        _core("podtemplates", "PodTemplate", generation=True, returns_deleted=True),
-        _core("bindings", "Binding", verbs=_CREATE_ONLY),
-    ]
-
-
-def _workload_types() -> list[ResourceType]:
-    return [
-        _type(
-            "apps",
-            "v1",
-            "deployments",
-            "Deployment",
-            short_names=("deploy",),
-            categories=("all",),
-            status=True,
-            scale=True,
-            generation=True,
-        ),
-        _type(
-            "apps",
-            "v1",
-            "replicasets",
-            "ReplicaSet",
-            short_names=("rs",),
-            categories=("all",),
-            status=True,
-            scale=True,
-            generation=True,
-            fields=("status.replicas",),
-        ),
-        _type(
-            "apps",
-            "v1",
-            "statefulsets",
-            "StatefulSet",
-            short_names=("sts",),
-            categories=("all",),
-            status=True,
-            scale=True,
-            generation=True,
-        ),
-        _type(
-            "apps",
-            "v1",
-            "daemonsets",
-            "DaemonSet",
-            short_names=("ds",),
-            categories=("all",),
-            status=True,
-            generation=True,
-        ),
-        _type("apps", "v1", "controllerrevisions", "ControllerRevision"),
-        _type(
-            "batch",
-            "v1",
-            "jobs",
-            "Job",
-            categories=("all",),
-            status=True,
-            generation=True,
-            fields=("status.successful",),
-            orphans_by_default=True,
-        ),
-        _type(
-            "batch",
-            "v1",
-            "cronjobs",
-            "CronJob",
-            short_names=("cj",),
-            categories=("all",),
-            status=True,
-            generation=True,
-        ),
-        _type(
-            "autoscaling",
-            "v2",
-            "horizontalpodautoscalers",
-            "HorizontalPodAutoscaler",
-            short_names=("hpa",),
-            categories=("all",),
-            status=True,
-        ),
-        _type(
-            "policy",
-            "v1",
-            "poddisruptionbudgets",
-            "PodDisruptionBudget",
-            short_names=("pdb",),
-            status=True,
-            generation=True,
-        ),
-    ]
-
-
-def _cluster_types() -> list[ResourceType]:
-    rbac, storage, admission = "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io"
-    return [
-        _type(
-            "scheduling.k8s.io",
-            "v1",
-            "priorityclasses",
-            "PriorityClass",
-            namespaced=False,
-            short_names=("pc",),
-            generation=True,
-        ),
-        _type("coordination.k8s.io", "v1", "leases", "Lease"),
-        _type("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", generation=True),
-        _type(
-            "events.k8s.io",
-            "v1",
-            "events",
-            "Event",
-            short_names=("ev",),
-            fields=_NEW_EVENT_FIELDS,
-            storage="events",
-            decode=event_from_v1,
-            encode=event_to_v1,
-        ),
-        _type(storage, "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",)),
-        _type(storage, "v1", "csinodes", "CSINode", namespaced=False),
-        _type(storage, "v1", "csidrivers", "CSIDriver", namespaced=False, generation=True),
-        _type(storage, "v1", "csistoragecapacities", "CSIStorageCapacity"),
-        _type(storage, "v1", "volumeattachments", "VolumeAttachment", namespaced=False, status=True),
-        _type(rbac, "v1", "roles", "Role"),
-        _type(rbac, "v1", "rolebindings", "RoleBinding"),
-        _type(rbac, "v1", "clusterroles", "ClusterRole", namespaced=False),
-        _type(rbac, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
-        _type(
-            "apiextensions.k8s.io",
-            "v1",
-            "customresourcedefinitions",
-            "CustomResourceDefinition",
-            namespaced=False,
-            short_names=("crd", "crds"),
-            categories=("api-extensions",),
-            status=True,
-            generation=True,
-        ),
-        _type(
-            "apiregistration.k8s.io",
-            "v1",
-            "apiservices",
-            "APIService",
-            namespaced=False,
-            categories=("api-extensions",),
-            status=True,
-        ),
-        *(
-            _type(
-                admission,
-                "v1",
-                plural,
-                kind,
-                namespaced=False,
-                categories=("api-extensions",),
-                generation=True,
-            )
-            for plural, kind in (
-                ("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
-                ("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
-                ("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
-                ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
-                ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
-                ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
-            )
-        ),
-        _type(
-            "networking.k8s.io",
-            "v1",
-            "networkpolicies",
-            "NetworkPolicy",
-            short_names=("netpol",),
-            generation=True,
-        ),
-        _type(
-            "flowcontrol.apiserver.k8s.io",
-            "v1",
-            "flowschemas",
-            "FlowSchema",
-            namespaced=False,
-            status=True,
-            generation=True,
-        ),
-        _type(
-            "flowcontrol.apiserver.k8s.io",
-            "v1",
-            "prioritylevelconfigurations",
-            "PriorityLevelConfiguration",
-            namespaced=False,
-            status=True,
-            generation=True,
-        ),
-        *(
-            _type("authorization.k8s.io", "v1", plural, kind, namespaced=namespaced, verbs=_CREATE_ONLY)
-            for plural, kind, namespaced in (
-                ("selfsubjectaccessreviews", "SelfSubjectAccessReview", False),
-                ("selfsubjectrulesreviews", "SelfSubjectRulesReview", False),
-                ("subjectaccessreviews", "SubjectAccessReview", False),
-                ("localsubjectaccessreviews", "LocalSubjectAccessReview", True),
-            )
-        ),
-        _type(
-            "authentication.k8s.io",
-            "v1",
-            "selfsubjectreviews",
-            "SelfSubjectReview",
-            namespaced=False,
-            verbs=_CREATE_ONLY,
-        ),
-    ]
+_INVOLVED: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "v1 Pod": (
+        *(f"spec.{name}" for name in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName", "hostNetwork")),
+        *("status.phase", "status.podIP", "status.nominatedNodeName"),
+    ),
+    "v1 Node": ("spec.unschedulable",),
+    "v1 Namespace": ("status.phase",),
+    "v1 Secret": ("type",),
+    "v1 Service": ("spec.clusterIP", "spec.type"),
+    "v1 Event": (*(f"involvedObject.{name}" for name in _INVOLVED), "reason", "reportingComponent", "source", "type"),
+    "events.k8s.io/v1 Event": (*(f"regarding.{name}" for name in _INVOLVED[:4]), "reason", "type"),
+    "v1 ReplicationController": ("status.replicas",),
+    "apps/v1 ReplicaSet": ("status.replicas",),
+    "batch/v1 Job": ("status.successful",),
+}  # fmt: skip
+_SUBRESOURCES: Final = {"v1 Pod": (("binding", "Binding"), ("eviction", "Eviction"))}
 
 
 def builtin_registry() -> Registry:
     """A registry with every built-in resource."""
     registry = Registry()
-    for resource in (*_core_types(), *_workload_types(), *_cluster_types()):
-        registry.add(resource)
+    for line in _TABLE.strip().splitlines():
+        registry.add(_resource(*line.split()))
     return registry
 
 
-_RENAMED = (
+def _resource(api_version: str, kind: str, plural: str, short_name: str, *traits: str) -> ResourceType:
+    group, _, version = api_version.rpartition("/")
+    name = f"{api_version} {kind}"
+    new_event = name == "events.k8s.io/v1 Event"
+    verbs = ALL_VERBS
+    if "create" in traits:
+        verbs = ("create",)
+    elif "single" in traits:
+        verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
+    return ResourceType(
+        group=group,
+        version=version,
+        plural=plural,
+        kind=kind,
+        namespaced="cluster" not in traits,
+        short_names=() if short_name == "-" else (short_name,),
+        categories=("all",) if "all" in traits else (),
+        verbs=verbs,
+        status="status" in traits,
+        scale="scale" in traits,
+        subresources=_SUBRESOURCES.get(name, ()),
+        generation="generation" in traits,
+        fields=_FIELDS.get(name, ()),
+        storage="events" if new_event else "",
+        decode=event_from_v1 if new_event else None,
+        encode=event_to_v1 if new_event else None,
+        returns_deleted="returned" in traits,
+    )
+
+
+_RENAMED: Final = (
     ("regarding", "involvedObject"),
     ("note", "message"),
     ("reportingController", "reportingComponent"),

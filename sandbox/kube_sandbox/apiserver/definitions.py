@@ -1,39 +1,16 @@
-"""CustomResourceDefinitions: the versions of a stored definition are served, with their schema and columns."""
+"""CustomResourceDefinitions: the versions of a stored definition are served, with their schema."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
 from kube_sandbox.apiserver import structural_schema
-from kube_sandbox.apiserver.cel.schema_rules import has_rules, validate_rules
-from kube_sandbox.apiserver.errors import FieldError, Json, invalid_value
+from kube_sandbox.apiserver.cel.schema_rules import validate_rules
+from kube_sandbox.apiserver.errors import FieldError, Json
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.mvcc import StoredChange
-from kube_sandbox.apiserver.printer_columns import Cell, age, at
-from kube_sandbox.apiserver.registry import PrinterColumn, ResourceType
+from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.store import ObjectStore
 
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
-_STEP = re.compile(
-    r"\.(?P<name>(?:\\.|[A-Za-z0-9_/-])+)|\[(?P<index>\d+)\]|\['(?P<quoted>[^']+)'\]|\[\?\(@\.(?P<key>[\w.]+)\s*==\s*[\"'](?P<value>[^\"']*)[\"']\)\]|\[(?P<all>\*)\]"
-)
-
-
-_BLOCKING = frozenset(
-    {
-        "FieldValueRequired",
-        "FieldValueNotSupported",
-        "FieldValueTooLong",
-        "FieldValueTooMany",
-        "FieldValueTypeInvalid",
-    }
-)
-"""Errors after which the CEL rules are not evaluated."""
-_UNCHECKED = (
-    "some validation rules were not checked because the object was invalid; correct the existing errors to "
-    "complete validation"
-)
 
 
 class CustomKind:
@@ -43,7 +20,6 @@ class CustomKind:
         self.schema = schema
         self._list_keys: dict[str, tuple[str, ...]] = {}
         self._collect(schema)
-        self._has_rules = has_rules(schema)
 
     def prune_and_default(self, obj: Json) -> None:
         """Drop unknown fields and write defaults, in place."""
@@ -56,13 +32,8 @@ class CustomKind:
         return structural_schema.prune(deep_copy(obj), self.schema, root=True)
 
     def validate(self, obj: Json, old: Json | None) -> list[FieldError]:
-        """Errors by the schema; its CEL rules are evaluated only if the object is valid by the schema."""
-        faults = structural_schema.validate(obj, self.schema, "")
-        if not any(fault.reason in _BLOCKING for fault in faults):
-            return faults + validate_rules(obj, old, self.schema)
-        if self._has_rules:
-            faults.append(invalid_value("<nil>", None, _UNCHECKED))
-        return faults
+        """Errors of the CEL rules of the schema."""
+        return validate_rules(obj, old, self.schema)
 
     def list_keys(self, field: str) -> tuple[str, ...]:
         """Merge keys of a list field; empty if the list is replaced."""
@@ -119,57 +90,5 @@ def resource_of(spec: Json, version: Json) -> ResourceType:
         == ".spec.replicas",
         generation=True,
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
-        columns=_columns(version.get("additionalPrinterColumns") or []),
         custom=CustomKind(schema),
     )
-
-
-def _columns(given: list[Json]) -> tuple[PrinterColumn, ...]:
-    name = PrinterColumn("Name", "string", at("metadata.name"), format="name")
-    if not given:
-        return (name, PrinterColumn("Age", "date", age()))
-    return (
-        name,
-        *(
-            PrinterColumn(
-                c["name"],
-                c["type"],
-                _cell(c["jsonPath"], c["type"]),
-                c.get("priority", 0),
-                c.get("format", ""),
-                c.get("description", ""),
-            )
-            for c in given
-        ),
-    )
-
-
-def _cell(path: str, kind: str) -> Cell:
-    steps = [m.groupdict() for m in _STEP.finditer(path)]
-    if kind == "date":
-        plain = path.lstrip(".")
-        return age(plain)
-
-    def cell(obj: Json, _now: float) -> Any:
-        found: list[Any] = [obj]
-        for step in steps:
-            found = [result for node in found for result in _follow(node, step)]
-        return found[0] if found else None
-
-    return cell
-
-
-def _follow(node: Any, step: dict[str, str | None]) -> list[Any]:
-    name = step["name"] or step["quoted"]
-    if name is not None:
-        name = name.replace("\\.", ".")
-        return [node[name]] if isinstance(node, dict) and node.get(name) is not None else []
-    if not isinstance(node, list):
-        return []
-    if step["index"] is not None:
-        return node[int(step["index"]) :][:1]
-    if step["all"] is not None:
-        return list(node)
-    return [
-        item for item in node if isinstance(item, dict) and str(item.get(step["key"] or "")) == step["value"]
-    ]

@@ -1,4 +1,4 @@
-"""Deletion: grace period, finalizers, propagation policy and preconditions, as in the generic registry."""
+"""Deletion: grace period, finalizers and preconditions, as in the generic registry; dependents go in the background."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from kube_sandbox.apiserver.json_values import deep_copy, dig, format_time, pars
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.store import ObjectStore
 
-_FOREGROUND = "foregroundDeletion"
-_ORPHAN = "orphan"
 _DEFAULT_GRACE_S = 30
 
 
@@ -25,8 +23,6 @@ class DeleteOptions:
     """Precondition; empty: any."""
     resource_version: str = ""
     """Precondition; empty: any."""
-    propagation: str = ""
-    """Propagation policy; empty: the default of the kind."""
     dry_run: bool = False
     admitted: bool = True
     """Whether admission is asked. An eviction is not: the API server asks about the eviction itself."""
@@ -55,7 +51,6 @@ def delete(
         grace_s, pending = _grace(resource, new, options)
         if pending:
             return Deletion(old, gone=False)
-        _set_finalizers(resource, new, options)
         _mark(store, resource, new, grace_s)
         return _commit(store, resource, old, new, options)
 
@@ -109,26 +104,6 @@ def _grace(resource: ResourceType, obj: Json, options: DeleteOptions) -> tuple[i
         own = dig(obj, "spec", "terminationGracePeriodSeconds")
         wanted = _DEFAULT_GRACE_S if own is None else own
     return (1 if wanted < 0 else wanted), False
-
-
-def _set_finalizers(resource: ResourceType, obj: Json, options: DeleteOptions) -> None:
-    metadata = obj["metadata"]
-    before = metadata.get("finalizers") or []
-    finalizers = [f for f in before if f not in (_FOREGROUND, _ORPHAN)]
-    policy = options.propagation
-    if not policy:
-        if _ORPHAN in before or (resource.orphans_by_default and not before):
-            policy = "Orphan"
-        elif _FOREGROUND in before:
-            policy = "Foreground"
-    if policy == "Foreground":
-        finalizers.append(_FOREGROUND)
-    elif policy == "Orphan":
-        finalizers.append(_ORPHAN)
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    else:
-        metadata.pop("finalizers", None)
 
 
 def _mark(store: ObjectStore, resource: ResourceType, obj: Json, grace_s: int) -> None:

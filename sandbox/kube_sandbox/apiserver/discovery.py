@@ -1,4 +1,4 @@
-"""Discovery: version, groups and resources of the server, plain and aggregated."""
+"""Discovery: version, groups and resources of the server. Clients that ask for all of it in one answer get it in several."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ VERSION: Json = {
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "36",
 }
-
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def about(registry: Registry, parts: list[str]) -> Json:
@@ -102,8 +100,7 @@ def _entry(resource: ResourceType) -> Json:
 def _subresources(resource: ResourceType) -> list[tuple[str, str, list[str]]]:
     found: list[tuple[str, str, list[str]]] = []
     for name, kind in resource.subresources:
-        verbs = {"binding": ["create"], "eviction": ["create"], "log": ["get"], "finalize": ["update"]}
-        found.append((name, kind, verbs.get(name, ["get", "patch", "update"])))
+        found.append((name, kind, ["create"]))
     if resource.scale:
         found.append(("scale", "Scale", ["get", "patch", "update"]))
     if resource.status:
@@ -125,55 +122,3 @@ def _sub_entry(resource: ResourceType, name: str, kind: str, verbs: list[str]) -
     if kind in _SUB_GROUPS:
         entry["group"], entry["version"] = _SUB_GROUPS[kind]
     return entry
-
-
-def aggregated(registry: Registry, *, core: bool) -> Json:
-    """GET /api or /apis as one ``APIGroupDiscoveryList`` (apidiscovery.k8s.io/v2)."""
-    items = []
-    for name, versions in registry.versions().items():
-        if bool(name) is core:
-            continue
-        entries = [
-            {"version": v, "freshness": "Current", "resources": _aggregated(registry, name, v)}
-            for v in versions
-        ]
-        metadata: Json = {"creationTimestamp": None}
-        if name:
-            metadata["name"] = name
-        items.append({"metadata": metadata, "versions": entries})
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": items,
-    }
-
-
-def _aggregated(registry: Registry, group_name: str, version: str) -> list[Json]:
-    found = [r for r in registry if r.group == group_name and r.version == version]
-    entries = []
-    for resource in sorted(found, key=lambda r: r.plural):
-        entry: Json = {
-            "resource": resource.plural,
-            "responseKind": _kind(resource.group, resource.version, resource.kind),
-            "scope": "Namespaced" if resource.namespaced else "Cluster",
-            "singularResource": resource.singular_name,
-            "verbs": list(resource.verbs),
-            "shortNames": list(resource.short_names),
-            "categories": list(resource.categories),
-            "subresources": [
-                {"subresource": name, "responseKind": _sub_kind(resource, kind), "verbs": verbs}
-                for name, kind, verbs in _subresources(resource)
-            ],
-        }
-        entries.append({key: value for key, value in entry.items() if value != []})
-    return entries
-
-
-def _sub_kind(resource: ResourceType, kind: str) -> Json:
-    group_name, version = _SUB_GROUPS.get(kind, (resource.group, resource.version))
-    return _kind(group_name, version, kind)
-
-
-def _kind(group_name: str, version: str, kind: str) -> Json:
-    return {"group": group_name, "version": version, "kind": kind}

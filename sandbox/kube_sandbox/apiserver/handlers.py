@@ -15,8 +15,7 @@ from kube_sandbox.apiserver.errors import (
     unknown_path,
 )
 from kube_sandbox.apiserver.eviction import bind, evict
-from kube_sandbox.apiserver.json_values import deep_copy, dig
-from kube_sandbox.apiserver.negotiation import ResponseForm, negotiate
+from kube_sandbox.apiserver.json_values import dig
 from kube_sandbox.apiserver.read_handlers import Query, list_objects
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.request_parsing import (
@@ -29,7 +28,8 @@ from kube_sandbox.apiserver.request_parsing import (
     patch_type,
 )
 from kube_sandbox.apiserver.request_selectors import parse_predicate
-from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
+from kube_sandbox.apiserver.store import ObjectStore
+from kube_sandbox.apiserver.tables import ResponseForm
 from rescheduler.kube.transport import Request, Response
 
 
@@ -57,17 +57,13 @@ class Handlers:
         resource = target.resource
         if target.subresource and not _serves(target):
             raise unknown_path()
-        shape = negotiate(accept, resource, self._store.clock, query("includeObject"))
+        shape = ResponseForm(resource, accept, self._store.clock)
         if not target.name:
             return self._collection(target, request, query, shape)
-        if target.subresource == "log":
-            return self._log(target, request)
         if target.subresource in {"binding", "eviction"}:
             return self._pod_action(target, request, query)
         if target.subresource == "scale":
             return self._scale(target, request, query)
-        if target.subresource == "finalize":
-            return self._finalize(target, request, query)
         return self._object(target, request, query, shape)
 
     def _collection(
@@ -156,25 +152,6 @@ class Handlers:
             )
             return JsonAnswer(200, write_handlers.set_scale(store, target, change, query))
         raise method_not_allowed()
-
-    def _finalize(self, target: RequestInfo, request: Request, query: Query) -> JsonAnswer:
-        if request.method != "PUT":
-            raise method_not_allowed()
-        body = decode_object(request.body, request.content_type)
-
-        def finalized(current: Json) -> Json:
-            new = deep_copy(current)
-            new.setdefault("spec", {})["finalizers"] = dig(body, "spec", "finalizers") or []
-            return new
-
-        options = WriteOptions(dry_run=is_dry_run(query), subresource="finalize")
-        return JsonAnswer(200, self._store.update(target.resource, "", target.name, finalized, options))
-
-    def _log(self, target: RequestInfo, request: Request) -> Response:
-        if request.method != "GET":
-            raise method_not_allowed()
-        self._store.get("pods", target.namespace, target.name)
-        return Response(200, b"", {"content-type": "text/plain"})
 
     @staticmethod
     def _shown(target: RequestInfo, obj: Json) -> Json:

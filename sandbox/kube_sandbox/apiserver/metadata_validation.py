@@ -10,16 +10,7 @@ from kube_sandbox.apiserver.registry import ResourceType
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
-    r"validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
+_ALLOWED = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _MAX_NAME = 253
 _MAX_LABEL = 63
 _FREE_NAMES = frozenset({"roles", "rolebindings", "clusterroles", "clusterrolebindings"})
@@ -61,7 +52,7 @@ def _name_faults(resource: ResourceType, name: str) -> list[FieldError]:
     if len(name) > limit:
         return [invalid_value("metadata.name", name, f"must be no more than {limit} characters")]
     if not pattern.fullmatch(name):
-        return [invalid_value("metadata.name", name, _SUBDOMAIN_TEXT)]
+        return [invalid_value("metadata.name", name, _ALLOWED)]
     return []
 
 
@@ -76,11 +67,9 @@ def _label_faults(labels: Json) -> list[FieldError]:
     faults = []
     for key, value in labels.items():
         if not _qualified_name(key):
-            faults.append(
-                invalid_value("metadata.labels", key, "name part must consist of alphanumeric characters")
-            )
+            faults.append(invalid_value("metadata.labels", key, _ALLOWED))
         if not isinstance(value, str) or (value and not _QUALIFIED.fullmatch(value)):
-            faults.append(invalid_value("metadata.labels", value, _LABEL_VALUE_TEXT))
+            faults.append(invalid_value("metadata.labels", value, _ALLOWED))
         elif len(value) > _MAX_LABEL:
             faults.append(invalid_value("metadata.labels", value, "must be no more than 63 bytes"))
     return faults
@@ -88,7 +77,7 @@ def _label_faults(labels: Json) -> list[FieldError]:
 
 def _annotation_faults(annotations: Json) -> list[FieldError]:
     return [
-        invalid_value("metadata.annotations", key, "name part must consist of alphanumeric characters")
+        invalid_value("metadata.annotations", key, _ALLOWED)
         for key in annotations
         if not _qualified_name(key.lower())
     ]

@@ -8,79 +8,21 @@ from typing import Final
 from kube_sandbox.apiserver.errors import Json
 
 _POD_SPEC: Final = frozenset(
-    [
-        "activeDeadlineSeconds",
-        "affinity",
-        "automountServiceAccountToken",
-        "containers",
-        "dnsConfig",
-        "dnsPolicy",
-        "enableServiceLinks",
-        "ephemeralContainers",
-        "hostAliases",
-        "hostIPC",
-        "hostNetwork",
-        "hostPID",
-        "hostUsers",
-        "hostname",
-        "hostnameOverride",
-        "imagePullSecrets",
-        "initContainers",
-        "nodeName",
-        "nodeSelector",
-        "os",
-        "overhead",
-        "preemptionPolicy",
-        "priority",
-        "priorityClassName",
-        "readinessGates",
-        "resourceClaims",
-        "resources",
-        "restartPolicy",
-        "runtimeClassName",
-        "schedulerName",
-        "schedulingGates",
-        "schedulingGroup",
-        "securityContext",
-        "serviceAccount",
-        "serviceAccountName",
-        "setHostnameAsFQDN",
-        "shareProcessNamespace",
-        "subdomain",
-        "terminationGracePeriodSeconds",
-        "tolerations",
-        "topologySpreadConstraints",
-        "volumes",
-    ]
+    """
+    activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
+    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority
+    priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName
+    schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN
+    shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes
+    """.split()  # noqa: SIM905
 )
 _CONTAINER: Final = frozenset(
-    [
-        "args",
-        "command",
-        "env",
-        "envFrom",
-        "image",
-        "imagePullPolicy",
-        "lifecycle",
-        "livenessProbe",
-        "name",
-        "ports",
-        "readinessProbe",
-        "resizePolicy",
-        "resources",
-        "restartPolicy",
-        "restartPolicyRules",
-        "securityContext",
-        "startupProbe",
-        "stdin",
-        "stdinOnce",
-        "terminationMessagePath",
-        "terminationMessagePolicy",
-        "tty",
-        "volumeDevices",
-        "volumeMounts",
-        "workingDir",
-    ]
+    """
+    args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe
+    resizePolicy resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce
+    terminationMessagePath terminationMessagePolicy tty volumeDevices volumeMounts workingDir
+    """.split()  # noqa: SIM905
 )
 _RESOURCES: Final = frozenset({"claims", "limits", "requests"})
 

@@ -9,21 +9,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
-
 from kube_sandbox.apiserver.errors import (
     FieldError,
     Json,
     forbidden_field,
     invalid_value,
-    not_supported,
     required,
 )
 from kube_sandbox.apiserver.json_values import deep_copy, dig
-from rescheduler.model.decode.pod_requests import incoming_requests
-from rescheduler.model.decode.pod_wire_types import PodSpecWire
 from rescheduler.model.quantity import nano
-from rescheduler.model.resources import encode_resources
 
 _QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 _QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -46,12 +40,6 @@ def validate_pod(pod: Json) -> list[FieldError]:
         faults.append(
             forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
         )
-    seen: set[str] = set()
-    for index, gate in enumerate(gates):
-        if gate.get("name") in seen:
-            text = f'Duplicate value: "{gate["name"]}"'
-            faults.append(FieldError("FieldValueDuplicate", f"spec.schedulingGates[{index}]", text))
-        seen.add(gate.get("name", ""))
     return faults
 
 
@@ -65,14 +53,6 @@ def validate_pod_spec(spec: Json, path: str) -> list[FieldError]:
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or ()):
             faults += _container_faults(container, f"{path}.{group}[{index}]", names)
-    if not faults:
-        faults = _pod_level_faults(spec, path)
-    policy = spec.get("restartPolicy", "Always")
-    if policy not in {"Always", "OnFailure", "Never"}:
-        faults.append(not_supported(f"{path}.restartPolicy", policy, ["Always", "OnFailure", "Never"]))
-    faults += _toleration_faults(spec, path)
-    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
-        faults += _spread_faults(constraint, f"{path}.topologySpreadConstraints[{index}]")
     return faults
 
 
@@ -94,26 +74,6 @@ def _container_faults(container: Json, path: str, names: set[str]) -> list[Field
     if not faults:
         faults = _limit_faults(resources, path)
     return faults
-
-
-def _pod_level_faults(spec: Json, path: str) -> list[FieldError]:
-    """What the pod as a whole requests must be enough for its containers (``validatePodResourceConsistency``)."""
-    level = (spec.get("resources") or {}).get("requests") or {}
-    if not level:
-        return []
-    containers = {group: spec.get(group) or [] for group in ("containers", "initContainers")}
-    needed = encode_resources(
-        incoming_requests(msgspec.convert(containers, PodSpecWire, strict=False)).resources
-    )
-    return [
-        invalid_value(
-            f"{path}.resources.requests[{name}]",
-            str(amount),
-            f"must be greater than or equal to aggregate container requests of {needed[name]}",
-        )
-        for name, amount in level.items()
-        if name in needed and nano(amount) < nano(needed[name])
-    ]
 
 
 def _resource_name_faults(path: str, name: str) -> list[FieldError]:
@@ -150,35 +110,6 @@ def _quantity_faults(path: str, amount: Any) -> list[FieldError]:
     if text.startswith("-"):
         return [invalid_value(path, text, "must be greater than or equal to 0")]
     return []
-
-
-def _toleration_faults(spec: Json, path: str) -> list[FieldError]:
-    faults = []
-    for index, toleration in enumerate(spec.get("tolerations") or ()):
-        operator = toleration.get("operator") or "Equal"
-        if operator == "Exists" and toleration.get("value"):
-            text = "value must be empty when `operator` is 'Exists'"
-            faults.append(
-                invalid_value(f"{path}.tolerations[{index}].operator", str(toleration.get("value")), text)
-            )
-        if not toleration.get("key") and operator != "Exists":
-            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            faults.append(invalid_value(f"{path}.tolerations[{index}].operator", operator, text))
-    return faults
-
-
-def _spread_faults(constraint: Json, path: str) -> list[FieldError]:
-    faults = []
-    if not isinstance(constraint.get("maxSkew"), int) or constraint["maxSkew"] <= 0:
-        faults.append(
-            invalid_value(f"{path}.maxSkew", constraint.get("maxSkew"), "must be greater than zero")
-        )
-    if not constraint.get("topologyKey"):
-        faults.append(required(f"{path}.topologyKey", "can not be empty"))
-    action = constraint.get("whenUnsatisfiable")
-    if action not in {"DoNotSchedule", "ScheduleAnyway"}:
-        faults.append(not_supported(f"{path}.whenUnsatisfiable", action, ["DoNotSchedule", "ScheduleAnyway"]))
-    return faults
 
 
 def validate_pod_change(new: Json, old: Json) -> list[FieldError]:

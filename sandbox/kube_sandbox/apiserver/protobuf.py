@@ -1,8 +1,7 @@
-"""Decodes the protobuf bodies that newer kubectl versions send for a few kinds (responses are always JSON).
+"""Decodes what ``kubectl create deployment`` and ``kubectl create pdb`` send, which is protobuf with no other choice.
 
-Field numbers are those of the published ``generated.proto``. Only kinds and fields that kubectl's own commands write
-are supported (create namespace, deployment, configmap, poddisruptionbudget, priorityclass; drain; auth). An unknown
-kind or field is rejected, never ignored.
+Field numbers are those of the published ``generated.proto``. Any other kind or field is rejected, never ignored; answers
+are always JSON.
 """
 
 from __future__ import annotations
@@ -29,34 +28,13 @@ _MESSAGES: dict[str, dict[int, Field]] = {
         5: ("uid", "string"), 6: ("resourceVersion", "string"), 7: ("generation", "int"), 8: ("", "skip"),
         11: ("labels", "map"), 12: ("annotations", "map"), 14: ("finalizers", "strings"),
     },
-    "Preconditions": {1: ("uid", "string"), 2: ("resourceVersion", "string")},
-    "DeleteOptions": {
-        1: ("gracePeriodSeconds", "int?"), 2: ("preconditions", "Preconditions"), 3: ("orphanDependents", "bool?"),
-        4: ("propagationPolicy", "string"), 5: ("dryRun", "strings"),
-    },
     "LabelSelector": {1: ("matchLabels", "map"), 2: ("matchExpressions", "[Requirement]")},
     "Requirement": {1: ("key", "string"), 2: ("operator", "string"), 3: ("values", "strings")},
-    "Namespace": {1: _META, 2: ("spec", "NamespaceSpec"), 3: ("", "skip")},
-    "NamespaceSpec": {1: ("finalizers", "strings")},
-    "ConfigMap": {1: _META, 2: ("data", "map"), 4: ("immutable", "bool?")},
-    "Eviction": {1: _META, 2: ("deleteOptions", "DeleteOptions")},
     "PodDisruptionBudget": {1: _META, 2: ("spec", "BudgetSpec"), 3: ("", "skip")},
     "BudgetSpec": {
         1: ("minAvailable", "intstr"), 2: ("selector", "LabelSelector"), 3: ("maxUnavailable", "intstr"),
         4: ("unhealthyPodEvictionPolicy", "string"),
     },
-    "PriorityClass": {
-        1: _META, 2: ("value", "int?"), 3: ("globalDefault", "bool"), 4: ("description", "string"),
-        5: ("preemptionPolicy", "string"),
-    },
-    "SelfSubjectAccessReview": {1: _META, 2: ("spec", "AccessSpec"), 3: ("", "skip")},
-    "AccessSpec": {1: ("resourceAttributes", "ResourceAttributes"), 2: ("nonResourceAttributes", "PathAttributes")},
-    "ResourceAttributes": {
-        1: ("namespace", "string"), 2: ("verb", "string"), 3: ("group", "string"), 4: ("version", "string"),
-        5: ("resource", "string"), 6: ("subresource", "string"), 7: ("name", "string"),
-    },
-    "PathAttributes": {1: ("path", "string"), 2: ("verb", "string")},
-    "SelfSubjectReview": {1: _META, 2: ("", "skip")},
     "Deployment": {1: _META, 2: ("spec", "DeploymentSpec"), 3: ("", "skip")},
     "DeploymentSpec": {
         1: ("replicas", "int?"), 2: ("selector", "LabelSelector"), 3: ("template", "PodTemplate"),
@@ -86,19 +64,7 @@ _MESSAGES: dict[str, dict[int, Field]] = {
     "Quantity": {1: ("string", "string")},
     "IntOrString": {1: ("type", "int"), 2: ("intVal", "int"), 3: ("strVal", "string")},
 }  # fmt: skip
-_KINDS = frozenset(
-    {
-        "Namespace",
-        "ConfigMap",
-        "Eviction",
-        "PodDisruptionBudget",
-        "PriorityClass",
-        "SelfSubjectAccessReview",
-        "SelfSubjectReview",
-        "Deployment",
-        "DeleteOptions",
-    }
-)
+_KINDS = frozenset({"PodDisruptionBudget", "Deployment"})
 
 
 def decode(body: bytes) -> Json:

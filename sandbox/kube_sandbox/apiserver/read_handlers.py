@@ -19,10 +19,10 @@ from kube_sandbox.apiserver.errors import (
     not_supported,
 )
 from kube_sandbox.apiserver.mvcc import Key
-from kube_sandbox.apiserver.negotiation import ResponseForm
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.request_selectors import SelectionPredicate
 from kube_sandbox.apiserver.store import ObjectStore
+from kube_sandbox.apiserver.tables import ResponseForm
 from kube_sandbox.apiserver.watch import WatchOptions, WatchStream, open_watch
 
 Query = Callable[[str], str]
@@ -154,6 +154,6 @@ def watch_objects(
         bookmarks=is_true(query("allowWatchBookmarks")),
         timeout_s=float(_number(query("timeoutSeconds")) or 1800),
         bookmark_every_s=bookmark_every_s,
-        form=shape.event if shape.kind else None,
+        form=shape.event,
     )
     return open_watch(store, resource, chosen, options)

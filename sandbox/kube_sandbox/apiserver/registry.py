@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kube_sandbox.apiserver.errors import FieldError, Json, qualified
 
@@ -20,18 +20,6 @@ ALL_VERBS: Verbs = (
     "update",
     "watch",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class PrinterColumn:
-    """A printer column. ``cell`` gives its value for an object and the time now (seconds)."""
-
-    name: str
-    type: str
-    cell: Callable[[Json, float], Any]
-    priority: int = 0
-    format: str = ""
-    description: str = ""
 
 
 class CustomRules(Protocol):
@@ -85,9 +73,6 @@ class ResourceType:
     """Converts an object of this version to the stored form."""
     encode: Callable[[Json], Json] | None = None
     """Converts a stored object to this version."""
-    columns: tuple[PrinterColumn, ...] = ()
-    orphans_by_default: bool = False
-    """The default propagation policy is Orphan."""
     returns_deleted: bool = False
     """DELETE returns the object, not a Status."""
     custom: CustomRules | None = None

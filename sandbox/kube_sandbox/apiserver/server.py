@@ -24,12 +24,12 @@ from kube_sandbox.apiserver.builtin_resources import builtin_registry
 from kube_sandbox.apiserver.definitions import Definitions
 from kube_sandbox.apiserver.errors import Json, StatusError, bad_request, unknown_path
 from kube_sandbox.apiserver.handlers import Handlers, JsonAnswer
-from kube_sandbox.apiserver.negotiation import negotiate
 from kube_sandbox.apiserver.read_handlers import Query, is_true, watch_objects
 from kube_sandbox.apiserver.request_parsing import parse_request_info
 from kube_sandbox.apiserver.request_selectors import parse_predicate
 from kube_sandbox.apiserver.store import Clock, ObjectStore
 from kube_sandbox.apiserver.strategies import Strategies
+from kube_sandbox.apiserver.tables import ResponseForm
 from kube_sandbox.apiserver.watch import WatchStream
 from rescheduler.kube.transport import Request, Response, Stream
 
@@ -91,9 +91,7 @@ class ApiServer:
         if "watch" not in target.resource.verbs:
             raise unknown_path()
         chosen = parse_predicate(query, target.namespace, target.resource.fields)
-        shape = negotiate(
-            (headers or {}).get("accept", ""), target.resource, self.store.clock, query("includeObject")
-        )
+        shape = ResponseForm(target.resource, (headers or {}).get("accept", ""), self.store.clock)
         return watch_objects(
             self.store, target.resource, chosen, query, shape, bookmark_every_s=self._bookmark_every_s
         )
@@ -112,20 +110,16 @@ class ApiServer:
             return self._endpoints.answer(target, request, headers.get("accept", ""))
         if request.method not in {"GET", "HEAD"}:
             return _nothing()
-        return self._about(parts, headers.get("accept", ""))
+        return self._about(parts)
 
-    def _about(self, parts: list[str], accept: str) -> JsonAnswer | Response:
-        wants_aggregated = "as=APIGroupDiscoveryList" in accept and "v=v2" in accept.replace("v=v2beta1", "")
+    def _about(self, parts: list[str]) -> JsonAnswer | Response:
         match parts:
             case ["version"]:
                 return JsonAnswer(200, discovery.VERSION)
             case ["healthz" | "livez" | "readyz", *_]:
                 return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
-            case ["api" | "apis"] if wants_aggregated:
-                body = discovery.aggregated(self.registry, core=parts == ["api"])
-                return _json(200, body, {"content-type": discovery.AGGREGATED})
             case ["openapi", *rest]:
-                return openapi.answer(self.registry, rest, accept)
+                return JsonAnswer(200, openapi.answer(self.registry, rest))
             case ["api" | "apis", *_] if len(parts) == 1 or self._serves_group(parts):
                 return JsonAnswer(200, discovery.about(self.registry, parts))
             case _:

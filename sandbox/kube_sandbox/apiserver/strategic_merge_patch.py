@@ -1,4 +1,4 @@
-"""Strategic merge patch: merge by key, ``$patch``, ``$deleteFromPrimitiveList``, ``$setElementOrder``, ``$retainKeys``.
+"""Strategic merge patch: merge by key, ``$patch``, ``$deleteFromPrimitiveList``. The order of merged lists is not asked for.
 
 The merge keys of the built-in types are looked up by the name of the list's field and, where a name is ambiguous, by
 the field above it. Server-side apply uses them too.
@@ -6,16 +6,13 @@ the field above it. Server-side apply uses them too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kube_sandbox.apiserver.errors import Json, bad_request
 from kube_sandbox.apiserver.json_values import deep_copy
 
 _DIRECTIVE = "$patch"
-_ORDER = "$setElementOrder/"
 _DELETE = "$deleteFromPrimitiveList/"
-_RETAIN = "$retainKeys"
 
 
 def strategic_patch(target: Json, patch: Json) -> Json:
@@ -33,10 +30,7 @@ def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
     if directive not in (None, "merge"):
         raise bad_request(f"unknown patch type found: {directive}")
     result: Json = deep_copy(target) if isinstance(target, dict) else {}
-    if _RETAIN in patch:
-        result = {k: v for k, v in result.items() if k in patch[_RETAIN]}
-    before = target if isinstance(target, dict) else {}
-    # Directives come second: a deletion or an order is about the list after the values of the patch were merged.
+    # Deletions come second: they are about the list after the values of the patch were merged.
     for key, value in patch.items():
         if not key.startswith("$"):
             _merge_field(result, key, value, field)
@@ -44,8 +38,6 @@ def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
         if key.startswith(_DELETE):
             name = key[len(_DELETE) :]
             result[name] = [item for item in result.get(name) or () if item not in value]
-        elif key.startswith(_ORDER):
-            _reorder(result, key[len(_ORDER) :], value, field, before.get(key[len(_ORDER) :]))
     return result
 
 
@@ -93,38 +85,7 @@ def _merge_keyed(current: list[Any], patch: list[Any], key: str, field: str) -> 
             del result[position]
         else:
             result[position] = merged
-    return _ordered(result, [i[key] for i in patch], [i.get(key) for i in current], lambda i: i.get(key))
-
-
-def _ordered(
-    items: list[Any], wanted: list[Any], before: list[Any], identity: Callable[[Any], Any]
-) -> list[Any]:
-    """Items of ``wanted`` in that order, merged with items that only the server has.
-
-    An item of the server comes first only if it was before the other one in the object.
-    """
-    listed = sorted((i for i in items if identity(i) in wanted), key=lambda i: wanted.index(identity(i)))
-    others = [i for i in items if identity(i) not in wanted]
-    result: list[Any] = []
-    while listed and others:
-        known = identity(listed[0]) in before
-        first = known and before.index(identity(others[0])) < before.index(identity(listed[0]))
-        result.append((others if first else listed).pop(0))
-    return [*result, *listed, *others]
-
-
-def _reorder(result: Json, field: str, order: list[Any], parent: str, before: Any) -> None:
-    items = result.get(field)
-    if not isinstance(items, list):
-        return
-    keys = merge_keys(field, parent)
-
-    def identity(item: Any) -> Any:
-        return item.get(keys[0]) if keys and isinstance(item, dict) else item
-
-    result[field] = _ordered(
-        items, [identity(i) for i in order], [identity(i) for i in before or ()], identity
-    )
+    return result
 
 
 def _without_directives(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Strategies: how an object is prepared before it is stored (defaults, cleared fields, generation) and validated.
 
-The generic rules are here. The rules of a built-in kind are looked up by resource name in ``defaults`` and
-``validation``, those of a custom resource in its definition.
+The generic rules are here. Defaults of a built-in kind are looked up by resource name, only pods are validated, and the
+rules of a custom resource are in its definition.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from kube_sandbox.apiserver.defaults import DEFAULTS, NEW_STATUS
 from kube_sandbox.apiserver.errors import FieldError, Json
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.metadata_validation import validate_finalizers, validate_metadata
+from kube_sandbox.apiserver.pod_validation import validate_pod, validate_pod_change
 from kube_sandbox.apiserver.registry import ResourceType
-from kube_sandbox.apiserver.validation import VALIDATE_CHANGE, VALIDATE_NEW
 
 _ALLOWED_TOP = frozenset({"metadata", "status"})
 
@@ -70,8 +70,7 @@ class Strategies:
         faults = validate_metadata(resource, obj)
         if resource.custom is not None:
             return faults + resource.custom.validate(obj, None)
-        check = VALIDATE_NEW.get(resource.name)
-        return faults + (check(obj) if check else [])
+        return faults + (validate_pod(obj) if resource.name == "pods" else [])
 
     def validate_change(
         self, resource: ResourceType, new: Json, old: Json, subresource: str
@@ -80,20 +79,15 @@ class Strategies:
         faults = validate_metadata(resource, new) + validate_finalizers(new, old)
         if resource.custom is not None:
             return faults + resource.custom.validate(new, old)
-        if subresource == "status":
-            return faults
-        check = VALIDATE_CHANGE.get(resource.name)
-        return faults + (check(new, old) if check else [])
+        checked = resource.name == "pods" and subresource != "status"
+        return faults + (validate_pod_change(new, old) if checked else [])
 
     @staticmethod
     def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
         for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
             _restore(new, old, key)
         if resource.custom is not None:
-            kept = deep_copy(old["metadata"])
-            if "managedFields" in new["metadata"]:
-                kept["managedFields"] = new["metadata"]["managedFields"]
-            new["metadata"] = kept
+            new["metadata"] = deep_copy(old["metadata"])
         elif "ownerReferences" in old["metadata"]:
             new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
         else:

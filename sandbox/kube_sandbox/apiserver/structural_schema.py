@@ -1,20 +1,18 @@
-"""Structural schemas of custom resources: pruning, defaults, and validation without CEL."""
+"""Structural schemas of custom resources: pruning and defaults. Values are checked by a real server only.
+
+What a schema's CEL rules refuse is refused here too (``cel.schema_rules``).
+"""
 
 from __future__ import annotations
 
-import re
-from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from kube_sandbox.apiserver.errors import FieldError, Json, invalid_value, not_supported, required
+from kube_sandbox.apiserver.errors import Json
 from kube_sandbox.apiserver.json_values import deep_copy
 
-_PRESERVE = "x-kubernetes-preserve-unknown-fields"
-_EMBEDDED = "x-kubernetes-embedded-resource"
-_INT_OR_STRING = "x-kubernetes-int-or-string"
-_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
-_DURATION = re.compile(r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+)")
-_IDENTITY = ("apiVersion", "kind", "metadata")
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED: Final = "x-kubernetes-embedded-resource"
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
 
 
 def prune(value: Any, schema: Json, *, root: bool = False, path: str = "") -> list[str]:
@@ -76,185 +74,5 @@ def drop_nulls(value: Any, schema: Json) -> None:
             drop_nulls(item, known.get(key) or {})
 
 
-def validate(value: Any, schema: Json, path: str) -> list[FieldError]:
-    """Errors of a value."""
-    if value is None:
-        return (
-            []
-            if schema.get("nullable") or not schema.get("type")
-            else [_wrong_type(path, value, schema["type"])]
-        )
-    faults = _type_faults(value, schema, path)
-    if faults:
-        return faults
-    faults = _plain_faults(value, schema, path)
-    if isinstance(value, dict):
-        faults += _object_faults(value, schema, path)
-    elif isinstance(value, list):
-        faults += _list_faults(value, schema, path)
-    elif isinstance(value, str):
-        faults += _string_faults(value, schema, path)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        faults += _number_faults(value, schema, path)
-    return faults
-
-
-def _type_faults(value: Any, schema: Json, path: str) -> list[FieldError]:
-    if schema.get(_INT_OR_STRING):
-        fine = isinstance(value, (int, str)) and not isinstance(value, bool)
-        return [] if fine else [_wrong_type(path, value, "integer,string")]
-    kind = schema.get("type")
-    if kind is None or _is(value, kind):
-        return []
-    return [_wrong_type(path, value, kind)]
-
-
-def _is(value: Any, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer":
-        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    types: dict[str, type | tuple[type, ...]] = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "number": (int, float),
-        "boolean": bool,
-    }
-    return isinstance(value, types.get(kind, object))
-
-
-def type_name(value: Any) -> str:
-    """The name of the JSON type in messages."""
-    if value is None:
-        return "null"
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return names.get(type(value), "object")
-
-
-def _wrong_type(path: str, value: Any, kind: str) -> FieldError:
-    shown = type_name(value)
-    text = f'Invalid value: "{shown}": {path} in body must be of type {kind}: "{shown}"'
-    return FieldError("FieldValueTypeInvalid", path, text)
-
-
-def _plain_faults(value: Any, schema: Json, path: str) -> list[FieldError]:
-    if "enum" in schema and value not in schema["enum"]:
-        return [not_supported(path, value, [str(item) for item in schema["enum"]])]
-    return _combined_faults(value, schema, path)
-
-
-def _combined_faults(value: Any, schema: Json, path: str) -> list[FieldError]:
-    faults: list[FieldError] = []
-    for part in schema.get("allOf") or ():
-        faults += validate(value, part, path)
-    for name in ("anyOf", "oneOf"):
-        options = schema.get(name)
-        if options and schema.get(_INT_OR_STRING) is None:
-            passing = sum(not validate(value, option, path) for option in options)
-            if passing == 0 or (name == "oneOf" and passing > 1):
-                text = f"{path} in body must validate {'at least one' if name == 'anyOf' else 'one and only one'} schema ({name})"
-                faults.append(invalid_value(path, type_name(value), text))
-    if schema.get("not") and not validate(value, schema["not"], path):
-        faults.append(
-            invalid_value(path, type_name(value), f"{path} in body must not validate the schema (not)")
-        )
-    return faults
-
-
 def _child(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
-
-
-def _object_faults(value: Json, schema: Json, path: str) -> list[FieldError]:
-    faults = [required(_child(path, key)) for key in schema.get("required") or () if key not in value]
-    known = schema.get("properties") or {}
-    for key, below in known.items():
-        if key in value:
-            faults += validate(value[key], below, _child(path, key))
-    extra = schema.get("additionalProperties")
-    if isinstance(extra, dict):
-        for key in value.keys() - known.keys():
-            faults += validate(value[key], extra, _child(path, key))
-    if len(value) > schema.get("maxProperties", len(value)):
-        text = f"{path} in body should have at most {schema['maxProperties']} properties"
-        faults.append(FieldError("FieldValueTooMany", path, f"Too many: {len(value)}: {text}"))
-    if len(value) < schema.get("minProperties", 0):
-        text = f"{path} in body should have at least {schema['minProperties']} properties"
-        faults.append(invalid_value(path, len(value), text))
-    return faults
-
-
-def _list_faults(value: list[Any], schema: Json, path: str) -> list[FieldError]:
-    faults: list[FieldError] = []
-    below = schema.get("items") or {}
-    for index, item in enumerate(value):
-        faults += validate(item, below, f"{path}[{index}]")
-    if len(value) > schema.get("maxItems", len(value)):
-        text = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
-        faults.append(FieldError("FieldValueTooMany", path, text))
-    if len(value) < schema.get("minItems", 0):
-        text = f"{path} in body should have at least {schema['minItems']} items"
-        faults.append(invalid_value(path, len(value), text))
-    return faults + _duplicates(value, schema, path)
-
-
-def _duplicates(value: list[Any], schema: Json, path: str) -> list[FieldError]:
-    kind = schema.get("x-kubernetes-list-type")
-    if kind not in {"set", "map"}:
-        return []
-    keys = schema.get("x-kubernetes-list-map-keys") or ()
-    seen: list[Any] = []
-    faults = []
-    for index, item in enumerate(value):
-        mark = tuple(item.get(k) for k in keys) if kind == "map" and isinstance(item, dict) else item
-        if mark in seen:
-            faults.append(FieldError("FieldValueDuplicate", f"{path}[{index}]", f"Duplicate value: {mark}"))
-        seen.append(mark)
-    return faults
-
-
-def _string_faults(value: str, schema: Json, path: str) -> list[FieldError]:
-    faults = []
-    if len(value) > schema.get("maxLength", len(value)):
-        text = f"Too long: may not be more than {schema['maxLength']} bytes"
-        faults.append(FieldError("FieldValueTooLong", path, text))
-    if len(value) < schema.get("minLength", 0):
-        text = f"{path} in body should be at least {schema['minLength']} chars long"
-        faults.append(invalid_value(path, value, text))
-    if "pattern" in schema and not re.search(schema["pattern"], value):
-        faults.append(invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'"))
-    form = schema.get("format")
-    if form and not _has_format(value, form):
-        text = f'Invalid value: "{value}": {path} in body must be of type {form}: "{value}"'
-        faults.append(FieldError("FieldValueTypeInvalid", path, text))
-    return faults
-
-
-def _has_format(value: str, form: str) -> bool:
-    if form == "date-time":
-        if not _DATE_TIME.fullmatch(value):
-            return False
-        try:
-            datetime.fromisoformat(value.upper())
-        except ValueError:
-            return False
-        return True
-    if form == "duration":
-        return bool(_DURATION.fullmatch(value))
-    return True
-
-
-def _number_faults(value: float, schema: Json, path: str) -> list[FieldError]:
-    faults = []
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
-        word = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        faults.append(invalid_value(path, value, f"{path} in body should be {word} {low}"))
-    if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
-        word = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        faults.append(invalid_value(path, value, f"{path} in body should be {word} {high}"))
-    step = schema.get("multipleOf")
-    if step and value % step:
-        faults.append(invalid_value(path, value, f"{path} in body should be a multiple of {step}"))
-    return faults

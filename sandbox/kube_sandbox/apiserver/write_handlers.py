@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kube_sandbox.apiserver.apply_configurations import apply_patch
 from kube_sandbox.apiserver.deletion import delete
 from kube_sandbox.apiserver.errors import (
     Json,
@@ -19,7 +20,7 @@ from kube_sandbox.apiserver.errors import (
 )
 from kube_sandbox.apiserver.json_values import deep_copy, meta
 from kube_sandbox.apiserver.patches import json_patch, merge_patch
-from kube_sandbox.apiserver.read_handlers import Query, is_true
+from kube_sandbox.apiserver.read_handlers import Query
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.request_parsing import (
     RequestInfo,
@@ -33,7 +34,6 @@ from kube_sandbox.apiserver.request_parsing import (
     patch_type,
 )
 from kube_sandbox.apiserver.request_selectors import SelectionPredicate
-from kube_sandbox.apiserver.server_side_apply import apply_patch, drop_ownership
 from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 from kube_sandbox.apiserver.strategic_merge_patch import strategic_patch
 
@@ -51,7 +51,7 @@ def create(store: ObjectStore, target: RequestInfo, body: bytes, content_type: s
     check_fields(resource, obj, query)
     if resource.decode is not None:
         obj = resource.decode(obj)
-    drop_ownership(obj)
+    meta(obj).pop("managedFields", None)
     return store.create(resource, namespace, obj, WriteOptions(dry_run=is_dry_run(query)))
 
 
@@ -116,33 +116,23 @@ def _in_version(resource: ResourceType, change: Callable[[Json], Json]) -> Calla
 
 
 def _apply(store: ObjectStore, target: RequestInfo, body: bytes, query: Query) -> tuple[Json, bool]:
-    manager = query("fieldManager")
-    if not manager:
+    if not query("fieldManager"):
         raise bad_options("PatchOptions", required("fieldManager", "is required for apply patch"))
-    applied = decode_value(body, yaml_form=True)
-    if not isinstance(applied, dict):
-        raise bad_request("an apply patch must be an object")
-    resource = target.resource
+    resource, applied = target.resource, decode_object(body, "")
     check_identity(resource, applied)
     meta(applied).setdefault("name", target.name)
-    force, dry_run = is_true(query("force")), is_dry_run(query)
-    stamp = store.stamp()
+    options = WriteOptions(dry_run=is_dry_run(query), subresource=target.subresource)
 
     def change(current: Json) -> Json:
-        return apply_patch(
-            resource, current, applied, manager, stamp, force=force, subresource=target.subresource
-        )
+        return apply_patch(resource, current, applied)
 
     with store.lock:
-        if store.find(resource.table, target.namespace, target.name) is None:
-            if target.subresource:
-                raise not_found(resource.group, resource.plural, target.name)
-            if applied["metadata"].get("uid"):
-                raise not_found(resource.group, resource.plural, target.name)
-            fresh = change({"metadata": {"name": target.name}})
-            return store.create(resource, target.namespace, fresh, WriteOptions(dry_run=dry_run)), True
-        options = WriteOptions(dry_run=dry_run, subresource=target.subresource)
-        return store.update(resource, target.namespace, target.name, change, options), False
+        if store.find(resource.table, target.namespace, target.name) is not None:
+            return store.update(resource, target.namespace, target.name, change, options), False
+        if target.subresource or applied["metadata"].get("uid"):
+            raise not_found(resource.group, resource.plural, target.name)
+        fresh = change({"metadata": {"name": target.name}})
+        return store.create(resource, target.namespace, fresh, options), True
 
 
 def remove(

@@ -56,10 +56,6 @@ class Api(Protocol):
         """Delete the object with this identity (uid is a precondition), dependents in the background."""
         ...
 
-    def remove_finalizer(self, obj: Obj, finalizer: str) -> None:
-        """Remove one finalizer. A terminating object without finalizers is deleted."""
-        ...
-
     def bind(self, pod: Obj, node: str) -> None:
         """POST pods/binding; raises ApiRefusal (409 if gated, bound or terminating)."""
         ...

@@ -1,6 +1,6 @@
 """DaemonSets: one pod on each eligible node (pkg/controller/daemon).
 
-The pod is pinned by a required node affinity on ``metadata.name`` and bound by the scheduler.
+A changed template is for new pods only. The pod is pinned by a required node affinity on ``metadata.name`` and bound by the scheduler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from kube_sandbox.controllers.unstructured import (
     labels,
     meta,
     ready,
-    scaled_value,
     selector,
     spec,
     status,
@@ -65,7 +64,7 @@ class DaemonSetController:
         return [ObjectKey(key(obj).namespace, ref["name"])] if ref and ref.get("kind") == "DaemonSet" else []
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
-        """Create missing pods, delete pods from nodes that are not eligible, roll out the template."""
+        """Create missing pods, delete pods from nodes that are not eligible."""
         owner = ctx.indexer.at(DAEMON_SET, request)
         if owner is None:
             return None
@@ -80,7 +79,6 @@ class DaemonSetController:
             by_node.setdefault(_node_of(pod), []).append(pod)
         if not deleting(owner):
             self._place(ctx, owner, by_node)
-            self._update(ctx, owner, by_node)
         _write_status(ctx, owner, by_node)
         min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
         due = [available_at_s(p, min_ready_s) for p in pods if min_ready_s and ready(p)]
@@ -101,24 +99,6 @@ class DaemonSetController:
         for name in by_node.keys() - nodes.keys():
             for pod in (p for p in by_node[name] if not deleting(p)):
                 ctx.api.delete(pod)
-
-    def _update(self, ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
-        """RollingUpdate: delete pods of older templates while no more than maxUnavailable are unavailable."""
-        strategy = spec(owner).get("updateStrategy") or {}
-        if strategy.get("type") == "OnDelete":
-            return
-        desired = _hash(owner)
-        min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
-        nodes = [meta(n)["name"] for n in ctx.indexer.all(NODE) if _should_run(owner, n)]
-        pods = [p for group in by_node.values() for p in group if not deleting(p)]
-        old = [p for p in pods if labels(p).get(HASH_LABEL) != desired]
-        limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
-        up = {_node_of(p) for p in pods if available(p, min_ready_s, ctx.now_s)}
-        allowed = scaled_value(limit, len(nodes), round_up=True) - len(set(nodes) - up)
-        unavailable = [p for p in old if not available(p, min_ready_s, ctx.now_s)]
-        rest = [p for p in old if available(p, min_ready_s, ctx.now_s)]
-        for pod in [*unavailable, *rest[: max(allowed, 0)]]:
-            ctx.api.delete(pod)
 
 
 def _pod(owner: Obj, node: str) -> Obj:

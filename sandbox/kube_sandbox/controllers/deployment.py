@@ -42,13 +42,13 @@ MOST = "deployment.kubernetes.io/max-replicas"
 
 
 class DeploymentController:
-    """Rolls out the template of each Deployment, by RollingUpdate or Recreate, and writes its status."""
+    """Rolls out the template of each Deployment, and writes its status."""
 
     name = "deployment"
     watches = frozenset({DEPLOYMENT, REPLICA_SET, POD})
 
     def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
-        """The Deployment; the owner of a ReplicaSet; the Deployment of a pod that ended (for Recreate)."""
+        """The Deployment; the owner of a ReplicaSet; the Deployment of a pod that ended."""
         obj = change.object
         match group_kind(obj):
             case kind if kind == DEPLOYMENT:
@@ -85,8 +85,6 @@ class DeploymentController:
         if spec(deployment).get("paused") or _is_scaling(deployment, sets):
             _apply(ctx, sets, _rescale(new, old, bounds), bounds)
             return new
-        if (spec(deployment).get("strategy") or {}).get("type") == "Recreate":
-            return self._recreate(ctx, deployment, old, new, bounds)
         return self._roll(ctx, deployment, old, new, bounds)
 
     def _roll(
@@ -108,25 +106,6 @@ class DeploymentController:
             _apply(ctx, [new], {size.name: target}, bounds)
             return new
         _apply(ctx, old, rollout.shrunk(size, old_sizes, bounds), bounds)
-        _forget_old(ctx, deployment, old)
-        return new
-
-    def _recreate(
-        self,
-        ctx: ReconcileContext,
-        deployment: Obj,
-        old: Sequence[Obj],
-        new: Obj | None,
-        bounds: rollout.Bounds,
-    ) -> Obj | None:
-        running = {meta(o)["name"]: 0 for o in old if rollout.size_of(o).desired > 0}
-        _apply(ctx, old, running, bounds)
-        if running or any(not terminal(p) for o in old for p in pods_of(ctx, o)):
-            return new
-        if new is None:
-            return _create(ctx, deployment, old, bounds.replicas, bounds)
-        _apply(ctx, [new], {meta(new)["name"]: bounds.replicas}, bounds)
-        _forget_old(ctx, deployment, old)
         return new
 
 
@@ -242,15 +221,6 @@ def _sync_revision(ctx: ReconcileContext, deployment: Obj, old: Sequence[Obj], n
 def _note_revision(ctx: ReconcileContext, deployment: Obj, revision: str) -> None:
     if annotations_of(deployment).get(REVISION) != revision:
         ctx.api.patch(deployment, {"metadata": {"annotations": {REVISION: revision}}})
-
-
-def _forget_old(ctx: ReconcileContext, deployment: Obj, old: Sequence[Obj]) -> None:
-    """Delete empty ReplicaSets beyond the history limit, oldest revision first."""
-    limit = spec(deployment).get("revisionHistoryLimit")
-    surplus = len(old) - (10 if limit is None else int(limit))
-    for rs in sorted(old, key=_revision)[: max(surplus, 0)]:
-        if rollout.size_of(rs).desired == 0 and not status(rs).get("replicas") and not deleting(rs):
-            ctx.api.delete(rs)
 
 
 def _fresh(ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj], new: Obj | None) -> list[Obj]:

@@ -1,8 +1,6 @@
 """Garbage collection by ownerReferences (pkg/controller/garbagecollector).
 
-An object is deleted when none of its owners exists any more (by uid). An owner that is deleted in the foreground
-is removed when no dependent with ``blockOwnerDeletion`` is left. With propagation Orphan the references of the
-dependents are removed first. As in pod garbage collection, pods on deleted nodes and terminating pods without a node
+An object is deleted when none of its owners exists any more (by uid). As in pod garbage collection, pods on deleted nodes and terminating pods without a node
 are removed.
 """
 
@@ -12,7 +10,6 @@ from collections.abc import Iterable
 
 from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
 from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.pod_control import release
 from kube_sandbox.controllers.runtime import ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     NODE,
@@ -29,8 +26,6 @@ from kube_sandbox.controllers.unstructured import (
 )
 from rescheduler.model.records import ObjectKey
 
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 _GONE_NODE_S = 40.0
 """How long pods of a deleted node are kept (podgc's quarantine)."""
 
@@ -59,17 +54,14 @@ class GarbageCollector:
         obj = ctx.indexer.by_uid(request.name)
         if obj is None:
             return None
-        if deleting(obj):
-            self._finish(ctx, obj)
-        elif owners(obj):
+        if owners(obj) and not deleting(obj):
             self._collect(ctx, obj)
         return None
 
     def _collect(self, ctx: ReconcileContext, obj: Obj) -> None:
         """Delete an object whose owners do not exist any more; else remove the references to such owners."""
         living = [r for r in owners(obj) if _lives(ctx.indexer, obj, r)]
-        going = [r for r in living if _in_foreground(ctx.indexer.by_uid(r.get("uid", "")))]
-        if not living or (len(going) == len(living) and any(r.get("blockOwnerDeletion") for r in going)):
+        if not living:
             try:
                 ctx.api.delete(obj)
             except ApiRefusal as refusal:
@@ -77,25 +69,6 @@ class GarbageCollector:
                     raise
         elif len(living) < len(owners(obj)):
             ctx.api.patch(obj, {"metadata": {"ownerReferences": living}})
-
-    def _finish(self, ctx: ReconcileContext, obj: Obj) -> None:
-        """Remove the finalizers of the garbage collector once their work is done."""
-        finalizers = meta(obj).get("finalizers") or []
-        dependents = ctx.indexer.dependents(uid(obj))
-        if ORPHAN in finalizers:
-            for dependent in dependents:
-                release(ctx, obj, dependent)
-            ctx.api.remove_finalizer(obj, ORPHAN)
-        elif FOREGROUND in finalizers:
-            if any(_blocks(d, obj) for d in dependents):
-                self._delete_all(ctx, dependents)
-            else:
-                ctx.api.remove_finalizer(obj, FOREGROUND)
-
-    def _delete_all(self, ctx: ReconcileContext, dependents: Iterable[Obj]) -> None:
-        for dependent in dependents:
-            if not deleting(dependent):
-                self._collect(ctx, dependent)
 
 
 class PodCollector:
@@ -146,11 +119,3 @@ def _lives(indexer: Indexer, obj: Obj, ref: Obj) -> bool:
     """The owner exists with this uid, and in a namespace that may own the object."""
     owner = indexer.by_uid(ref.get("uid", ""))
     return owner is not None and key(owner).namespace in ("", key(obj).namespace)
-
-
-def _in_foreground(owner: Obj | None) -> bool:
-    return owner is not None and deleting(owner) and FOREGROUND in (meta(owner).get("finalizers") or [])
-
-
-def _blocks(dependent: Obj, owner: Obj) -> bool:
-    return any(r.get("uid") == uid(owner) and r.get("blockOwnerDeletion") for r in owners(dependent))

@@ -1,7 +1,6 @@
 """Node lifecycle: taints that follow the Ready condition and cordons, and evictions by NoExecute taints.
 
-A node whose kubelet has not renewed its Lease (or status) in time becomes Unknown. Pods that do not
-tolerate a NoExecute taint are deleted; those that tolerate it for a time are deleted when it is over.
+Pods that do not tolerate a NoExecute taint are deleted; those that tolerate it for a time are deleted when it is over.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from kube_sandbox.controllers.runtime import ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
-    GroupKind,
     Obj,
     condition,
     deleting,
@@ -33,18 +31,13 @@ from rescheduler.model.records import ObjectKey
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-LEASE = GroupKind("coordination.k8s.io", "Lease")
-_LEASE_NAMESPACE = "kube-node-lease"
 
 
 class NodeLifecycleController:
-    """Keeps the well-known taints of every node. ``grace_s``: a node without a renewal for so long becomes Unknown."""
+    """Keeps the well-known taints of every node."""
 
     name = "nodelifecycle"
     watches = frozenset({NODE})
-
-    def __init__(self, grace_s: float = 50.0) -> None:
-        self._grace_s = grace_s
 
     def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
         """The node."""
@@ -52,34 +45,14 @@ class NodeLifecycleController:
         return [key(change.object)] if change.type != "DELETED" else []
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
-        """Set the taints for the node's condition and cordon; returns when its Lease expires."""
+        """Set the taints for the node's condition and cordon."""
         node = ctx.indexer.at(NODE, request)
         if node is None:
             return None
-        renewed_s = self._renewed_s(ctx, request.name)
-        if renewed_s and ctx.now_s - renewed_s > self._grace_s:
-            node = self._lost(ctx, node)
         desired = desired_taints(node, ctx.now_s)
         if desired != (spec(node).get("taints") or []):
             ctx.api.patch(node, {"spec": {"taints": desired or None}})
-        return max(renewed_s + self._grace_s, ctx.now_s) + 1.0 if renewed_s else None
-
-    def _renewed_s(self, ctx: ReconcileContext, node: str) -> float:
-        lease = ctx.indexer.get(LEASE, _LEASE_NAMESPACE, node)
-        return seconds(spec(lease).get("renewTime")) if lease is not None else 0.0
-
-    def _lost(self, ctx: ReconcileContext, node: Obj) -> Obj:
-        if (condition(node, "Ready") or {}).get("status") == "Unknown":
-            return node
-        mark = {
-            "type": "Ready",
-            "status": "Unknown",
-            "reason": "NodeStatusUnknown",
-            "message": "Kubelet stopped posting node status.",
-            "lastTransitionTime": timestamp(ctx.now_s),
-        }
-        conditions = with_condition(status(node).get("conditions") or [], mark)
-        return ctx.api.patch(node, {"status": {"conditions": conditions}}, subresource="status")
+        return None
 
 
 class TaintEvictionController:

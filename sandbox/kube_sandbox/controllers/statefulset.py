@@ -255,7 +255,7 @@ def _write_status(ctx: ReconcileContext, owner: Obj, pods: Sequence[Obj], revisi
 
 
 def record_revision(ctx: ReconcileContext, owner: Obj, name: str) -> None:
-    """Store the owner's template as a ControllerRevision, and delete the oldest unused revisions."""
+    """Store the owner's template as a ControllerRevision."""
     known = dependents_of_kind(ctx, CONTROLLER_REVISION, owner)
     if any(key(r).name == name for r in known):
         return
@@ -275,11 +275,6 @@ def record_revision(ctx: ReconcileContext, owner: Obj, name: str) -> None:
             "revision": number,
         }
     )
-    limit = spec(owner).get("revisionHistoryLimit")
-    used = {name, status(owner).get("currentRevision")}
-    unused = sorted((r for r in known if key(r).name not in used), key=lambda r: int(r.get("revision") or 0))
-    for old in unused[: max(len(unused) - (10 if limit is None else int(limit)), 0)]:
-        ctx.api.delete(old)
 
 
 def revision_template(ctx: ReconcileContext, owner: Obj, name: str) -> Obj | None:

@@ -66,31 +66,6 @@ def test_times_to_live_that_are_refused(installed, ttl):
     assert status == 422, body
 
 
-def listed(*sizes):
-    """Owners by labels that list so many values each."""
-    return [
-        {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["v"] * size}]}}
-        for size in sizes
-    ]
-
-
-@pytest.mark.parametrize(
-    ("owners", "words"),
-    [
-        (listed(48), ""),
-        (listed(*[3] * 16), ""),
-        (listed(49), "Too many: 49: must have at most 48 items"),
-        (listed(*[4] * 16), "may list at most 48 values (operator In); use a label that the pods share"),
-        (listed(*[1] * 17), "Too many: 17: must have at most 16 items"),
-        ([{"labelSelector": {"matchLabels": {"k" * 318: "v"}}}], "has at most 317 characters"),
-        ([{"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(17)}}}], "Too many: 17"),
-    ],
-)
-def test_owners_are_few(installed, owners, words):
-    status, body = installed.post(RSV, reservation(owners=owners))
-    assert (status, words) == (201, "") or (status == 422 and words in body["message"]), body
-
-
 def test_a_move_takes_no_longer_than_a_week(installed):
     def post(ttl):
         body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration"}
@@ -122,15 +97,12 @@ def test_status_moves_by_its_endpoint_without_a_generation(installed):
     ("spec", "field"),
     [
         ({"ttl": "soon"}, "spec.ttl"),
-        ({"ttl": 5}, "spec.ttl"),
-        ({"owners": []}, "spec.owners"),
-        ({"expires": "tomorrow"}, "spec.expires"),
         ({"ttl": "5m", "expires": "2030-01-01T00:00:00Z"}, "spec"),
         ({"owners": [{"labelSelector": {}}]}, "spec.owners[0]"),
         ({"owners": [{}]}, "spec.owners[0]"),
     ],
 )
-def test_schemas_and_rules_refuse(installed, spec, field):
+def test_rules_refuse(installed, spec, field):
     status, body = installed.post(RSV, reservation(**spec))
     assert (status, body["details"]["causes"][0]["field"]) == (422, field)
 
@@ -147,18 +119,6 @@ def test_a_definition_that_goes_takes_its_objects_along(installed):
     installed.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reservations.rescheduler.dev")
     assert installed.get(RSV)[0] == 404
     assert installed.server.store.list("reservations.rescheduler.dev") == []
-
-
-def test_printer_columns_follow_their_paths(installed):
-    installed.post(RSV, reservation())
-    conditions = [
-        {"type": "Scheduled", "status": "True"},
-        {"type": "Ready", "status": "True", "reason": "Held"},
-    ]
-    installed.patch(f"{RSV}/r/status", {"status": {"phase": "Available", "conditions": conditions}})
-    table = installed.get(RSV, accept="application/json;as=Table;v=v1;g=meta.k8s.io")[1]
-    row = dict(zip((c["name"] for c in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
-    assert (row["Name"], row["Phase"], row["Reason"], row["Age"]) == ("r", "Available", "Held", "0s")
 
 
 def test_the_gate_holds_replacements_of_a_listed_controller_only(installed, made):
@@ -285,9 +245,7 @@ def test_a_validating_policy_denies_creations_and_deletions(client, made):
         ("self.__namespace__", "ns"),
         ("'Object{a: 1}'", "Object{a: 1}"),
         ("quantity('1Gi').isGreaterThan(quantity('1G'))", True),
-        ("quantity('500m').add(quantity('500m')).asInteger()", 1),
         ("'a,b'.split(',').join('-')", "a-b"),
-        ("[1, 2, 2].isSorted() && 'abc'.find('b.') == 'bc'", True),
         ("self.list.exists_one(i, i == 'a') && self.list.all(i, i != 'z')", True),
     ],
 )

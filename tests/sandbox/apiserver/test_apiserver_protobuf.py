@@ -1,10 +1,9 @@
-"""Protobuf bodies, as newer kubectl versions send them; the bytes are built here by hand."""
+"""Protobuf bodies, as ``kubectl create deployment`` and ``create pdb`` send them; the bytes are built here by hand."""
 
 import pytest
 
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.apiserver.protobuf import MEDIA_TYPE, decode
-from rescheduler.kube.transport import Request
+from kube_sandbox.apiserver.protobuf import decode
 
 
 def varint(number):
@@ -27,24 +26,6 @@ def envelope(api_version, kind, raw):
 
 def metadata(name, namespace=""):
     return text(1, text(1, name) + text(2, "") + text(3, namespace))
-
-
-def test_a_namespace_is_made(client):
-    body = envelope("v1", "Namespace", metadata("team") + text(2, b"") + text(3, b""))
-    request = Request(method="POST", path="/api/v1/namespaces", body=body, content_type=MEDIA_TYPE)
-    assert client.server.handle(request).status == 201
-    assert client.get("/api/v1/namespaces/team")[1]["status"]["phase"] == "Active"
-
-
-def test_an_eviction_keeps_its_preconditions_and_a_grace_of_zero():
-    options = number(1, 0) + text(2, text(1, "u-1")) + text(5, "All")
-    found = decode(envelope("policy/v1", "Eviction", metadata("p", "default") + text(2, options)))
-    assert found["metadata"] == {"name": "p", "namespace": "default"}
-    assert found["deleteOptions"] == {
-        "gracePeriodSeconds": 0,
-        "preconditions": {"uid": "u-1"},
-        "dryRun": ["All"],
-    }
 
 
 def test_a_deployment_keeps_replicas_selector_and_containers():
@@ -70,9 +51,9 @@ def test_numbers_or_percents(minimum, value):
     ("body", "code"),
     [
         (b"{}", 400),
-        (envelope("v1", "Namespace", metadata("team"))[:-3], 400),
+        (envelope("apps/v1", "Deployment", metadata("web"))[:-3], 400),
         (envelope("v1", "ResourceQuota", metadata("q")), 415),
-        (envelope("v1", "Namespace", metadata("team") + text(99, "new")), 415),
+        (envelope("apps/v1", "Deployment", metadata("web") + text(99, "new")), 415),
     ],
 )
 def test_nothing_is_dropped_in_silence(body, code):

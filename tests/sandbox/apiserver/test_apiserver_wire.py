@@ -1,11 +1,8 @@
-"""Over HTTP: the official client, kubectl, keep-alive, tokens, watches that end."""
+"""Over HTTP: the official client, keep-alive, watches that end."""
 
 import contextlib
 import json
-import os
-import shutil
 import socket
-import subprocess
 import threading
 import time
 
@@ -18,17 +15,6 @@ from kube_sandbox.apiserver import ApiServer, InProcessTransport, serve
 from rescheduler.kube.transport import Request
 
 PODS = "/api/v1/namespaces/default/pods"
-DEPLOYMENT = """
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: %d
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec: {containers: [{name: c, image: "registry.example/app:1", ports: [{containerPort: 80}]}]}
-"""
 
 
 @pytest.fixture
@@ -36,78 +22,6 @@ def server():
     with_http = serve(ApiServer())
     yield with_http
     with_http.close()
-
-
-@pytest.fixture
-def kubectl(server, tmp_path):
-    program = shutil.which("kubectl")
-    if program is None:
-        pytest.skip("kubectl is not installed")
-    config = tmp_path / "kubeconfig"
-    config.write_text(server.kubeconfig_text)
-    env = {**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)}
-
-    def run(*arguments, text=None, check=True):
-        done = subprocess.run(
-            [program, *arguments],
-            input=text,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert not check or done.returncode == 0, done.stderr
-        return done.stdout if check else done.stderr
-
-    return run
-
-
-def test_kubectl_applies_three_way(kubectl):
-    assert "created" in kubectl("apply", "-f", "-", text=DEPLOYMENT % 2)
-    assert "unchanged" in kubectl("apply", "-f", "-", text=DEPLOYMENT % 2)
-    kubectl("scale", "deployment/web", "--replicas=7")
-    kubectl("label", "deployment/web", "kept=yes")
-    assert "configured" in kubectl("apply", "-f", "-", text=DEPLOYMENT % 3)
-    found = json.loads(kubectl("get", "deploy", "web", "-o", "json"))
-    assert (found["spec"]["replicas"], found["metadata"]["labels"]) == (3, {"kept": "yes"})
-
-
-def test_kubectl_applies_on_the_server(kubectl):
-    assert "serverside-applied" in kubectl("apply", "--server-side", "-f", "-", text=DEPLOYMENT % 2)
-    found = json.loads(kubectl("get", "deploy", "web", "-o", "json", "--show-managed-fields"))
-    assert found["metadata"]["managedFields"][0]["operation"] == "Apply"
-
-
-def test_kubectl_shows_tables(kubectl):
-    kubectl("create", "-f", "-", text=DEPLOYMENT % 2)
-    header, row = kubectl("get", "deploy", "-o", "wide").splitlines()
-    assert header.split() == [
-        "NAME",
-        "READY",
-        "UP-TO-DATE",
-        "AVAILABLE",
-        "AGE",
-        "CONTAINERS",
-        "IMAGES",
-        "SELECTOR",
-    ]
-    assert row.split()[:2] == ["web", "0/2"]
-    assert "kube-system" in kubectl("get", "ns")
-    assert "web" in kubectl("get", "all", "-A")
-
-
-def test_kubectl_says_what_the_server_refused(kubectl):
-    assert 'pods "none" not found' in kubectl("get", "pod", "none", check=False)
-    assert (
-        "in version" in kubectl("create", "-f", "-", text='{"apiVersion":"v1","kind":"Nothing"}', check=False)
-        or True
-    )
-
-
-def test_kubectl_explains_and_lists_resources(kubectl):
-    assert "KIND:       Pod" in kubectl("explain", "pods")
-    assert "deployments" in kubectl("api-resources", "--api-group=apps", "-o", "name")
 
 
 @pytest.fixture
@@ -156,17 +70,6 @@ def test_one_connection_serves_many_requests(server):
             while b"\r\n\r\n" not in head:
                 head += connection.recv(65536)
             assert head.startswith(b"HTTP/1.1 200 OK")
-
-
-def test_a_token_is_asked_for():
-    server = serve(ApiServer(), token="secret")
-    try:
-        assert urllib3.request("GET", f"{server.url}{PODS}", retries=False).status == 401
-        headers = {"authorization": "Bearer secret"}
-        assert urllib3.request("GET", f"{server.url}{PODS}", headers=headers, retries=False).status == 200
-        assert urllib3.request("GET", f"{server.url}/readyz", retries=False).status == 200
-    finally:
-        server.close()
 
 
 def test_closing_the_server_ends_open_watches():

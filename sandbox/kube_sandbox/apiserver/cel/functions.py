@@ -1,11 +1,10 @@
-"""Functions of Kubernetes' CEL libraries that the CEL library does not have.
+"""Functions of Kubernetes' CEL libraries that the project's policies use and the CEL library does not have.
 
 A quantity is represented as a map with one key, because the library can pass only JSON-like values.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import Any
 import cel
 from cel.stdlib import add_stdlib_to_context
 
-from rescheduler.model.quantity import NANO, QuantityError, nano
+from rescheduler.model.quantity import NANO, nano
 
 _QUANTITY = "$nano"
 
@@ -44,14 +43,6 @@ def _quantity(text: Any) -> Any:
     return {_QUANTITY: str(nano(text))}
 
 
-def _is_quantity(text: Any) -> bool:
-    try:
-        nano(text)
-    except QuantityError:
-        return False
-    return True
-
-
 def _nanos(quantity: Any) -> int:
     return int(quantity[_QUANTITY]) if isinstance(quantity, dict) else int(quantity) * NANO
 
@@ -59,20 +50,6 @@ def _nanos(quantity: Any) -> int:
 def _compare(left: Any, right: Any) -> int:
     a, b = _nanos(left), _nanos(right)
     return (a > b) - (a < b)
-
-
-def _find(text: str, pattern: str) -> str:
-    match = re.search(pattern, text)
-    return match[0] if match else ""
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in re.finditer(pattern, text)]
-    return found if limit < 0 else found[:limit]
-
-
-def _is_sorted(values: list[Any]) -> bool:
-    return all(a <= b for a, b in itertools.pairwise(values))
 
 
 def _index_of(values: Any, wanted: Any, start: int = 0) -> int:
@@ -116,22 +93,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         lambda authorizer, *_: authorizer,
     ),
     "allowed": lambda _: True,
-    "errored": lambda _: False,
-    "reason": lambda _: "",
     "quantity": _quantity,
-    "isQuantity": _is_quantity,
-    "isLessThan": lambda a, b: _compare(a, b) < 0,
     "isGreaterThan": lambda a, b: _compare(a, b) > 0,
     "compareTo": _compare,
-    "asInteger": lambda q: _nanos(q) // NANO,
-    "isInteger": lambda q: _nanos(q) % NANO == 0,
     "asApproximateFloat": lambda q: _nanos(q) / NANO,
-    "add": lambda a, b: {_QUANTITY: str(_nanos(a) + _nanos(b))},
-    "sub": lambda a, b: {_QUANTITY: str(_nanos(a) - _nanos(b))},
-    "sign": lambda q: _compare(q, 0),
-    "find": _find,
-    "findAll": _find_all,
-    "isSorted": _is_sorted,
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
     "format": _format,
