@@ -27,7 +27,7 @@ from rescheduler.calls.call import Call
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder
 from rescheduler.model.decode.wire_form import manifest
@@ -117,7 +117,7 @@ def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
         gate=Mirror(switch=watched, lenient=True),
         hints=Mirror(switch=watched),
         recorder=MoveRecorder(mirror=Mirror(switch=watched)),
-        placement=RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
+        placement=Placement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
     )
     gc.collect()
     gc.freeze()

@@ -23,7 +23,7 @@ from rescheduler.controller.effects import NO_EFFECT, Effect
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
@@ -151,7 +151,7 @@ def measure(nodes: int) -> dict[str, float]:
     """Milliseconds of one round, of the snapshot before it, and of the first round."""
     state = filled(nodes)
     counting = Counting()
-    placement = RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile()))
+    placement = Placement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile()))
     reconciler = Reconciler(
         sender=counting,
         gate=Mirror(switch=counting, lenient=True),

@@ -20,7 +20,7 @@ from bench.reconciling import EVENTS_BETWEEN, NAMESPACE, Counting, changes, fill
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
@@ -55,7 +55,7 @@ def measure(nodes: int, waiting: int) -> dict[str, float]:
         gate=Mirror(switch=counting, lenient=True),
         hints=Mirror(switch=counting),
         recorder=MoveRecorder(mirror=Mirror(switch=counting)),
-        placement=RulesPlacement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
+        placement=Placement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
     )
     gc.collect()
     gc.freeze()

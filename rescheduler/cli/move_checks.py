@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rescheduler.configuration.document import Configuration
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
@@ -56,8 +56,8 @@ def kept_where_they_are(
             yield pod, movable.message
 
 
-def _placement(snapshot: Snapshot, configuration: Configuration) -> RulesPlacement:
-    placement = RulesPlacement(
+def _placement(snapshot: Snapshot, configuration: Configuration) -> Placement:
+    placement = Placement(
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
         protection=protection_of(configuration.protections, configuration.profile),
@@ -67,7 +67,7 @@ def _placement(snapshot: Snapshot, configuration: Configuration) -> RulesPlaceme
 
 
 def _checked(
-    placement: RulesPlacement, snapshot: Snapshot, asked: Pod, target: str, *, drained: bool
+    placement: Placement, snapshot: Snapshot, asked: Pod, target: str, *, drained: bool
 ) -> CheckedMove:
     pod = snapshot.pods.get(asked.key)
     if pod is None or pod.uid != asked.uid:

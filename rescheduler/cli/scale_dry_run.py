@@ -6,7 +6,7 @@ import msgspec
 
 from rescheduler.cli.reservation_client import ReservationRequest, manifests
 from rescheduler.cli.workload import FoundWorkload
-from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.coordination.placement import Placement
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
@@ -26,7 +26,7 @@ def place_new_pods(snapshot: Snapshot, workload: FoundWorkload, count: int) -> l
         namespace=workload.name.namespace,
         owner=ReservationOwner(controller=ControllerRef(uid=workload.owner.uid)),
     )
-    placement = RulesPlacement(namespace=DEFAULT_NAMESPACE)
+    placement = Placement(namespace=DEFAULT_NAMESPACE)
     placement.begin(Replacements(snapshot))
     decoder = Decoder()
     choices: list[Choice] = []

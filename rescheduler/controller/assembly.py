@@ -39,7 +39,7 @@ from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
@@ -331,8 +331,8 @@ def machine_settings(configuration: Configuration) -> Settings:
     )
 
 
-def _placement(configuration: Configuration, states: SharedSchedulingState) -> RulesPlacement:
-    return RulesPlacement(
+def _placement(configuration: Configuration, states: SharedSchedulingState) -> Placement:
+    return Placement(
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
         states=states,

@@ -11,17 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rescheduler.coordination.assumed import Written
-from rescheduler.coordination.contested_rooms import contested_rooms
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.lost_targets import lost_targets
+from rescheduler.coordination.lost_targets import contested_rooms, lost_targets
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.observe_reservations import ReservationObserver, awaited_pods, links_of
-from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.coordination.observe_reservations import (
+    ReservationObserver,
+    awaited_pods,
+    links_of,
+    rooms_beyond_quota,
+)
+from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
-from rescheduler.coordination.rooms_beyond_quota import rooms_beyond_quota
 from rescheduler.coordination.switches import TaintSwitches, gate_keys, taint_switches
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode
@@ -64,7 +67,6 @@ class Gatherer:
     """Used by the core thread only."""
 
     memory: Memory
-    unadopted: UnadoptedReplacements
     unseen: Callable[[ObjectKey], bool]
     """True if the cache does not show the last write of that machine yet."""
     releasing: Callable[[Pod], bool]
@@ -84,10 +86,9 @@ class Gatherer:
         start_first = self._start_first(given)
         rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), given)
         rooms = lost_targets(rooms, given.placement, awaited_pods(rooms, index))
-        contested = contested_rooms(
+        rooms, assignment = contested_rooms(
             rooms, self._assigned(rooms, start_first, given), index.waiting, given.placement
         )
-        rooms, assignment = contested.rooms, contested.assignment
         gate = gate_keys(rooms.values(), index)
         rooms = {**rooms, **gate.left_out}
         rooms = {**rooms, **_kept_out(rooms, assignment)}
@@ -106,7 +107,6 @@ class Gatherer:
     def _start_first(self, given: RoundInput) -> StartFirstObserver:
         return StartFirstObserver(
             index=given.index,
-            unadopted=self.unadopted,
             begun=self.memory.expectations.begun,
             by_default=given.migrations.mode is MoveMode.START_FIRST,
             policies=given.migrations.start_first_policies,

@@ -32,7 +32,6 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
-from rescheduler.coordination.concurrent_moves import ConcurrentMoves
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
@@ -40,8 +39,8 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.leftovers import Leftover, leftovers, release_machine
 from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.move_order import ConcurrentMoves
 from rescheduler.coordination.observe_migrations import MigrationObserver
-from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
@@ -93,7 +92,6 @@ class Reconciler:
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _keepers: PeriodicSteps = field(default_factory=PeriodicSteps)
-    _unadopted: UnadoptedReplacements = field(default_factory=UnadoptedReplacements)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
     _wake_at_s: float | None = None
@@ -111,7 +109,6 @@ class Reconciler:
         self._deferred = DeferredStatus(self.memory.sightings)
         self._gatherer = Gatherer(
             memory=self.memory,
-            unadopted=self._unadopted,
             unseen=self._unseen,
             releasing=lambda pod: self._dispatcher.carries(release_machine(pod.uid)),
             resting=lambda pod: self._backs_off(release_machine(pod.uid)),
@@ -194,11 +191,9 @@ class Reconciler:
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
             index = RoundIndex.of(snapshot, self._kept)
-            self._unadopted.follow(snapshot)
             self.recorder.history.follow(snapshot, self.settings.limits)
         except BaseException:
             self._kept = KeptIndex()  # what was followed half way is not known any more
-            self._unadopted.forget()
             raise
         return index
 
@@ -206,7 +201,7 @@ class Reconciler:
         """What belongs to no Reservation and no move, and when the next round must be."""
         snapshot = self._index.snapshot
         sightings, settings = self.memory.sightings, self.settings.reservations
-        left = leftovers(self._index, self._unadopted, sightings, settings, self._now_s)
+        left = leftovers(self._index, sightings, settings, self._now_s)
         self._tend_leftovers(left)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
         self._alone(Step.ROUND, ObjectKey("periodic steps", ""), self._keep)

@@ -8,17 +8,18 @@ refused holds nothing and is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import room_of_move
+from rescheduler.model.room_pod import pod_of_room
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reservations.hypothetical import hypothetical_pod
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import waits_for_room
@@ -28,6 +29,7 @@ Written = Mapping[ObjectKey, str]
 """Key of a Reservation (namespace "") or PodMigration -> node of its last write, which is not in the snapshot yet."""
 
 NOTHING_WRITTEN: Final[Written] = MappingProxyType({})
+_PLACEHOLDER_PRIORITY: Final = 1_000_000_000
 
 
 class AssumedRoom(NamedTuple):
@@ -37,6 +39,18 @@ class AssumedRoom(NamedTuple):
     """What the room is for: the name of a Reservation, or the uid of a pod that is moved."""
     pod: Pod
     node: str
+
+
+def hypothetical_pod(reservation: Reservation) -> Pod:
+    """The pod that a room is for, before there is one: pending, of a placeholder's priority; there must be a template."""
+    return pod_of_room(reservation, _PLACEHOLDER_PRIORITY)
+
+
+def keeps_its_distance(reservation: Reservation) -> bool:
+    """True if its pods matter to the affinity or spread of others, or of each other."""
+    if reservation.template is None or reservation.status.phase in FINISHED or not reservation.allocate_once:
+        return False
+    return bool(reservation.template_labels or reservation.template.pod_anti_affinity)
 
 
 def assumed_rooms(
@@ -78,3 +92,31 @@ def _of_move(migration: PodMigration, snapshot: Snapshot, written: Written) -> s
         return ""
     counted = room_of_move(migration, snapshot.reservations, name_of_reservation(migration))
     return "" if counted is not None else node  # counted for the Reservation, and not twice
+
+
+def in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:
+    """The claimants that are not bound, each with its Reservation."""
+    result: list[tuple[Reservation, Pod]] = []
+    for reservation in snapshot.reservations.values():
+        status = reservation.status
+        if status.phase in FINISHED or not status.current_owners or not status.node_name:
+            continue
+        for owner in status.current_owners:
+            pod = snapshot.pods.get(ObjectKey(owner.namespace, owner.name))
+            if pod is not None and pod.uid == owner.uid and not pod.node:
+                result.append((reservation, pod))
+    return result
+
+
+def leaving(snapshot: Snapshot, pod: Pod) -> Iterator[Pod]:
+    """Pods of moves whose eviction was requested before that of the move of ``pod``, so that not each waits for the other."""
+    requested = [
+        ((m.status.eviction_requested_at_s, m.key), old)
+        for m in snapshot.migrations.values()
+        if m.status.eviction_requested_at_s and m.status.phase not in MOVE_FINISHED
+        if (old := snapshot.pods.get(ObjectKey(m.namespace, m.pod_name))) is not None
+        and old.node
+        and old.uid == m.pod_uid
+    ]
+    own = min((rank for rank, old in requested if old.uid == pod.uid), default=None)
+    return (old for rank, old in requested if old.uid != pod.uid and (own is None or rank < own))

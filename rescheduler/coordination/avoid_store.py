@@ -1,8 +1,8 @@
-"""Which nodes the pods of which controllers avoid: the content of ConfigMap ``avoid-nodes``, which admission reads. Pure.
+"""Which nodes the pods of which controllers avoid: ConfigMap ``avoid-nodes``, which admission reads, and our own choices. Pure.
 
 Computed anew in each round from the hints on nodes. As with gate keys (``gate_store``): a key names controller and namespace, so
 that it finds pods of that namespace only; all keys stay within ``MOST_BYTES``, because beyond 1 MiB the API server would
-refuse those of all; and a namespace with few keys finds room however many others have (``shares``).
+refuse those of all; and a namespace with few keys finds room however many others have (``gate_store.fitting``).
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import Final
 
 from rescheduler.calls.call import Call
 from rescheduler.calls.nodes import write_avoid_hints
-from rescheduler.coordination.shares import ShareRequest, fitting
+from rescheduler.coordination.gate_store import ShareRequest, fitting
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.records import Node, ObjectKey
+from rescheduler.model.records import AvoidEntry, Node, ObjectKey, OwnerRef
+from rescheduler.model.reservation import ControllerRef, Reservation
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import collected
+from rescheduler.reservations.owners import controller_matches
 
 MOST_NODES: Final = 20
 """The most nodes to avoid per controller; with more of them the preference would exclude most of the cluster."""
@@ -57,3 +60,31 @@ def outdated_hints(hinted: Iterable[Node], controllers: Collection[str], now_s: 
         kept = collected(node.avoid, alive, now_s)
         if len(kept) != len(node.avoid):
             yield write_avoid_hints(node, kept)
+
+
+
+def avoided_by(reservation: Reservation, snapshot: Snapshot, node: Node) -> bool:
+    """True if the node has a hint that has not ended against a controller that the Reservation is for, or one below it."""
+    if not node.avoid:
+        return False
+    wanted = [
+        owner.controller
+        for owner in reservation.owners
+        if owner.controller is not None and owner.controller != ControllerRef()
+    ]
+    return any(
+        controller_matches(controller, entry.namespace, ref)
+        for entry in node.avoid
+        if entry.expires_at_s > snapshot.taken_at_s
+        for ref in _controllers(entry, snapshot)
+        for controller in wanted
+    )
+
+
+def _controllers(entry: AvoidEntry, snapshot: Snapshot) -> Iterator[OwnerRef]:
+    workload = snapshot.workloads.get(entry.controller_uid)
+    if workload is None or workload.namespace != entry.namespace:
+        return
+    yield OwnerRef(workload.api_version, workload.kind, workload.name, workload.uid)
+    if workload.controller is not None:
+        yield workload.controller

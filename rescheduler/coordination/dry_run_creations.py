@@ -29,7 +29,8 @@ _REFUSED_KEPT_S: Final = 300.0
 """How long plans rely on a refusal: what refuses may be mended, and nothing tells when."""
 _NO_RIGHT_KEPT_S: Final = 60.0
 """How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
-
+_MOST_TEMPLATES: Final = 1_000
+TEMPLATE_REFUSED_S: Final = 60.0
 
 _SHOWS_NOTHING: Final = frozenset({CreationOutcome.NO_RIGHT, CreationOutcome.NO_EVIDENCE})
 
@@ -127,6 +128,30 @@ class DryRunCreations:
             self._no_right[pod.namespace] = kept
         else:
             self._kept[template] = kept
+
+
+@dataclass(slots=True)
+class TemplateTrials:
+    """Whether the API server takes a pod of a Reservation's template, kept by the template: the latest thousand.
+
+    Rooms of one command have one template, and a template never changes. What the API server makes of it may change, as with a
+    LimitRange that somebody takes away: a refusal counts for a minute.
+    """
+
+    _answers: dict[bytes, tuple[str, float]] = field(default_factory=dict)
+    """Each with its time."""
+
+    def of(self, template: bytes, now_s: float) -> str | None:
+        """Why the API server refuses a pod of it; "": it does not; None: it has not been asked."""
+        refusal, asked_s = self._answers.get(template, (None, 0.0))
+        return None if refusal and now_s >= asked_s + TEMPLATE_REFUSED_S else refusal
+
+    def answered(self, template: bytes, refusal: str, now_s: float) -> None:
+        """Keep an answer."""
+        self._answers.pop(template, None)
+        self._answers[template] = refusal, now_s
+        if len(self._answers) > _MOST_TEMPLATES:
+            del self._answers[next(iter(self._answers))]
 
 
 def template_of(snapshot: Snapshot, pod: Pod) -> TemplateKey | None:

@@ -3,7 +3,7 @@
 Promises: the keys of all stay within ``MOST_KEY_BYTES``, and those of one namespace within ``MOST_HOME_BYTES``, so a write costs
 no more than that, whoever changes his keys how often; a namespace with few keys finds room however many others want
 (max-min fair); within a namespace moves go first, because they wait for the proof of their keys, then Reservations with
-few keys before those with many (``shares``). Who is left out is told (``ungated``): the room is held, but new pods are not.
+few keys before those with many (``fitting``). Who is left out is told (``ungated``): the room is held, but new pods are not.
 
 A Reservation belongs to the namespace of its owners; one whose owners are confined to none can be made only by authors who
 may change pods everywhere, and has the whole store.
@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from rescheduler.coordination.shares import ShareRequest, fitting
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
@@ -26,6 +25,14 @@ MOST_KEY_BYTES: Final = 512 * 1024
 """Half of what a ConfigMap may contain: beyond that the API server would refuse the keys of all, also those of moves."""
 MOST_HOME_BYTES: Final = 64 * 1024
 """Of one namespace: about 600 controllers or labels."""
+
+
+class ShareRequest(NamedTuple):
+    """An entry that is to be stored. ``late``: it comes after all that are not."""
+
+    late: bool
+    size: int
+    name: str
 
 
 class GateStore(NamedTuple):
@@ -71,3 +78,27 @@ def _words(home: str) -> str:
         f"new pods of its owners are not held for it: the gate has no place for more keys of {whose}; "
         "name controllers or a label that the pods share, or wait until others have ended"
     )
+
+
+def fitting(
+    requested: Mapping[str, Iterable[ShareRequest]], most: int, most_of: Callable[[str], int] | None = None
+) -> set[str]:
+    """The names of those that are stored: a max-min fair queue of the entries of all namespaces.
+
+    The entries of a namespace with few of them are kept however many others have, because an entry comes after those with less
+    of their own namespace before them. ``requested``: by namespace, in its order; ``most_of``: of one namespace.
+    """
+    queue: list[tuple[bool, int, str, int]] = []
+    for home, queued in requested.items():
+        taken = 0
+        for entry in queued:
+            taken += entry.size
+            if taken <= (most_of(home) if most_of else most):
+                queue.append((entry.late, taken, entry.name, entry.size))
+    found, filled = set[str](), 0
+    for _, _, name, size in sorted(queue):
+        filled += size
+        if filled > most:
+            break
+        found.add(name)
+    return found

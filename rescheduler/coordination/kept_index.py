@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from rescheduler.migrations.start_first_replacement import is_unadopted
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Workload
 from rescheduler.model.reservation import ReservationOwner
@@ -20,7 +21,7 @@ Found = TypeVar("Found")
 
 
 class KeptPods:
-    """Pods without a node, placeholders that are terminating or have no owner, and pods by their controller."""
+    """Pods of which there are few in each state that is asked for, and all pods by their controller."""
 
     def __init__(self) -> None:
         self._at: Snapshot | None = None
@@ -32,6 +33,8 @@ class KeptPods:
         """Pods with that label, of any namespace, that stand and have no controller."""
         self.probes: dict[ObjectKey, Pod] = {}
         """Pods that ask a scheduler whether it is up to date, bound ones too: admission may have made them fit somewhere."""
+        self.unadopted: dict[ObjectKey, Pod] = {}
+        """Replacements of mode StartFirst that no ReplicaSet has adopted."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
         self._changed: dict[str, int] = {}
         """Uid of a controller that has pods -> number of the last change of one of them."""
@@ -42,11 +45,9 @@ class KeptPods:
         before, self._at = self._at, snapshot
         keys = None if before is None else snapshot.pods_changed_since(before)
         if before is None or keys is None:
-            self.unbound = {key: pod for key, pod in snapshot.pods.items() if _unbound(pod)}
-            holders = {k: pod for k, pod in snapshot.pods.items() if LABEL_PLACEHOLDER in pod.labels}
-            self.ending_placeholders = {k: pod for k, pod in holders.items() if _ending_placeholder(pod)}
-            self.ownerless_placeholders = {k: pod for k, pod in holders.items() if _ownerless(pod)}
-            self.probes = {k: pod for k, pod in holders.items() if is_probe(pod)}
+            for kept, belongs in self._states():
+                kept.clear()
+                kept.update((key, pod) for key, pod in snapshot.pods.items() if belongs(pod))
             self._of_controller = None
             self._changed.clear()
             self._changes += 1
@@ -76,12 +77,7 @@ class KeptPods:
         return uid in (self._of_controller or ())
 
     def _replace(self, key: ObjectKey, old: Pod | None, new: Pod | None) -> None:
-        for kept, belongs in (
-            (self.unbound, _unbound),
-            (self.ending_placeholders, _ending_placeholder),
-            (self.ownerless_placeholders, _ownerless),
-            (self.probes, is_probe),
-        ):
+        for kept, belongs in self._states():
             if new is not None and belongs(new):
                 kept[key] = new
             else:
@@ -101,6 +97,13 @@ class KeptPods:
                 self._changed.pop(old.controller.uid, None)
         if new is not None:
             self._join(key, new)
+
+    def _states(self) -> Iterable[tuple[dict[ObjectKey, Pod], Callable[[Pod], bool]]]:
+        yield self.unbound, _unbound
+        yield self.ending_placeholders, _ending_placeholder
+        yield self.ownerless_placeholders, _ownerless
+        yield self.probes, is_probe
+        yield self.unadopted, is_unadopted
 
     def _join(self, key: ObjectKey, pod: Pod) -> None:
         if pod.controller is not None and self._of_controller is not None:

@@ -19,7 +19,6 @@ from rescheduler.calls.objects import delete_reservation
 from rescheduler.calls.pods import delete_placeholder, remove_placeholder, unsteer
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
-from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
@@ -41,14 +40,14 @@ class Leftover(NamedTuple):
 
 def leftovers(
     index: RoundIndex,
-    unadopted: UnadoptedReplacements,
     sightings: Sightings,
     settings: ReservationSettings,
     now_s: float,
 ) -> tuple[Leftover, ...]:
     """All of this round."""
     snapshot = index.snapshot
-    orphans = orphan_calls(unadopted.pods.values(), snapshot.migrations, snapshot.workloads, index.pods_of)
+    unadopted = index.kept.pods.unadopted.values()
+    orphans = orphan_calls(unadopted, snapshot.migrations, snapshot.workloads, index.pods_of)
     lost = unsteered(index.waiting, snapshot.reservations)
     return (
         *(Leftover(_machine("orphan", pod.uid), (call,)) for pod, call in orphans),

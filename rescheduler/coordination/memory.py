@@ -11,13 +11,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
-from rescheduler.coordination.dry_run_creations import DryRunCreations
+from rescheduler.coordination.dry_run_creations import DryRunCreations, TemplateTrials
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.gate_proofs import GateProofs
-from rescheduler.coordination.looks_elsewhere import LooksElsewhere
 from rescheduler.coordination.move_turns import MoveTurns
-from rescheduler.coordination.room_turns import RoomTurns
-from rescheduler.coordination.template_trials import TemplateTrials
+from rescheduler.coordination.room_turns import LooksElsewhere, RoomTurns
 from rescheduler.coordination.watch_lag import WatchLag
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult

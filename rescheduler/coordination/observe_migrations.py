@@ -6,12 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rescheduler.coordination.concurrent_moves import ConcurrentMoves
-from rescheduler.coordination.earlier_moves import EarlierMoves
-from rescheduler.coordination.first_replacement import evicts_first
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_history import MoveHistory
+from rescheduler.coordination.move_order import ConcurrentMoves, EarlierMoves, evicts_first
 from rescheduler.coordination.observe_reservations import link_of, new_pods, replacement_to_come
 from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.placement import Placement

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import msgspec
 
 from rescheduler.coordination.assumed import Written
-from rescheduler.coordination.concurrent_moves import precedence
 from rescheduler.coordination.index import RoundIndex, Volumes
 from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.move_order import precedence
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase
 from rescheduler.model.room_of_move import key_of_move, serves, took_given_room
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
@@ -32,6 +32,7 @@ from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
+from rescheduler.reservations.quota import Quota, RoomOfMove, beyond_quota
 from rescheduler.reservations.template import name_of_reservation
 
 
@@ -310,3 +311,33 @@ def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: 
         )
         for uid in uids
     )
+
+
+def rooms_beyond_quota(
+    index: RoundIndex, links: Mapping[str, LinkedMigration], quotas: Mapping[str, Quota]
+) -> dict[str, str]:
+    """Pending Reservations that must wait until others have ended, by name, with the message.
+
+    Quotas count the move that a room is for, and the pod that it gives room back for.
+    """
+    snapshot = index.snapshot
+    defaults = [found for found in snapshot.priority_classes.values() if found.default]
+    moves = {name: _counted(index, link) for name, link in links.items() if link.created}
+    return beyond_quota(
+        snapshot.reservations.values(),
+        quotas,
+        tuple(snapshot.resource_quotas.values()),
+        moves,
+        min(defaults, key=lambda found: (found.value, found.name)).name if defaults else "",
+    )
+
+
+def _counted(index: RoundIndex, link: LinkedMigration) -> RoomOfMove:
+    namespace, _, _ = link.key.partition("/")
+    if link.pod_uid:
+        pod = index.pod(ObjectRef(namespace, link.pod_name, link.pod_uid))
+    else:
+        pod = index.snapshot.pods.get(ObjectKey(namespace, link.pod_name))
+    stands = pod is not None and not pod.terminal
+    spec = pod.spec if pod is not None and stands else None
+    return RoomOfMove(link.requested, spec.requests if spec is not None else None, spec)

@@ -12,40 +12,13 @@ from dataclasses import dataclass
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import ALLOWED, ObservedStartFirst, Permission
-from rescheduler.migrations.start_first_replacement import is_unadopted, replacement_name, replica_set_of
+from rescheduler.migrations.start_first_replacement import replacement_name, replica_set_of
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.room_of_move import controller_of_move
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.start_first_mode import declared, refusal_in
-
-
-class UnadoptedReplacements:
-    """Replacements that no ReplicaSet has adopted, kept from round to round. For the one core thread."""
-
-    def __init__(self) -> None:
-        self._at: Snapshot | None = None
-        self.pods: dict[ObjectKey, Pod] = {}
-
-    def forget(self) -> None:
-        """Visit all pods the next time."""
-        self._at = None
-
-    def follow(self, snapshot: Snapshot) -> None:
-        """Update from ``snapshot``; only the changed pods are visited if they are known."""
-        before, self._at = self._at, snapshot
-        changed = None if before is None else snapshot.pods_changed_since(before)
-        if changed is None:
-            self.pods = {key: pod for key, pod in snapshot.pods.items() if is_unadopted(pod)}
-            return
-        for key in changed:
-            pod = snapshot.pods.get(key)
-            if pod is not None and is_unadopted(pod):
-                self.pods[key] = pod
-            else:
-                self.pods.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +26,6 @@ class StartFirstObserver:
     """Collects the input of the moves in this mode."""
 
     index: RoundIndex
-    unadopted: UnadoptedReplacements
     begun: Collection[ObjectKey]
     """Moves whose first step was written; the cache may still show them as Pending."""
     by_default: bool
@@ -115,7 +87,7 @@ class StartFirstObserver:
             return self.index.pod(known)
         mine = (
             p
-            for p in self.unadopted.pods.values()
+            for p in self.index.kept.pods.unadopted.values()
             if p.labels.get(names.LABEL_START_FIRST) == migration.uid and p.namespace == migration.namespace
         )
         return next(mine, None)
@@ -143,7 +115,7 @@ class StartFirstObserver:
         for other in sorted(self._others(migration), key=lambda m: m.key):
             if self._controller_uid(other) == replica_set.uid:
                 return f"move {other.key} of the same workload is in flight"
-        for key, replacement in sorted(self.unadopted.pods.items()):
+        for key, replacement in sorted(self.index.kept.pods.unadopted.items()):
             mine = replacement.labels.get(names.LABEL_START_FIRST) == migration.uid
             others = replica_set_of(replacement, self.index.snapshot.workloads)
             if not mine and not replacement.terminal and others is replica_set:

@@ -1,93 +1,501 @@
-"""The Protocol through which the machines ask where a pod fits. ``rules_placement`` implements it.
+"""Where a pod fits, by our own scheduling rules on a ``SchedulingState`` that is updated from each snapshot.
 
 The answers are predictions: kube-scheduler decides about every placeholder and every replacement.
+A claimant in hand-over is counted on its target as if it were bound: the scheduler ignores nominations of lower
+priority, and a new placeholder on that node would take the room (4 of 5 moves were lost in this way). Assumed rooms are
+counted, too: those chosen in this round, written a moment ago, or not bound by the scheduler yet. The placeholder of a
+Reservation that users created is counted as the pod that will use it, with its labels, so that rooms obey the
+anti-affinity and spread constraints of their pods. All trial changes are rolled back before an answer is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
-from rescheduler.coordination.assumed import Written
-from rescheduler.migrations.observed import Permission
-from rescheduler.model.records import Pod
+import msgspec
+import numpy as np
+
+from rescheduler.coordination.assumed import (
+    NOTHING_WRITTEN,
+    Written,
+    assumed_rooms,
+    hypothetical_pod,
+    in_hand_over,
+    keeps_its_distance,
+    leaving,
+)
+from rescheduler.coordination.avoid_store import avoided_by
+from rescheduler.coordination.holders_apart import Holders, holders_of
+from rescheduler.coordination.landing_order import Flight, landable, minds_others
+from rescheduler.coordination.preallocation_target import preallocation_node, weightless
+from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.model.never_moves import NeverMoves, never_moves
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.planning.higher_priority import HigherPriorityWaits
-from rescheduler.planning.single_pod import Choice
+from rescheduler.model.room_pod import pod_of_room, priority_of_pods
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
+from rescheduler.planning.limits import Protections
+from rescheduler.planning.placeholder_rules import HOLDER_APART
+from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.protections import Protector
+from rescheduler.planning.single_pod import (
+    Choice,
+    choose_room,
+    choose_target,
+    move_refusal,
+    pod_refusal,
+    start_first_refusal,
+    take_off,
+)
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.reservations.handover import as_released
+from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
+from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
+
+_NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
+Protection = Callable[[Pod, Replacements, bool], Permission]
+"""Whether a pod may be moved; what the configuration keeps (priority, local storage, ...) if it is not being drained."""
 
 
-class Placement(Protocol):
-    """Applies the scheduler's rules to the snapshot of one round."""
+def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = False) -> Permission:  # noqa: FBT001, FBT002 - a Protection
+    """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
+    found = replacements.of(pod)
+    if found.pod is None:
+        return Permission(ok=False, message=f"the pod {found.message}")
+    if pod.spec.resource_claims:
+        return Permission(ok=False, message="the pod has device claims, which cannot be reserved")
+    return ALLOWED
 
-    def begin(self, replacements: Replacements, written: Written) -> None:
-        """A new round begins with the snapshot of ``replacements``, to which ``written`` is still to be added."""
-        ...
+
+def protection_of(protections: Protections, profile: Profile) -> Protection:
+    """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
+
+    One Protector is built for each round.
+    """
+    last: list[tuple[Replacements, Protector]] = []
+    ledgers: list[tuple[object, BudgetLedger]] = []
+
+    def judged(pod: Pod, replacements: Replacements, drained: bool) -> Permission:  # noqa: FBT001 - a Protection
+        if not last or last[0][0] is not replacements:
+            snapshot = replacements.snapshot
+            if not ledgers or ledgers[0][0] is not snapshot.budgets:
+                ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
+            ledger = ledgers[0][1]
+            protector = Protector(
+                replacements,
+                protections,
+                lambda p: bool(ledger.of(p)),
+                judges=profile.judges,
+            )
+            last[:] = [(replacements, protector)]
+        refusal = last[0][1].refusal(pod, lifted=drained)
+        if refusal is None:
+            return ALLOWED
+        passes = refusal.reason is SkipReason.WORKLOAD_BUSY
+        return Permission(ok=False, message=f"the pod {refusal.message}", passes=passes)
+
+    return judged
+
+
+@dataclass(slots=True, kw_only=True)
+class Placement:
+    """Answers for the snapshot of one round. ``protection``: further reasons not to move a pod."""
+
+    namespace: str
+    profile: Profile | None = None
+    states: SharedSchedulingState = field(default_factory=SharedSchedulingState)
+    """The scheduling state of each round; decisions use the same one between rounds."""
+    protection: Protection = movable_by_nature
+    _replacements: Replacements = field(default_factory=lambda: Replacements(Snapshot(taken_at_s=0.0)))
+    _state: SchedulingState | None = None
+    _written: Written = field(default_factory=dict)
+    _behind: bool = True
+    _assumed: dict[str, Pod] = field(default_factory=dict)
+    """Name of a Reservation, or uid of a pod that is moved -> the pod that stands for its assumed room in the state."""
+    _claimants: list[Pod] = field(default_factory=list)
+    """Claimants in hand-over, as they are placed in the state."""
+    _hypothetical: dict[str, Pod] = field(default_factory=dict)
+    """Uid of a placeholder -> the pod of the template that replaces it in the state."""
+    _holders: Holders | None = None
+    """The placeholders of this round, for the rules that keep them and other pods apart."""
+
+    def begin(self, replacements: Replacements, written: Written = NOTHING_WRITTEN) -> None:
+        """A new round, to whose snapshot ``written`` is still to be added.
+
+        The state is updated only at the first question, which many rounds do not have.
+        """
+        self._replacements = replacements
+        self._written = written
+        self._behind = True
 
     def for_reservation(self, reservation: Reservation, *, waits_on: str = "") -> Choice:
-        """A node for a Reservation; never one whose only free room is being handed over.
+        """The node that the template names, if it is feasible; else the feasible node with the best score.
 
-        With preAllocation: a node that could take it once other pods have left, whether the template names it or not.
-        ``waits_on``: the node that its placeholder waits on; if that is chosen again, nothing more counts as taken there.
+        Never one whose only free room is being handed over. With preAllocation: a node that could take it once other pods
+        have left. ``waits_on``: the node that its placeholder waits on; chosen again, nothing more counts as taken there.
         """
-        ...
+        if reservation.template is None:
+            return Choice(message="spec.template cannot be read")
+        state, mark = self._open(reservation.name)
+        pod = hypothetical_pod(reservation)
+        placeholder = self._placeholder(reservation)
+        if placeholder is not None:
+            take_off(state, self._standing(placeholder))
+        held = self._holder_rules(state).for_room(reservation, pod)
+        choice = self._room(reservation, state, pod, held)
+        state.rollback(mark)
+        if choice.node and choice.node != waits_on:
+            self._take(reservation.name, pod, choice.node)
+        return choice
+
+    def _room(
+        self, reservation: Reservation, state: SchedulingState, pod: Pod, held: BoolArray | None
+    ) -> Choice:
+        named, waits = reservation.template_node, reservation.pre_allocation
+        taken = partial(self._taken_from_room, reservation, state)
+        if named:
+            refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
+            if refusal is not None:
+                return Choice(message=f"node {named}: {refusal.reason}")
+            if held is not None and not waits and not held[state.node_index[named]]:
+                return Choice(message=f"node {named}: {HOLDER_APART}")
+            higher = "" if waits else taken(named)
+            if higher:
+                return Choice(message=higher)
+            return self._preallocated(state, pod, named) if waits else Choice(node=named)
+        snapshot = self._replacements.snapshot
+        unfit = _or_apart(state, held, taken)
+        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot), unfit)
+        if choice.node or not waits:
+            return choice
+        return self._preallocated(state, pod, "")
+
+    def _preallocated(self, state: SchedulingState, pod: Pod, only: str) -> Choice:
+        pods = self._replacements.snapshot.pods.values()
+        nominated = [p for p in pods if p.nominated_node and not p.node and not p.terminal]
+        staying = [p for p in pods if p.node and not p.terminal and never_moves(p) in _NEVER_LEAVE]
+        return preallocation_node(state, pod, only, nominated, staying)
 
     def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
-        """True if this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""
-        ...
+        """Whether this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""
+        state, mark = self._open()
+        at = state.node_index.get(node)
+        for pod in (holder, *behind):
+            take_off(state, self._standing(pod))
+        admitted = msgspec.structs.replace(holder, spec=msgspec.structs.replace(holder.spec, gates=()))
+        free = at is not None and bool(state.filter(admitted).feasible[at])
+        state.rollback(mark)
+        return free
 
     def would_take(self, pod: Pod, node: str, holder: Pod | None) -> Permission:
         """Whether the scheduler would bind this pod, pending without a gate, to ``node`` once ``holder`` is gone.
 
-        Placeholders that are nominated there do not count: their nominations are withdrawn for a hand-over.
+        It is judged with the toleration that it gets. Placeholders that are nominated there do not count: their nominations
+        are withdrawn for a hand-over. Pods of schedulers whose rules are not known are not judged.
         """
-        ...
+        if not (self.profile or Profile()).judges(pod.spec.scheduler_name):
+            words = f"scheduler {pod.spec.scheduler_name} is none whose rules are known"
+            return Permission(ok=False, message=words)
+        state, mark = self._open()
+        if node not in state.node_index:
+            state.rollback(mark)
+            return Permission(ok=False, message=f"node {node} does not exist any more")
+        placed = [one for one in self._claimants if one.uid == pod.uid]
+        holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
+        for one in (*placed, *holders, *((self._standing(holder),) if holder is not None else ())):
+            take_off(state, one)
+        refusal = pod_refusal(state, as_released(pod, node), node)
+        if refusal is None and holder is not None:
+            refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
+        state.rollback(mark)
+        return _permission(refusal)
 
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """True if the scheduler would refuse the claimant on ``node`` only because of pods that are nominated there.
 
         It counts nominated pods of the same or higher priority as if they were bound, while they wait for victims to end.
+        Other claimants are left out: ``handover_order`` decides about those.
         """
-        ...
+        state, mark = self._open()
+        for pod in self._claimants:
+            take_off(state, pod)
+        released = as_released(claimant, node)
+        at = state.node_index.get(node)
+        refused = at is not None and not state.filter(released).feasible[at]
+        if refused:
+            for pod in state.nominated_to(node):
+                take_off(state, pod)
+            # True only if it fits without them: a claimant that other rules refuse as well would wait in vain.
+            refused = bool(state.filter(released).feasible[at])
+        state.rollback(mark)
+        return refused
 
     def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
         """Names of the ``rooms`` that may be assigned now, so that no pod is refused because of the order of binding.
 
-        ``claimed``: rooms that were assigned a moment ago, which the snapshot does not show yet.
+        These are rooms whose pods have no rules about other pods, and those that ``landing_order`` allows. ``claimed``: rooms
+        that were assigned a moment ago, which the snapshot does not show yet.
         """
-        ...
+        minding = [
+            room for room in rooms if keeps_its_distance(room) and minds_others(hypothetical_pod(room))
+        ]
+        if not minding:
+            return frozenset(room.name for room in rooms)
+        # Only pods that are really bound count; pods in flight are added by ``landing_order``, in every order.
+        state, mark = self._open()
+        for pod in (*self._assumed.values(), *self._hypothetical.values(), *self._claimants):
+            take_off(state, pod)
+        flights = [Flight("", pod, pod.node) for pod in self._claimants]
+        flights += map(_flight, claimed)
+        found = landable(state, self._replacements.snapshot.nodes, map(_flight, minding), flights)
+        state.rollback(mark)
+        return found | {room.name for room in rooms} - {room.name for room in minding}
 
     def for_migration(self, pod: Pod, *, starts_first: bool = False) -> Choice:
         """A node to move the pod to, for a move that names none; with ``starts_first`` beside the running pod."""
-        ...
+        state, mark = self._open(pod.uid)
+        passing = self._passing(pod)
+        replacement = self._replacements.of(pod).pod
+        held = None
+        if replacement is not None and not starts_first:
+            held = self._holder_rules(state).for_move(pod, replacement)
+
+        def taken(node: str) -> str:
+            found = self.taken_from_replacement(pod, node, None)
+            return found.message if found is not None else ""
+
+        unfit = _or_apart(state, held, taken)
+        choice = choose_target(
+            self._replacements, state, pod, starts_first=starts_first, passing=passing, taken=unfit
+        )
+        state.rollback(mark)
+        if choice.node:
+            self.take(pod, choice.node)
+        return choice
 
     def movable(self, pod: Pod, *, drained: bool = False) -> Permission:
-        """Whether this pod may be moved at all: it has a controller, and no protection applies.
+        """Whether this pod may be moved at all: by ``movable_by_nature``, then by the protections.
 
         ``drained``: its node is being emptied, so that protections of the configuration do not keep it there.
         """
-        ...
+        replacements = self._replacements
+        by_nature = movable_by_nature(pod, replacements)
+        return by_nature if not by_nature.ok else self.protection(pod, replacements, drained)
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
         """Whether the replacement fits on ``node`` without its placeholder, both while the old pod ends and once it is gone."""
-        ...
+        state, mark = self._open(pod.uid, reservation.name if reservation is not None else "")
+        placeholder = self._placeholder(reservation) if reservation is not None else None
+        holder = self._standing(placeholder) if placeholder is not None else None
+        passing = self._passing(pod, reservation.name if reservation is not None else "")
+        refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
+        replacement = self._replacements.of(pod).pod
+        if refusal is None and replacement is not None:
+            room = reservation.name if reservation is not None else ""
+            refusal = self._holder_rules(state).move_refusal(
+                pod, replacement, node, room=room, holder=placeholder
+            )
+        state.rollback(mark)
+        return _permission(refusal)
+
+    def take(self, pod: Pod, node: str) -> None:
+        """Count the replacement of ``pod`` on ``node`` until the next round, as ``for_migration`` does with what it chose."""
+        replacement = self._replacements.of(pod).pod
+        if replacement is not None:
+            self._take(pod.uid, replacement, node)
 
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Whether the replacement of mode StartFirst fits on ``node`` while ``pod`` runs, and may stay once it is gone."""
-        ...
+        state, mark = self._open(pod.uid)
+        refusal = start_first_refusal(self._replacements, state, pod, node, self._passing(pod))
+        state.rollback(mark)
+        return _permission(refusal)
 
     def taken_from_replacement(
         self, pod: Pod, node: str, reservation: Reservation | None
     ) -> HigherPriorityWaits | None:
-        """The pending pod of higher priority that would take the capacity on ``node`` from the replacement of ``pod``."""
-        ...
+        """The pending pod of higher priority that would take the capacity on ``node`` from the replacement of ``pod``.
+
+        Judged with the replacement landed, the old pod gone and the move's own placeholder deleted.
+        """
+        name = reservation.name if reservation is not None else ""
+        replacement = self._replacements.of(pod).pod
+        state, mark = self._open(pod.uid, name)
+        found = None
+        if replacement is not None and node in state.node_index:
+            holder = self._placeholder(reservation) if reservation is not None else None
+            if holder is not None:
+                take_off(state, self._standing(holder))
+            take_off(state, pod)
+            found = self._taken(state, (replacement,), node, ())
+        state.rollback(mark)
+        return found
 
     def taken_from_owners(
         self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str]
     ) -> HigherPriorityWaits | None:
         """The same for owners that take the capacity which ``holder`` holds. ``served``: uids of pods with capacity of their own."""
-        ...
+        state, mark = self._open()
+        found = None
+        if node in state.node_index:
+            for pod in self._claimants:
+                if any(pod.uid == one.uid for one in pods):
+                    take_off(state, pod)
+            if holder is not None:
+                take_off(state, self._standing(holder))
+            found = self._taken(state, pods, node, served)
+        state.rollback(mark)
+        return found
+
+    def _taken(
+        self, state: SchedulingState, pods: Sequence[Pod], node: str, served: Collection[str]
+    ) -> HigherPriorityWaits | None:
+        snapshot = self._replacements.snapshot
+        landed = []
+        for pod in pods:
+            if pod.node == node:
+                landed.append(pod)
+                continue
+            if state.unplaced.get(pod.key) is pod:
+                state.remove(pod)
+            # The newest pod of its priority: of equal ones kube-scheduler deletes it first.
+            newest = max(pod.created_at_s, snapshot.taken_at_s)
+            landed.append(state.place(msgspec.structs.replace(pod, created_at_s=newest), node))
+        return higher_priority_waits(state, landed, node, snapshot.budgets, own=self.namespace, served=served)
+
+    def _taken_from_room(self, reservation: Reservation, state: SchedulingState, node: str) -> str:
+        """Judged by the priority of the owners, because the room is theirs once the placeholder is deleted."""
+        template = reservation.template
+        if template is None:
+            return ""
+        priority = priority_of_pods(template, self._replacements.snapshot.priority_classes)
+        mark = state.checkpoint()
+        found = self._taken(state, (pod_of_room(reservation, priority),), node, ())
+        state.rollback(mark)
+        return found.message if found is not None else ""
 
     def other_node(self, pod: Pod, node: str) -> str:
         """A usable node other than ``node`` that would take the gated ``pod`` now, once it is released; "": there is none."""
-        ...
+        state, mark = self._open()
+        for one in self._claimants:
+            if one.uid == pod.uid:
+                take_off(state, one)
+        released = msgspec.structs.replace(
+            pod, nominated_node="", spec=msgspec.structs.replace(pod.spec, gates=())
+        )
+        found = state.feasible(released)
+        nodes = self._replacements.snapshot.nodes
+        names = (state.node_names[i] for i in np.flatnonzero(found).tolist())
+        other = next((name for name in names if name != node and nodes[name].usable), "")
+        state.rollback(mark)
+        return other
+
+    def _open(self, *besides: str) -> tuple[SchedulingState, int]:
+        """The state of this round, with rooms in hand-over and assumed rooms counted.
+
+        ``besides``: uids of pods, names of Reservations whose own assumed rooms are not counted in this question.
+        """
+        if self._state is None or self._behind:
+            self._state = self._renewed(self._replacements.snapshot)
+            self._behind = False
+            self._holders = None
+        mark = self._state.checkpoint()
+        for asker in besides:
+            if asker in self._assumed:
+                take_off(self._state, self._assumed[asker])
+        return self._state, mark
+
+    def _passing(self, pod: Pod, *besides: str) -> list[Pod]:
+        """Pods that stand in the state and may not be there when the replacement of ``pod`` is scheduled.
+
+        Those that stand for rooms, claimants in hand-over, and pods whose eviction was requested before that of ``pod``.
+        Without required affinity it does not matter whether they are there.
+        """
+        replacement = self._replacements.of(pod).pod
+        if replacement is None or not replacement.spec.pod_affinity:
+            return []
+        rooms = [room for asker, room in self._assumed.items() if asker not in (pod.uid, *besides)]
+        return [
+            *rooms,
+            *self._claimants,
+            *self._hypothetical.values(),
+            *leaving(self._replacements.snapshot, pod),
+        ]
+
+    def _take(self, asker: str, pod: Pod, node: str) -> None:
+        """Count ``pod`` on ``node`` until the next round, in place of the assumed room of the same ``asker``."""
+        state, _ = self._open(asker)
+        self._assumed[asker] = state.place(pod, node)
+
+    def _renewed(self, snapshot: Snapshot) -> SchedulingState:
+        """The scheduling state at the beginning of a round."""
+        state = self.states.at(snapshot, self.profile)
+        self._claimants.clear()
+        # kube-scheduler ignores nominations of lower priority, and placeholders have a higher priority than most claimants:
+        # if claimants were counted as nominated only, their rooms would be chosen again.
+        handed_over: set[str] = set()
+        for reservation, claimant in in_hand_over(snapshot):
+            node = reservation.status.node_name
+            if node not in state.node_index:
+                continue
+            take_off(state, claimant)
+            self._claimants.append(state.place(claimant, node))
+            # Its placeholder is deleted for the claimant: both together would make the room twice as large.
+            holder = self._placeholder(reservation) if reservation.allocate_once else None
+            if holder is not None and holder.node == node:
+                take_off(state, holder)
+                handed_over.add(reservation.name)
+        self._hypothetical.clear()
+        # A placeholder has no labels of the workload, so spread constraints and anti-affinity would not count it.
+        for reservation in snapshot.reservations.values():
+            apart = keeps_its_distance(reservation) and reservation.name not in handed_over
+            holder = self._placeholder(reservation) if apart else None
+            if holder is not None and holder.node in state.node_index and not holder.terminal:
+                take_off(state, holder)
+                self._hypothetical[holder.uid] = state.place(hypothetical_pod(reservation), holder.node)
+        self._assumed.clear()
+        # Last, because a room that is handed over is counted by its claimant, not as an assumed room.
+        holders = {
+            r.name: p for r in snapshot.reservations.values() if (p := self._placeholder(r)) is not None
+        }
+        for asker, pod, node in assumed_rooms(self._replacements, holders, self._written):
+            if node in state.node_index:
+                self._assumed[asker] = state.place(pod, node)
+        return state
+
+    def _holder_rules(self, state: SchedulingState) -> Holders:
+        if self._holders is None:
+            self._holders = holders_of(state, self._replacements, self.namespace, self._assumed)
+        return self._holders
+
+    def _standing(self, pod: Pod) -> Pod:
+        return self._hypothetical.get(pod.uid, pod)
+
+    def _placeholder(self, reservation: Reservation) -> Pod | None:
+        """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
+        pods = self._replacements.snapshot.pods
+        name = placeholder_name(reservation)
+        return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
+
+
+def _or_apart(
+    state: SchedulingState, held: BoolArray | None, taken: Callable[[str], str]
+) -> Callable[[str], str]:
+    """Why a node that fits is none: the rules of placeholders (``held``), or another reason."""
+    if held is None:
+        return taken
+    return lambda node: taken(node) if held[state.node_index[node]] else f"node {node}: {HOLDER_APART}"
+
+
+def _flight(reservation: Reservation) -> Flight:
+    return Flight(reservation.name, hypothetical_pod(reservation), reservation.status.node_name)
+
+
+def _permission(refusal: Refusal | None) -> Permission:
+    return ALLOWED if refusal is None else Permission(ok=False, message=f"{refusal.plugin}: {refusal.reason}")

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import PodMigration

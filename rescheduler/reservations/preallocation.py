@@ -27,7 +27,7 @@ from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
 LOOK_EVERY_S: Final = 5.0
-"""How often a preallocation on a node that nobody named looks whether another node has room (``coordination.looks_elsewhere``)."""
+"""How often a preallocation on a node that nobody named looks whether another node has room (``coordination.room_turns``)."""
 
 
 def waits_for_room(pod: Pod) -> bool:

@@ -13,7 +13,7 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.expectations import Touched
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.coordination.placement import Placement
 from rescheduler.model.kinds import Kind
 from rescheduler.model.times import format_timestamp
 from rescheduler.replacements.replacement import Replacements
@@ -54,7 +54,7 @@ class Writer:
 def reconciler():
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
-    placement = RulesPlacement(namespace="rescheduler")
+    placement = Placement(namespace="rescheduler")
     return Reconciler(sender=Writer(), placement=placement, memory=Memory(templates=Taken()), **mirrors)
 
 
@@ -128,7 +128,7 @@ def test_the_target_of_a_move_is_taken_before_its_reservation_is_there():
     spec = {"podRef": {"name": "web-0"}}
     move = b.object_of(Kind.POD_MIGRATION, "m", "default", spec=spec, status=status)
     snapshot = b.snapshot(*nodes, web, web.pod("web-0").on("n0"), move)
-    placement = RulesPlacement(namespace="rescheduler")
+    placement = Placement(namespace="rescheduler")
     placement.begin(Replacements(snapshot))
     assert placement.for_reservation(room("a").build()).node == "n2"
     assert placement.for_reservation(room("b").build()).node == ""

@@ -16,11 +16,10 @@ from rescheduler.coordination import (
     kept_index,
     move_turns,
     observe_reservations,
-    observe_start_first,
     room_assignment,
 )
-from rescheduler.coordination.earlier_moves import EarlierMoves
 from rescheduler.coordination.handover_order import HandoverOrder
+from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.round_objects import Chooser
 from rescheduler.model.names import GATE
@@ -29,7 +28,7 @@ from rescheduler.scheduling.state import SharedSchedulingState
 
 STAGES = {
     "pods without a node": (kept_index, "_unbound"),
-    "unadopted replacements": (observe_start_first, "is_unadopted"),
+    "unadopted replacements": (kept_index, "is_unadopted"),
     "choice of Reservations": (Chooser, "_holds"),
     "choice of moves": (move_turns, "_in_each_round"),
     "moves that others begin after": (EarlierMoves, "over"),

@@ -20,7 +20,7 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import DryRunSender
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.rules_placement import RulesPlacement, protection_of
+from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.migrations.observed import MigrationSettings
@@ -92,7 +92,7 @@ def rounds(state, engine=EngineChoice.PLACEHOLDER):
         hints=Mirror(switch=Keys()),
         recorder=MoveRecorder(mirror=Mirror(switch=Keys())),
         settings=Settings(migrations=MigrationSettings(reservations=settings)),
-        placement=RulesPlacement(
+        placement=Placement(
             namespace="rescheduler",
             protection=protection_of(CONFIGURATION.inputs().protections, CONFIGURATION.profile),
         ),

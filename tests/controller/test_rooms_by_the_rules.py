@@ -10,9 +10,9 @@ from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
+from rescheduler.coordination.dry_run_creations import TemplateTrials
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.rules_placement import RulesPlacement
-from rescheduler.coordination.template_trials import TemplateTrials
+from rescheduler.coordination.placement import Placement
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
@@ -85,7 +85,7 @@ class Recorder:
 
 def actions(*objects):
     """What is done in one round."""
-    sender, placement = Recorder(), RulesPlacement(namespace="rescheduler")
+    sender, placement = Recorder(), Placement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
     mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
     memory = Memory(templates=Taken())
@@ -318,7 +318,7 @@ def test_a_room_that_is_handed_over_counts_once(labels, cpu, fits):
         holder(other, "n2"),
         holder(own, "n2"),
     )
-    placement = RulesPlacement(namespace="rescheduler")
+    placement = Placement(namespace="rescheduler")
     placement.begin(Replacements(cluster))
     pod = next(pod for pod in cluster.pods.values() if pod.name == "web-0")
     assert placement.fits(pod, "n2", own.build()).ok is fits
@@ -329,7 +329,7 @@ def test_the_room_of_a_move_does_not_count_against_its_own_pod():
     cluster = b.snapshot(
         *[n.cpu("1") for n in nodes(("n1", "a"), ("n2", "b"))], web, web.pod("web-0").on("n1")
     )
-    placement, reservation = RulesPlacement(namespace="rescheduler"), room(node="n2").build()
+    placement, reservation = Placement(namespace="rescheduler"), room(node="n2").build()
     placement.begin(Replacements(cluster))
     assert placement.for_reservation(reservation).node == "n2"
     (pod,) = cluster.pods.values()

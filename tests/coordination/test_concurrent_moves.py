@@ -7,7 +7,7 @@ import itertools
 import msgspec
 import pytest
 
-from rescheduler.coordination.concurrent_moves import ConcurrentMoves
+from rescheduler.coordination.move_order import ConcurrentMoves
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import Pod, PodSpec
 

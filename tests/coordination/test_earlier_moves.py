@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.coordination.earlier_moves import EarlierMoves
+from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import MigrationSettings

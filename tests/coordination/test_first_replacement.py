@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rescheduler.coordination.first_replacement import evicts_first
+from rescheduler.coordination.move_order import evicts_first
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.testing import builders as b
 

@@ -9,7 +9,6 @@ from rescheduler.calls.pods import delete_placeholder, remove_placeholder
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.leftovers import leftovers
 from rescheduler.coordination.memory import Sightings
-from rescheduler.coordination.observe_start_first import UnadoptedReplacements
 from rescheduler.model.names import API_VERSION, LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.selectors import LabelSet
@@ -38,7 +37,7 @@ class Rounds:
         snapshot = Snapshot(
             taken_at_s=now_s, pods={pod.key: pod}, nodes={"n1": node} if node is not None else {}
         )
-        return leftovers(RoundIndex.of(snapshot), UnadoptedReplacements(), self.sightings, SETTINGS, now_s)
+        return leftovers(RoundIndex.of(snapshot), self.sightings, SETTINGS, now_s)
 
 
 @pytest.mark.parametrize("node", [SILENT, None], ids=["NotReady", "gone"])

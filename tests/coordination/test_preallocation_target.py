@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationStatus
@@ -42,7 +42,7 @@ def preallocation(name, cpu, on, created=0.0):
 
 
 def begin(nodes, *pods, profile=None):
-    placement = RulesPlacement(namespace="rescheduler", profile=profile)
+    placement = Placement(namespace="rescheduler", profile=profile)
     placement.begin(
         Replacements(
             Snapshot(taken_at_s=0.0, nodes={n.name: n for n in nodes}, pods={p.key: p for p in pods})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rescheduler.coordination.rules_placement import RulesPlacement
+from rescheduler.coordination.placement import Placement
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.replacements.replacement import Replacements
@@ -16,7 +16,7 @@ def world(count, target_cpu):
 
 
 def begun(snapshot):
-    placement = RulesPlacement(namespace="rescheduler")
+    placement = Placement(namespace="rescheduler")
     placement.begin(Replacements(snapshot))
     return placement, [snapshot.pods[ObjectKey("default", f"web-{i}")] for i in range(2)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.observe_start_first import StartFirstObserver, UnadoptedReplacements
+from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
@@ -58,9 +58,7 @@ def observer(*pods, moves):
         workloads={"rs": RS},
         migrations={m.key: m for m in moves},
     )
-    unadopted = UnadoptedReplacements()
-    unadopted.follow(snapshot)
-    return StartFirstObserver(index=RoundIndex.of(snapshot), unadopted=unadopted, begun=(), by_default=True)
+    return StartFirstObserver(index=RoundIndex.of(snapshot), begun=(), by_default=True)
 
 
 @pytest.mark.parametrize(("namespace", "name"), [("shop", "x"), ("evil", None)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescheduler.coordination.template_trials import REFUSED_FOR_S, TemplateTrials
+from rescheduler.coordination.dry_run_creations import TEMPLATE_REFUSED_S, TemplateTrials
 
 
 def test_that_it_is_taken_is_kept_and_that_it_is_refused_is_not():
@@ -11,7 +11,7 @@ def test_that_it_is_taken_is_kept_and_that_it_is_refused_is_not():
     trials.answered(b"a", "", 10.0)
     trials.answered(b"b", "must be less than or equal to cpu limit", 10.0)
     assert (trials.of(b"a", 10.0), trials.of(b"b", 10.0)) == ("", "must be less than or equal to cpu limit")
-    assert trials.of(b"b", 10.0 + REFUSED_FOR_S) is None
+    assert trials.of(b"b", 10.0 + TEMPLATE_REFUSED_S) is None
     assert trials.of(b"a", 1e9) == ""
     trials.answered(b"b", "", 100.0)
     assert trials.of(b"b", 1e9) == ""
