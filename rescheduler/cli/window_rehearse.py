@@ -16,7 +16,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_seconds
-from rescheduler.room_sets.rehearsal import Rehearsal, rehearse
+from rescheduler.room_sets.node_forecast import Rehearsal, rehearse
 from rescheduler.room_sets.schedule import ScheduleError, schedule_of
 from rescheduler.room_sets.windows import gather_from_s, part_of, running
 from rescheduler.visible import visible_line

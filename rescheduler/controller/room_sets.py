@@ -26,8 +26,7 @@ from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
 from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
 from rescheduler.room_sets.node_forecast import Seen, forecast
-from rescheduler.room_sets.node_use import NodeUse
-from rescheduler.room_sets.placed_pods import PlacedPods
+from rescheduler.room_sets.node_use import NodeUse, PlacedPods
 from rescheduler.room_sets.places import Outlook
 from rescheduler.room_sets.rooms import children_of
 from rescheduler.room_sets.windows import (

@@ -29,6 +29,7 @@ from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED as ENDED_MOVE
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.reservations.lifecycle import FINISHED as ENDED_ROOM
+from rescheduler.scheduling.node_affinity import selects
 from rescheduler.scheduling.taint_toleration import keeps_off
 
 EMPTIED_WITHIN_S: Final = 300.0
@@ -228,9 +229,5 @@ def _could_use(node: Node, spec: PodSpec) -> bool:
     """True if the empty node would be large enough and nothing on it but what keeps it empty speaks against the pod."""
     if any(amount > node.allocatable.amount(resource) for resource, amount in spec.requests.items()):
         return False
-    if any(node.labels.get(key) != value for key, value in spec.node_selector):
-        return False
-    if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
-        return False
     staying = (taint for taint in node.taints if taint.key not in _TAKEN_OFF)
-    return not any(keeps_off(spec.tolerations, taint) for taint in staying)
+    return selects(spec, node) and not any(keeps_off(spec.tolerations, taint) for taint in staying)

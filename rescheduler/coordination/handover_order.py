@@ -52,7 +52,8 @@ from rescheduler.reservations.returning_part import waits_for_part
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import covering, emptied, returns
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
-from rescheduler.scheduling.taint_toleration import tolerates
+from rescheduler.scheduling.node_affinity import selects
+from rescheduler.scheduling.taint_toleration import keeps_off
 
 Rooms = Mapping[str, ObservedReservation]
 
@@ -481,17 +482,8 @@ def _age(holder: Pod) -> tuple[float, str]:
 
 def _may_go(pod: Pod, node: Node) -> bool:
     """True if the scheduler could bind ``pod`` to ``node``, as far as node selector, affinity, taints and node size tell."""
-    spec = pod.spec
-    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+    spec, size = pod.spec, node.allocatable
+    if spec.requests.cpu_milli > size.cpu_milli or spec.requests.memory_bytes > size.memory_bytes:
         return False
-    if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
-        return False
-    if spec.requests.cpu_milli > node.allocatable.cpu_milli:
-        return False
-    if spec.requests.memory_bytes > node.allocatable.memory_bytes:
-        return False
-    return all(
-        tolerates(spec.tolerations, taint)
-        for taint in node.taints
-        if taint.effect != "PreferNoSchedule" and taint.key != names.ANNOTATION_HANDOVER_TAINT
-    )
+    others = (taint for taint in node.taints if taint.key != names.ANNOTATION_HANDOVER_TAINT)
+    return selects(spec, node) and not any(keeps_off(spec.tolerations, taint) for taint in others)

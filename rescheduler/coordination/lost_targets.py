@@ -24,22 +24,20 @@ from rescheduler.reservations.handover import holds_gate, in_flight
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.split import covering
-from rescheduler.scheduling.taint_toleration import tolerates
+from rescheduler.scheduling.taint_toleration import keeps_off
 
 Rooms = Mapping[str, ObservedReservation]
 
 
-def keeps_off(node: Node | None, pod: Pod) -> str:
+def takes_no_pod(node: Node | None, pod: Pod) -> str:
     """Why the node takes no new pod like this one, whatever room it has; "": it does."""
     if node is None:
         return "does not exist any more"
     if not node.usable:
         return node.unusable_because
     for taint in node.taints:
-        ours = taint.key == names.ANNOTATION_HANDOVER_TAINT
-        if ours or taint.effect == "PreferNoSchedule" or tolerates(pod.spec.tolerations, taint):
-            continue
-        return f"has the taint {taint.key}:{taint.effect}"
+        if taint.key != names.ANNOTATION_HANDOVER_TAINT and keeps_off(pod.spec.tolerations, taint):
+            return f"has the taint {taint.key}:{taint.effect}"
     return ""
 
 
@@ -59,7 +57,7 @@ def _other_node(observed: ObservedReservation, placement: Placement, replacement
     if reservation.deleting or reservation.status.phase in FINISHED or not node or observed.by_koordinator:
         return ""
     pods = [pod for pod in in_flight(observed) if holds_gate(pod)] or list(replacements)
-    lost = [pod for pod in pods if keeps_off(observed.node, pod)]
+    lost = [pod for pod in pods if takes_no_pod(observed.node, pod)]
     others = [placement.other_node(pod, node) for pod in lost]
     return others[0] if others and all(others) else ""
 

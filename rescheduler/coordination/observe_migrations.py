@@ -32,8 +32,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import HeldBack
 from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
-from rescheduler.replacements.controllers import JOB, group_kind, none_comes
-from rescheduler.replacements.jobs import LONGEST_BACK_OFF_S
+from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import any_owner_matches

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.lost_targets import keeps_off
+from rescheduler.coordination.lost_targets import takes_no_pod
 from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
@@ -124,7 +124,7 @@ class RoomAssignment:
         node = observed.reservation.status.node_name
         if observed.migration is not None or observed.by_koordinator or not node:
             return False
-        return bool(keeps_off(observed.node, pod)) and bool(self.placement.other_node(pod, node))
+        return bool(takes_no_pod(observed.node, pod)) and bool(self.placement.other_node(pod, node))
 
     def _makes_room(self, pod: Pod) -> bool:
         owner = pod.controller

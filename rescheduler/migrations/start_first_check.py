@@ -17,11 +17,11 @@ from rescheduler.reservations.differences import (
     Difference,
     held_by,
     of_amount,
-    selects,
     taint_of,
     words_of,
 )
 from rescheduler.reservations.placeholder import pinned_nodes
+from rescheduler.scheduling.node_affinity import selects
 
 
 class AskedSurgePod(NamedTuple):

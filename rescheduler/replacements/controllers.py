@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rescheduler.model.never_moves import never_moves
-from rescheduler.model.records import OwnerRef, Pod, Workload
+from rescheduler.model.records import JobState, OwnerRef, Pod, Workload
 from rescheduler.model.replacement_rules import GroupKind, KindThere, ReplacementRules
-from rescheduler.replacements.jobs import ending, job_refusal, wanted_pods
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 
 JOB: Final[GroupKind] = ("batch", "Job")
@@ -25,6 +24,9 @@ _MAKES_CONTROLLERS: Final[frozenset[GroupKind]] = frozenset({_DEPLOYMENT, ("batc
 """Kinds of Kubernetes whose pods belong to the controllers that they make."""
 _GROUPS: Final = ("leaderworkerset.sigs.k8s.io/name",)
 """Labels of groups whose controller restarts all pods for one that is lost."""
+LONGEST_BACK_OFF_S: Final = 600.0
+"""``MaxJobPodFailureBackOff``. A Job with a podFailurePolicy has podReplacementPolicy Failed: its replacement comes once the old pod
+has ended, after a back-off of 10 s that doubles with every failure in a row. Failures that are not counted delay it as well."""
 _CORE: Final = '""'
 """The core API group, as it is written in YAML."""
 
@@ -234,3 +236,43 @@ def _full(owner: OwnerRef) -> str:
     """Kind, name and API group, for a reader who has to find the kind."""
     group = group_kind(owner)[0]
     return f"{owner.kind} {owner.name} (API group {group or _CORE})"
+
+
+# Jobs: ``manageJob``, ``matchPodFailurePolicy`` and ``isPodFailed`` of pkg/controller/job
+
+
+def wanted_pods(workload: Workload, job: JobState) -> int:
+    """Pods that the Job wants at once: its parallelism, but not more than have still to succeed."""
+    if job.completions is None:
+        return workload.replicas
+    return max(0, min(workload.replicas, job.completions - job.succeeded))
+
+
+def job_refusal(workload: Workload, job: JobState, now_s: float) -> Iterator[NotReplaced]:
+    """Why no pod comes back for one of this Job, the strongest reason first."""
+    named = f"its Job {workload.namespace}/{workload.name}"
+    if job.managed_by:
+        message = f"belongs to a Job of controller {job.managed_by} (spec.managedBy), whose rules are not known here"
+        yield NotReplaced(NoReplacement.CONTROLLER_NOT_KNOWN, message)
+    why = ending(workload, job, now_s)
+    if why:
+        yield NotReplaced(NoReplacement.JOB_ENDS, f"would not be replaced: {named} {why}")
+    if not job.ignores_disruption:
+        message = (
+            f"would count as a failure of {named}: let the first rule of its spec.podFailurePolicy be "
+            "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}"
+        )
+        yield NotReplaced(NoReplacement.JOB_COUNTS_DISRUPTION, message)
+
+
+def ending(workload: Workload, job: JobState, now_s: float) -> str:
+    """Why the Job creates no more pods; empty if it still does."""
+    if job.ended:
+        return f"has ended or is about to end ({job.ended})"
+    if workload.paused:
+        return "is suspended"
+    if job.deadline_at_s and now_s >= job.deadline_at_s:
+        return "has reached its activeDeadlineSeconds"
+    if job.completions is None and job.succeeded > 0:
+        return "creates no more pods, because one has succeeded and it has no spec.completions"
+    return ""

@@ -12,13 +12,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from rescheduler.model.records import OwnerRef, Pod
+from rescheduler.replacements.identity import COMPLETION_INDEX, POD_INDEX, POD_NAME
 from rescheduler.replacements.siblings import REVISION_HASH
 
 Json = dict[str, Any]
 
-_POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
-_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _ASKED_OF: Final = frozenset(
     {
         ("apps/v1", "ReplicaSet"),
@@ -46,7 +44,7 @@ def new_pod_manifest(
     spec: Json = dict(template.get("spec") or {})
     labels: Json = dict(given.get("labels") or {})
     if stateful_set is not None:
-        labels |= {_POD_NAME: pod.name, _POD_INDEX: pod.name.rpartition("-")[2]}
+        labels |= {POD_NAME: pod.name, POD_INDEX: pod.name.rpartition("-")[2]}
         if revision:
             labels[REVISION_HASH] = revision
         spec |= {
@@ -54,9 +52,9 @@ def new_pod_manifest(
             "subdomain": stateful_set.get("serviceName") or "",
             "volumes": _with_claims(spec.get("volumes") or [], pod, stateful_set, owner),
         }
-    index = pod.labels.get(_COMPLETION_INDEX)
+    index = pod.labels.get(COMPLETION_INDEX)
     if owner.kind == "Job" and index is not None:
-        labels[_COMPLETION_INDEX] = index
+        labels[COMPLETION_INDEX] = index
     return {
         "apiVersion": "v1",
         "kind": "Pod",

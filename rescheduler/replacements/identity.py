@@ -13,6 +13,8 @@ from typing import Final
 from rescheduler.model.records import Pod, Workload
 from rescheduler.replacements.controllers import JOB, group_kind
 
+POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
+POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 """Label of the pods of an Indexed Job (``PodIndexLabel``, on by default since 1.28)."""
 

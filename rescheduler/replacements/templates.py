@@ -12,17 +12,18 @@ from rescheduler.model.records import Pod, PodSpec, Toleration, Workload
 from rescheduler.model.replacement_rules import AdmittedPod
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
+from rescheduler.replacements.identity import COMPLETION_INDEX, POD_INDEX, POD_NAME
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 from rescheduler.replacements.siblings import REVISION_HASH
 
-_ADMITTED: Final = frozenset(
+ADDED_TOLERATIONS: Final = frozenset(
     {
         ("node.kubernetes.io/not-ready", "NoExecute"),
         ("node.kubernetes.io/unreachable", "NoExecute"),
         ("node.kubernetes.io/memory-pressure", "NoSchedule"),
     }
 )
-"""Key and effect of the tolerations that DefaultTolerationSeconds and PodTolerationRestriction add."""
+"""Key and effect of the tolerations that Kubernetes itself adds: DefaultTolerationSeconds and PodTolerationRestriction."""
 
 
 class ReplacementSource(enum.StrEnum):
@@ -182,17 +183,8 @@ def _own(labels: LabelSet, pod: Pod, workload: Workload | None) -> LabelSet:
     """A StatefulSet labels each pod with its own name and number, an Indexed Job with its index: those of the old pod."""
     if workload is None or workload.kind not in ("StatefulSet", "Job"):
         return labels
-    named = {k: v for k, v in pod.labels.items() if k in _OF_ONE_POD}
+    named = {k: v for k, v in pod.labels.items() if k in (POD_NAME, POD_INDEX, COMPLETION_INDEX)}
     return type(labels)({**labels, **named})
-
-
-_OF_ONE_POD: Final = frozenset(
-    {
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-    }
-)
 
 
 def _volumes_kept(spec: PodSpec, pod: Pod, workload: Workload | None) -> PodSpec:
@@ -233,7 +225,7 @@ def _completed(template: PodSpec, pod: Pod, latest: Pod | None) -> PodSpec:
 def _by_admission(toleration: Toleration, template: PodSpec) -> bool:
     # ExtendedResourceToleration tolerates taints that are named after a requested resource.
     of_resource = any(name == toleration.key for name, _ in template.requests.scalars)
-    return (toleration.key, toleration.effect) in _ADMITTED or of_resource
+    return (toleration.key, toleration.effect) in ADDED_TOLERATIONS or of_resource
 
 
 def _with_added_containers(spec: PodSpec, latest: Pod | None) -> PodSpec:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import FieldWriter, Node, Pod, PodSpec, Toleration
+from rescheduler.model.records import FieldWriter, Pod, Toleration
 from rescheduler.model.resources import Resources, format_amount
 
 _OWN_MANAGER: Final = names.CREATED_BY
@@ -60,13 +60,6 @@ def of_amount(
 def held_by(pod: Pod) -> Resources:
     """What it occupies on its node, or will: smaller than its request while a resize waits."""
     return pod.held if pod.node else pod.spec.requests
-
-
-def selects(spec: PodSpec, node: Node) -> bool:
-    """True if its node selector and required node affinity let it onto the node."""
-    if any(node.labels.get(key) != value for key, value in spec.node_selector):
-        return False
-    return spec.node_affinity is None or spec.node_affinity.matches(node.labels, node.name)
 
 
 def taint_of(toleration: Toleration) -> str:

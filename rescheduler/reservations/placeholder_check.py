@@ -15,6 +15,7 @@ from rescheduler.model import names
 from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
 from rescheduler.model.reservation import Reservation
+from rescheduler.replacements.templates import ADDED_TOLERATIONS
 from rescheduler.reservations.differences import (
     METADATA,
     OF_GARBAGE_COLLECTION,
@@ -22,23 +23,14 @@ from rescheduler.reservations.differences import (
     Difference,
     held_by,
     of_amount,
-    selects,
     taint_of,
     words_of,
 )
 from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.placeholder import hand_over_tolerated, pinned_nodes, requests_of_part
+from rescheduler.scheduling.node_affinity import selects
 
-_NODE_TAINTS: Final = "node.kubernetes.io/"
-_BY_THE_API_SERVER: Final = frozenset(
-    {
-        (f"{_NODE_TAINTS}not-ready", "NoExecute"),
-        (f"{_NODE_TAINTS}unreachable", "NoExecute"),
-        (f"{_NODE_TAINTS}memory-pressure", "NoSchedule"),
-    }
-)
-"""Tolerations that Kubernetes itself adds to pods."""
 _HARMLESS_VOLUMES: Final = frozenset({VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH})
 
 
@@ -184,7 +176,7 @@ def _tolerations(asked: PodSpec, holder: Pod) -> Iterator[Difference]:
 
 
 def _harmless(toleration: Toleration, extended: set[str]) -> bool:
-    return (toleration.key, toleration.effect) in _BY_THE_API_SERVER or toleration.key in extended
+    return (toleration.key, toleration.effect) in ADDED_TOLERATIONS or toleration.key in extended
 
 
 def _priority(reservation: Reservation, holder: Pod, known: PriorityClass | None) -> Iterator[Difference]:

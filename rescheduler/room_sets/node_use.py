@@ -1,15 +1,16 @@
-"""What pods hold on each node, and which of them are to leave it: kept between looks, updated only where pods changed.
+"""What pods hold on each node, which of them are to leave it, and which were placed for a window: kept between looks.
 
 Of each window that room is gathered for it is asked again and again what its nodes will have; visiting 150,000 pods each time
-would take a good part of a core. The result is the same as if it was built from the snapshot. For one thread only.
+would take a good part of a core, so only pods that changed are. The result is the same as if it was built from the snapshot. For one thread only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Node, ObjectKey, Pod
+from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.room_sets.releases import earliest, group_end_s, job_end_s, leaves, own_end_s
 
@@ -114,3 +115,49 @@ class NodeUse:
                 leaving[key] = _Leaving(pod, own_end_s(pod))
             else:
                 leaving.pop(key, None)
+
+
+class _Placed(NamedTuple):
+    owners: tuple[ReservationOwner, ...]
+    from_s: float
+    uids: set[str]
+
+
+class PlacedPods:
+    """Which pods of the owners of each window were placed since it is gathered for, by uid of the window.
+
+    What is forgotten with the process is in the window's status.
+    """
+
+    def __init__(self) -> None:
+        self._at: Snapshot | None = None
+        self._changed: list[Pod] | None = None
+        self._found: dict[str, _Placed] = {}
+
+    def follow(self, snapshot: Snapshot, windows: Iterable[str]) -> None:
+        """Look at a newer snapshot. ``windows``: uids of all there are."""
+        before, self._at = self._at, snapshot
+        keys = None if before is None else snapshot.pods_changed_since(before)
+        self._changed = None
+        if keys is not None:
+            self._changed = [pod for key in keys if (pod := snapshot.pods.get(key)) is not None]
+        there = set(windows)
+        self._found = {uid: found for uid, found in self._found.items() if uid in there}
+
+    def of(
+        self,
+        window: str,
+        owners: tuple[ReservationOwner, ...],
+        from_s: float,
+        owned: Callable[[Pod], bool],
+    ) -> frozenset[str]:
+        """Uids of pods of its owners that are bound and were created from then on."""
+        found = self._found.get(window)
+        look_at: Iterable[Pod] = self._changed or ()
+        if found is None or self._changed is None or (found.owners, found.from_s) != (owners, from_s):
+            found = self._found[window] = _Placed(owners, from_s, set())
+            look_at = self._at.pods.values() if self._at is not None else ()
+        found.uids.update(
+            pod.uid for pod in look_at if pod.node and pod.created_at_s >= int(from_s) and owned(pod)
+        )
+        return frozenset(found.uids)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Node, PodSpec
 from rescheduler.model.resources import Resources
 from rescheduler.room_sets.node_use import Amounts, Idle
+from rescheduler.scheduling.node_affinity import selects
 from rescheduler.scheduling.taint_toleration import keeps_off
 
 WHOLE: Final = 1000
@@ -50,14 +51,10 @@ class Outlook(NamedTuple):
 
 def may_use(node: Node, spec: PodSpec | None, node_selector: Iterable[tuple[str, str]]) -> bool:
     """True if labels and taints of the node let a pod of ``spec`` in; None: a pod without any wishes."""
-    wanted = (*node_selector, *(spec.node_selector if spec is not None else ()))
-    if not node.usable or any(node.labels.get(key) != value for key, value in wanted):
+    wanted = spec or PodSpec()
+    if not node.usable or any(node.labels.get(key) != value for key, value in node_selector):
         return False
-    affinity = spec.node_affinity if spec is not None else None
-    if affinity is not None and not affinity.matches(node.labels, node.name):
-        return False
-    tolerations = spec.tolerations if spec is not None else ()
-    return not any(keeps_off(tolerations, taint) for taint in node.taints)
+    return selects(wanted, node) and not any(keeps_off(wanted.tolerations, taint) for taint in node.taints)
 
 
 Sizes = Sequence[tuple[str, int]]

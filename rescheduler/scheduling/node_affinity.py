@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.model.records import PodSpec, PreferredNodeTerm
+from rescheduler.model.records import Node, PodSpec, PreferredNodeTerm
 from rescheduler.model.selectors import NodeSelectorTerm, Operator
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
@@ -79,6 +79,13 @@ class NodeAffinity:
         own = weights[here]
         most = MAX_NODE_SCORE * (best - own) / max(best, 1) + ROUNDING
         return Behind(np.where(own < best, np.minimum(most, MAX_NODE_SCORE), 0.0), own > 0)
+
+
+def selects(spec: PodSpec, node: Node) -> bool:
+    """True if its node selector and required node affinity let it onto the node."""
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    return spec.node_affinity is None or spec.node_affinity.matches(node.labels, node.name)
 
 
 def required_mask(spec: PodSpec, nodes: NodeTable) -> BoolArray:

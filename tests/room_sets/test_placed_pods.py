@@ -2,7 +2,7 @@
 
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
-from rescheduler.room_sets.placed_pods import PlacedPods
+from rescheduler.room_sets.node_use import PlacedPods
 from rescheduler.testing.builders import pod
 
 NOW_S = 1_790_000_000.0
