@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.model.conditions import who_waits
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
@@ -16,7 +17,6 @@ from rescheduler.reports.explanation import Explanation
 from rescheduler.reports.replacement import ReplacementReport
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
-from rescheduler.reservations.owners_wait import who_waits
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
@@ -60,7 +60,7 @@ def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
         return ()
     controllers = tuple(_controllers(snapshot, pod))
     found = (
-        (r.name, r.status.phase, r.status.node_name, who_waits(r.status))
+        (r.name, r.status.phase, r.status.node_name, who_waits(r.status.conditions))
         for r in snapshot.reservations.values()
         if r.status.phase not in FINISHED and any_owner_matches(r.owners, pod, controllers)
     )

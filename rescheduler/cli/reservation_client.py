@@ -25,7 +25,7 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.naming import slug
+from rescheduler.reservations.placeholder import slug
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
 API_TIMEOUT_S: Final = 10.0

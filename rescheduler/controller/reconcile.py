@@ -46,13 +46,14 @@ from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import machine as migration_machine
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.handover import as_released, hand_over_taint, holds_gate, in_flight
+from rescheduler.reservations.handover import as_released, hand_over_taint
 from rescheduler.reservations.observed import ObservedReservation
 
 
@@ -307,7 +308,7 @@ class Reconciler:
     def _switch_taints(self, found: Gathered) -> None:
         settle_s = self.settings.reservations.taint_settle_s
         # A preallocation keeps the taint until the scheduler has seen its nomination again, and no event tells when.
-        if any(observed.needs_taint and not in_flight(observed) for observed in found.rooms.values()):
+        if any(observed.needs_taint and not observed.in_flight for observed in found.rooms.values()):
             self._wake(self._now_s + settle_s)
         for node in found.taints.on:
             self._switch_node(node, taint_node(node, hand_over_taint(node.name)))

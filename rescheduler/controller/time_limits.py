@@ -29,7 +29,7 @@ from rescheduler.model.time_limits import (
     SILENCE_S,
     WATCH_LASTS_S,
 )
-from rescheduler.reservations.landed import STARTS_WITHIN_S, THREATENED_FOR_S
+from rescheduler.reservations.handover import STARTS_WITHIN_S, THREATENED_FOR_S
 
 Limits = Mapping[str, float]
 

@@ -62,7 +62,6 @@ def outdated_hints(hinted: Iterable[Node], controllers: Collection[str], now_s: 
             yield write_avoid_hints(node, kept)
 
 
-
 def avoided_by(reservation: Reservation, snapshot: Snapshot, node: Node) -> bool:
     """True if the node has a hint that has not ended against a controller that the Reservation is for, or one below it."""
     if not node.avoid:

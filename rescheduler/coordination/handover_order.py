@@ -38,11 +38,11 @@ from typing import Final
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import waits_for_others
+from rescheduler.model.foreign_gates import holds_gate, waits_for_others
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.single_pod import Choice
-from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
+from rescheduler.reservations.handover import tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.pending_claimant import takes_by_taint
@@ -229,7 +229,7 @@ class HandoverOrder:
 
     def _wait(self, observed: ObservedReservation, *, needs_taint: bool) -> Wait | None:
         """The first reason, in the order of ``HandoverWait``, for which its claimants take no step now."""
-        pods = in_flight(observed)
+        pods = observed.in_flight
         if observed.node is None or not pods or not _hands_over(observed.reservation):
             return None
         gated = [pod for pod in pods if holds_gate(pod)]
@@ -309,7 +309,7 @@ class HandoverOrder:
         Once set, the taint stays until the claimants are bound or gone: without it the other pods would be bound there. It
         does not stay if a released claimant does not tolerate it.
         """
-        node, pods = observed.node, in_flight(observed)
+        node, pods = observed.node, observed.in_flight
         if node is None or not pods or observed.by_koordinator or not _hands_over(observed.reservation):
             return False
         pending = [pod for pod in pods if not holds_gate(pod)]
@@ -442,7 +442,7 @@ def claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
     """Claimants that are not bound yet and whose placeholder this controller deletes for them."""
     if observed.soft or observed.by_koordinator or not _hands_over(observed.reservation):
         return ()
-    return in_flight(observed)
+    return observed.in_flight
 
 
 def taint_machine(node: Node) -> ObjectKey:

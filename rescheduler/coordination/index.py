@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import (
@@ -29,7 +30,6 @@ from rescheduler.model.reservation import KoordinatorReservation, ObjectRef, Res
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.handover import holds_gate
 
 Versioned = Pod | Node | Reservation | KoordinatorReservation | PodMigration | ReservationWindow | HeadRoom
 """Objects that are written."""
@@ -90,10 +90,6 @@ class RoundIndex:
         """The pods that have claimed the Reservation or a part of it, and are still there."""
         found = (self.pod(owner) for owner in reservation.status.current_owners)
         return tuple(pod for pod in found if pod is not None)
-
-    def in_flight(self, reservation: Reservation) -> bool:
-        """True while a pod that has claimed it is not bound."""
-        return any(not pod.node for pod in self.owners(reservation))
 
     def unbound(self) -> Iterable[Pod]:
         """Pods without a node, gated ones included."""

@@ -7,7 +7,7 @@ A Reservation is contested while a pending pod of higher priority would take wha
 claim, and before the placeholder of a claimed Reservation is deleted: later nothing could be given back. A pod that its scheduler
 has refused ends the Reservation; then the pod gets the capacity, and the owners are released without it. Until a scheduler has
 looked at the pod, it may be bound to another node: the owners stay gated for that moment. A landing is confirmed only once no
-pending pod is about to preempt the owner (``reservations.landed``).
+pending pod is about to preempt the owner (``reservations.handover``).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.records import Node, Pod
 from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.handover import holds_gate, in_flight
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.split import covering
@@ -56,7 +56,7 @@ def _other_node(observed: ObservedReservation, placement: Placement, replacement
     node = reservation.status.node_name
     if reservation.deleting or reservation.status.phase in FINISHED or not node or observed.by_koordinator:
         return ""
-    pods = [pod for pod in in_flight(observed) if holds_gate(pod)] or list(replacements)
+    pods = [pod for pod in observed.in_flight if holds_gate(pod)] or list(replacements)
     lost = [pod for pod in pods if takes_no_pod(observed.node, pod)]
     others = [placement.other_node(pod, node) for pod in lost]
     return others[0] if others and all(others) else ""
@@ -108,4 +108,4 @@ def _handed_over(observed: ObservedReservation) -> tuple[Pod, ...]:
         return ()
     holder = observed.placeholder if reservation.allocate_once else covering(observed)
     standing = holder is not None and bool(holder.node) and not holder.deleting
-    return in_flight(observed) if standing and not observed.soft else ()
+    return observed.in_flight if standing and not observed.soft else ()

@@ -24,6 +24,7 @@ from rescheduler.migrations.observed import (
     Permission,
 )
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
@@ -280,7 +281,7 @@ class MigrationObserver:
             pods = [pod for pod in pods if pod.uid not in served]
         # A gated pod will claim the room, so the move has not lost its replacement to an ungated one. Nor has it while the
         # controller is about to create one more: the ungated pod may be a sibling from right before the intent.
-        if any(names.GATE in pod.spec.gates for pod in pods):
+        if any(map(holds_gate, pods)):
             return None
         if not pods or replacement_to_come(self.index, reservation, link):
             return None

@@ -17,6 +17,7 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import precedence
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase
@@ -25,9 +26,8 @@ from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
-from rescheduler.reservations import koordinator_check
-from rescheduler.reservations.handover import holds_gate
 from rescheduler.reservations.koordinator import backs
+from rescheduler.reservations.koordinator import unlike_asked as unlike_asked_of_koordinator
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
@@ -216,7 +216,7 @@ def with_koordinator(
         observed,
         koordinator=held,
         by_koordinator=True,
-        changed=koordinator_check.unlike_asked(reservation, held),
+        changed=unlike_asked_of_koordinator(reservation, held),
         node=snapshot.nodes.get(node) if node else None,
     )
 

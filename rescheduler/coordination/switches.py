@@ -13,11 +13,12 @@ from typing import NamedTuple
 from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.controller_key import controller_key
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.gate_keys import MOST_KEYS, home_of_owner, keys_of_owner, legal_keys
-from rescheduler.reservations.handover import holds_gate, in_flight, tainted, tolerates_taint
+from rescheduler.reservations.handover import tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
@@ -144,7 +145,7 @@ def taint_switches(
         if observed.needs_taint:
             wanted[observed.node.name] = (observed.node, observed.reservation.name)
         name = observed.node.name
-        if any(not holds_gate(pod) and not tolerates_taint(pod, name) for pod in in_flight(observed)):
+        if any(not holds_gate(pod) and not tolerates_taint(pod, name) for pod in observed.in_flight):
             barred.add(name)
     on = tuple(
         node

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from rescheduler.model.times import TimestampError, format_seconds, parse_timestamp
+
+OWNERS_WAIT: Final = "OwnersWait"
+"""Condition of a Reservation: a pending pod of its owners cannot use it."""
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
@@ -79,5 +84,5 @@ def seconds_of(text: str) -> float:
 
 def who_waits(conditions: tuple[Condition, ...]) -> str:
     """The message of condition OwnersWait while it is True; "": no owner is kept out."""
-    found = condition(conditions, "OwnersWait")
+    found = condition(conditions, OWNERS_WAIT)
     return found.message if found is not None and found.status == "True" else ""

@@ -1,6 +1,6 @@
-"""Scheduling gates of other programs: Kueue's, a queue's, a tenant's own.
+"""Scheduling gates: our own, and those of other programs (Kueue's, a queue's, a tenant's own).
 
-Only its program removes such a gate, and nobody knows when. So no room is taken for a pod that has one, and no pod is
+Only its program removes a gate of others, and nobody knows when. So no room is taken for a pod that has one, and no pod is
 evicted for such a replacement. Pure.
 """
 
@@ -10,6 +10,11 @@ from collections.abc import Iterable
 
 from rescheduler.model.names import GATE
 from rescheduler.model.records import Pod
+
+
+def holds_gate(pod: Pod) -> bool:
+    """True if the pod has our scheduling gate."""
+    return GATE in pod.spec.gates
 
 
 def foreign_gates(gates: Iterable[str]) -> tuple[str, ...]:

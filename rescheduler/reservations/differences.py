@@ -1,6 +1,6 @@
 """Differences between an object of ours as it was sent and as it is stored, in words for people (pure).
 
-What is compared, and which difference matters, is decided by who calls: ``placeholder_check``, ``koordinator_check``, and
+What is compared, and which difference matters, is decided by who calls: ``placeholder_check``, ``koordinator``, and
 ``migrations.start_first_check``.
 """
 

@@ -10,21 +10,32 @@ What a claimant must wait for is decided in ``coordination.handover_order`` (rea
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from rescheduler.calls.call import AnyCall, Call, ReadThenCall
 from rescheduler.calls.pods import delete_placeholder, nominate, release, remove_gate, take_back_nomination
 from rescheduler.model import names
-from rescheduler.model.records import Node, Pod, Taint, Toleration
+from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.records import Node, Pod, PodPhase, Taint, Toleration
+from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.handover_outcome import Handover
-from rescheduler.reservations.landed import landed, lost_after_landing
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, claim_message, look_again_s
+from rescheduler.reservations.placeholder import label_value
+from rescheduler.reservations.waits import (
+    TOLD_AFTER_S,
+    WAIT_MESSAGES,
+    HandoverWait,
+    claim_message,
+    look_again_s,
+)
+
+STARTS_WITHIN_S: Final = 2.0
+"""A kubelet that refuses a pod does so within this time. Nobody waits longer for images to be pulled."""
+THREATENED_FOR_S: Final = 10.0
+"""kube-scheduler tries a pending pod again within this time: its longest back-off."""
 
 
 def hand_over_taint(node: str) -> Taint:
@@ -39,11 +50,6 @@ def hand_over_toleration(node: str) -> Toleration:
     """The toleration of our taint on that node."""
     taint = hand_over_taint(node)
     return Toleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-
-
-def holds_gate(pod: Pod) -> bool:
-    """True if the pod has our scheduling gate."""
-    return names.GATE in pod.spec.gates
 
 
 def tainted(node: Node | None) -> bool:
@@ -67,74 +73,100 @@ def as_released(pod: Pod, node: str) -> Pod:
     )
 
 
-def in_flight(observed: ObservedReservation) -> tuple[Pod, ...]:
-    """Claimants that are not bound yet."""
-    return tuple(pod for pod in observed.owners if not pod.node and not pod.deleting)
-
-
-def hand_over(observed: ObservedReservation, now_s: float, settings: ReservationSettings) -> Handover:
+def hand_over(draft: Draft) -> None:
     """The next step for a claimed Reservation."""
     # A claimant that is bound comes before a node that is gone: the hand-over was successful, whatever happened since.
-    claimant = observed.claimant
+    observed, claimant = draft.observed, draft.observed.claimant
     target = observed.reservation.status.node_name
     if claimant is not None and claimant.deleting and claimant.node == target:
-        return lost_after_landing(claimant)
-    if claimant is None or claimant.deleting:
-        return _claimant_lost(observed)
-    if claimant.node == target:
-        return landed(observed, claimant, now_s)
-    if claimant.node:
+        why = f" ({claimant.disruption_reason})" if claimant.disruption_reason else ""
+        message = f"{claimant.key} landed on node {claimant.node} and was deleted within seconds{why}"
+        draft.enter(ReservationEvent.CLAIMANT_LOST, message)
+    elif claimant is None or claimant.deleting:
+        _claimant_lost(draft)
+    elif claimant.node == target:
+        _landed(draft, claimant)
+    elif claimant.node:
         message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
-        return Handover(event=ReservationEvent.LANDED_ELSEWHERE, message=message)
-    if observed.node is None:
-        message = f"node {target} does not exist any more"
-        return Handover(event=ReservationEvent.NODE_DELETED, message=message)
-    if holds_gate(claimant):
-        return _gated(observed, claimant, now_s, settings)
-    return _released(observed, claimant, now_s, settings)
+        draft.enter(ReservationEvent.LANDED_ELSEWHERE, message)
+    elif observed.node is None:
+        draft.node_deleted(target)
+    elif holds_gate(claimant):
+        _gated(draft, claimant)
+    else:
+        _released(draft, claimant)
 
 
-def _claimant_lost(observed: ObservedReservation) -> Handover:
-    pod = observed.reservation.status.current_owners[0]
-    placeholder = observed.placeholder
+def _landed(draft: Draft, claimant: Pod) -> None:
+    """The claimant is bound to the node of its room: when that counts as a success.
+
+    Being bound is not enough. A pending pod of higher priority can preempt the owner in the next second, and the kubelet can
+    refuse it (OutOfcpu). So a Reservation has Succeeded once the owner runs, or has been bound for ``STARTS_WITHIN_S``, and no
+    pending pod is about to preempt it. An owner that ends before is a failure, and the Reservation and its move say so. That it
+    has not started is told once it has lasted ``TOLD_AFTER_S``, as every wait of a hand-over.
+    """
+    observed, now_s = draft.observed, draft.now_s
+    where = f"{claimant.key} landed on node {claimant.node}"
+    if claimant.phase is PodPhase.FAILED:
+        message = f"{where} and failed there before it had started"
+        draft.enter(ReservationEvent.CLAIMANT_LOST, message)
+        return
+    since_s = observed.landed_since_s or now_s
+    until_s = since_s + (THREATENED_FOR_S if observed.threatened else STARTS_WITHIN_S)
+    started = claimant.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)
+    told_s = since_s + TOLD_AFTER_S
+    if now_s >= until_s or (started and not observed.threatened):
+        draft.enter(ReservationEvent.OWNER_BOUND, where)
+    elif not observed.threatened and now_s < told_s:
+        draft.enter(ReservationEvent.CLAIMED, claim_message((claimant,), claimant.node, None, now_s))
+        draft.wake(told_s)
+    else:
+        why = observed.threatened or "it has not started yet"
+        draft.enter(ReservationEvent.CLAIMED, f"{where}; {why}")
+        draft.wake(until_s)
+
+
+def _claimant_lost(draft: Draft) -> None:
+    pod, placeholder = draft.observed.reservation.status.current_owners[0], draft.observed.placeholder
+    name = f"{pod.namespace}/{pod.name}"
     if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
-        message = f"{pod.namespace}/{pod.name} was deleted before the hand-over; the room is still held"
-        return Handover(event=ReservationEvent.CLAIM_DROPPED, message=message)
-    # The placeholder is gone or ending, so without the claimant's nomination nothing holds the room any more.
-    message = f"{pod.namespace}/{pod.name} was deleted during the hand-over; the room is not held any more"
-    return Handover(event=ReservationEvent.CLAIMANT_LOST, message=message)
+        message = f"{name} was deleted before the hand-over; the room is still held"
+        draft.enter(ReservationEvent.CLAIM_DROPPED, message)
+    else:
+        # The placeholder is gone or ending, so without the claimant's nomination nothing holds the room any more.
+        message = f"{name} was deleted during the hand-over; the room is not held any more"
+        draft.enter(ReservationEvent.CLAIMANT_LOST, message)
 
 
-def _gated(
-    observed: ObservedReservation, claimant: Pod, now_s: float, settings: ReservationSettings
-) -> Handover:
+def _gated(draft: Draft, claimant: Pod) -> None:
+    observed, settings = draft.observed, draft.settings
     limit_s = claimant.created_at_s + settings.gate_limit_s
     target, wait = observed.reservation.status.node_name, observed.wait
-    if now_s >= limit_s:
+    if draft.now_s >= limit_s:
         message = f"{claimant.key} was gated for {settings.gate_limit_s:g} s and is released without its room"
         why = f": {WAIT_MESSAGES[wait.reason].format(node=target)}" if wait is not None else ""
-        return Handover(event=ReservationEvent.GATE_TIMEOUT, message=message + why)
-    if observed.other_node:
-        return _target_lost(observed, claimant)
-    return Handover(
-        event=ReservationEvent.CLAIMED,
-        message=claim_message((claimant,), target, wait, now_s),
-        calls=_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,)),
-        wake_at_s=look_again_s(wait, now_s, limit_s),
-    )
+        draft.enter(ReservationEvent.GATE_TIMEOUT, message + why)
+    elif observed.other_node:
+        _target_lost(draft, claimant)
+    else:
+        draft.do(*(_next_step(observed, claimant) if wait is None else taken_back(observed, (claimant,))))
+        draft.enter(ReservationEvent.CLAIMED, claim_message((claimant,), target, wait, draft.now_s))
+        draft.wake(look_again_s(wait, draft.now_s, limit_s))
 
 
-def _target_lost(observed: ObservedReservation, claimant: Pod) -> Handover:
+def _target_lost(draft: Draft, claimant: Pod) -> None:
     """The node takes no pods, and another one would take the claimant: it is not kept waiting for what may never come.
 
     A room that people reserved is kept for later owners while its placeholder stands; that of a move was for this pod.
     """
+    observed = draft.observed
     why = f"node {observed.reservation.status.node_name} takes no pods now"
     message = f"{why}: {claimant.key} is released, and node {observed.other_node} would take it"
-    kept = observed.held and observed.migration is None and observed.node is not None
-    event = ReservationEvent.CLAIM_DROPPED if kept else ReservationEvent.NODE_NOT_READY
-    calls = (release(claimant, message),) if kept else ()
-    return Handover(event=event, message=message, calls=calls)
+    if observed.held and observed.migration is None and observed.node is not None:
+        draft.do(release(claimant, message))
+        draft.enter(ReservationEvent.CLAIM_DROPPED, message)
+    else:
+        draft.enter(ReservationEvent.NODE_NOT_READY, message)
 
 
 def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[AnyCall, ...]:
@@ -171,28 +203,28 @@ def ungate(observed: ObservedReservation, claimant: Pod) -> Call:
     return remove_gate(claimant, observed.reservation.name, tolerations)
 
 
-def _released(
-    observed: ObservedReservation, claimant: Pod, now_s: float, settings: ReservationSettings
-) -> Handover:
+def _released(draft: Draft, claimant: Pod) -> None:
     """The claimant is not gated any more and waits for kube-scheduler, whose message is passed on."""
+    observed, settings = draft.observed, draft.settings
     placeholder, said = observed.placeholder, claimant.unschedulable_message
-    calls: tuple[AnyCall, ...] = ()
     # Another client removed the gate early: the placeholder must not keep the claimant out of its own room.
     if placeholder is not None and not placeholder.deleting:
-        calls = (delete_placeholder(placeholder),)
+        draft.do(delete_placeholder(placeholder))
     end_s = end_of(observed.reservation, settings)
     landing_s = max(claimant.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
     limit_s = landing_s if end_s is None else max(landing_s, end_s)
-    if now_s >= limit_s:
+    if draft.now_s >= limit_s:
         message = f"{claimant.key} is still pending: {said or 'the scheduler has not reported why'}"
-        return Handover(event=ReservationEvent.EXPIRED, message=message, calls=calls)
-    target = observed.reservation.status.node_name
-    message = claim_message((claimant,), target, observed.wait, now_s)
-    if said:
+        draft.enter(ReservationEvent.EXPIRED, message)
+    else:
+        wait_for_scheduler(draft, claimant, limit_s)
+
+
+def wait_for_scheduler(draft: Draft, claimant: Pod, limit_s: float) -> None:
+    """The claimant is to be bound by its scheduler, whose message is passed on. ``limit_s``: at the latest."""
+    target, wait = draft.observed.reservation.status.node_name, draft.observed.wait
+    message = claim_message((claimant,), target, wait, draft.now_s)
+    if said := claimant.unschedulable_message:
         message = f"claimed by {claimant.key}, which the scheduler refuses: {said}"
-    return Handover(
-        event=ReservationEvent.CLAIMED,
-        message=message,
-        calls=calls,
-        wake_at_s=look_again_s(observed.wait, now_s, limit_s),
-    )
+    draft.enter(ReservationEvent.CLAIMED, message)
+    draft.wake(look_again_s(wait, draft.now_s, limit_s))

@@ -7,25 +7,29 @@ names it: Koordinator would let any pod of the owner in, a scale-up before the e
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from rescheduler.calls.call import Call, create, delete
+from rescheduler.calls.call import AnyCall, Call, create, delete
+from rescheduler.calls.pods import unsteer
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import canonical_json, encode
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import ControllerRef, KoordinatorReservation, Reservation, ReservationOwner
+from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespace_of_pods
+from rescheduler.reservations.differences import METADATA, SPEC, Difference, of_amount, words_of
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.observed import soft_mode
-from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.observed import ObservedReservation, soft_mode
+from rescheduler.reservations.placeholder import owner_reference, placeholder_labels, placeholder_name
 from rescheduler.reservations.settings import ReservationSettings
 
 Json = dict[str, Any]
 
+_TEMPLATE: Final = (SPEC, "f:template")
 _ABOVE: Final = frozenset({"Deployment", "CronJob"})
 """Kinds that control controllers: Koordinator looks at a pod's own owner references only."""
 
@@ -53,21 +57,6 @@ def _read_alike(owner: ReservationOwner) -> bool:
     return bool(ref.api_version and ref.kind and ref.name and ref.uid) and ref.kind not in _ABOVE
 
 
-def for_a_move(reservation: Reservation) -> bool:
-    """True if a PodMigration made it: then we assign the room, else Koordinator's scheduler does."""
-    return names.ANNOTATION_MIGRATION in reservation.annotations
-
-
-def closed_to_others(reservation: Reservation) -> bool:
-    """True if only the pod that names Koordinator's Reservation may use it."""
-    return for_a_move(reservation)
-
-
-def owners_of(reservation: Reservation) -> bytes:
-    """Its ``spec.owners`` as ``KoordinatorReservation.owners`` has them."""
-    return canonical_json(_owners(reservation))
-
-
 def create_koordinator_reservation(
     reservation: Reservation, node: str, settings: ReservationSettings
 ) -> Call:
@@ -93,7 +82,7 @@ def koordinator_manifest(reservation: Reservation, node: str, settings: Reservat
         "ttl": f"{_ttl_s(reservation, settings)}s",
         "allocateOnce": True,
     }
-    if closed_to_others(reservation):
+    if made_for(reservation):
         spec["unschedulable"] = True
     return msgspec.json.encode(
         {
@@ -101,20 +90,8 @@ def koordinator_manifest(reservation: Reservation, node: str, settings: Reservat
             "kind": "Reservation",
             "metadata": {
                 "name": placeholder_name(reservation),
-                "labels": {
-                    names.LABEL_PLACEHOLDER: label_value(reservation.name),
-                    names.LABEL_CREATED_BY: names.CREATED_BY,
-                },
-                "ownerReferences": [
-                    {
-                        "apiVersion": names.API_VERSION,
-                        "kind": "Reservation",
-                        "name": reservation.name,
-                        "uid": reservation.uid,
-                        "controller": True,
-                        "blockOwnerDeletion": False,
-                    }
-                ],
+                "labels": placeholder_labels(reservation),
+                "ownerReferences": [owner_reference(reservation)],
             },
             "spec": spec,
         }
@@ -124,7 +101,7 @@ def koordinator_manifest(reservation: Reservation, node: str, settings: Reservat
 def _ttl_s(reservation: Reservation, settings: ReservationSettings) -> int:
     """That of our Reservation; 0 (never) for a move, whose room must not end between eviction and landing."""
     end_s = end_of(reservation, settings)
-    if end_s is None or for_a_move(reservation):
+    if end_s is None or made_for(reservation):
         return 0
     return max(1, int(end_s - reservation.created_at_s))
 
@@ -143,3 +120,82 @@ def _owners(reservation: Reservation) -> list[Json]:
 def _owner(owner: ReservationOwner) -> Json:
     """Only what is given: an empty part would match everything there."""
     return {key: value for key, value in encode(owner).items() if value}
+
+
+def given_away(observed: ObservedReservation) -> bool:
+    """True if Koordinator has given the room to a pod: then it cannot expire any more."""
+    return observed.koordinator is not None and bool(observed.koordinator.current_owners)
+
+
+def let_go(observed: ObservedReservation) -> tuple[AnyCall, ...]:
+    """Give Koordinator's Reservation back; before it the pod that must use it, for its deletion wakes that pod."""
+    held, claimant = observed.koordinator, observed.claimant
+    result: list[AnyCall] = []
+    if claimant is not None and not claimant.node and names.KOORDINATOR_AFFINITY in claimant.annotations:
+        result.append(unsteer(claimant))
+    if held is not None and not held.deleting:
+        result.append(delete_koordinator_reservation(held))
+    return tuple(result)
+
+
+# Whether it is what was asked for: as the API server has stored it, and as its scheduler holds it
+
+
+def unlike_asked(reservation: Reservation, held: KoordinatorReservation) -> str:
+    """What makes Koordinator hold less than was asked, elsewhere, for others or for less long; "": nothing does.
+
+    Compared is what carries the promise, as ``placeholder_check`` does for placeholders. A finalizer passes: no claimant waits for its
+    end.
+    """
+    found = list(_differences(reservation, held))
+    if not found:
+        return ""
+    return (
+        f"Koordinator's Reservation {held.name} is not as asked: {words_of(found, held.writers)}; leave Reservations of "
+        f"scheduling.koordinator.sh with label {names.LABEL_PLACEHOLDER} out of what changes them"
+    )
+
+
+def _differences(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:
+    if held.reservation is None:
+        path = (METADATA, "f:ownerReferences")
+        yield Difference("metadata.ownerReferences", f"Reservation {reservation.name}", "none", path)
+        return
+    yield from _place(reservation, held)
+    yield from _amounts(reservation, held)
+    yield from _users(reservation, held)
+
+
+def _place(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:
+    asked, pin = reservation.template_node or reservation.status.node_name, held.pinned_node
+    if not pin or (asked and pin != asked):
+        words = f"node {asked}" if asked else "one node"
+        yield Difference("spec.template.spec.nodeName", words, pin or "absent", _TEMPLATE)
+    elif held.node and held.node != pin:
+        yield Difference("status.nodeName", pin, held.node, ("f:status", "f:nodeName"))
+    scheduler = (reservation.template or PodSpec()).scheduler_name
+    if held.scheduler_name != scheduler:
+        stored = held.scheduler_name or "absent"
+        yield Difference("spec.template.spec.schedulerName", scheduler, stored, _TEMPLATE)
+
+
+def _amounts(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:
+    """What its scheduler holds is known once it has chosen the node."""
+    if not held.holds:
+        return
+    for name, want in sorted((reservation.template or PodSpec()).requests.items()):
+        yield from of_amount(name, want, want, held.allocatable.amount(name), _TEMPLATE)
+
+
+def _users(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:
+    closed = bool(made_for(reservation))
+    if held.closed != closed:
+        words = {True: "true", False: "false"}
+        path = (SPEC, "f:unschedulable")
+        yield Difference("spec.unschedulable", words[closed], words[held.closed], path)
+    if not held.allocate_once:
+        yield Difference("spec.allocateOnce", "true", "false", (SPEC, "f:allocateOnce"))
+    if closed and held.ends:
+        yield Difference("spec.ttl", "0s, which never ends", "an end", (SPEC, "f:ttl"))
+    if held.owners != canonical_json(_owners(reservation)):
+        yield Difference("spec.owners", "those of the Reservation", "others", (SPEC, "f:owners"))

@@ -9,73 +9,37 @@ nothing to nominate or to give up: Koordinator admits no other pod until this on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-import msgspec
-
-from rescheduler.calls.call import AnyCall
-from rescheduler.calls.pods import remove_gate, unsteer
+from rescheduler.calls.pods import remove_gate
 from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
     KoordinatorPhase,
     KoordinatorReservation,
-    ObjectRef,
     Reservation,
     ReservationPhase,
-    ReservationStatus,
 )
-from rescheduler.reservations.handover import holds_gate
-from rescheduler.reservations.koordinator import (
-    create_koordinator_reservation,
-    delete_koordinator_reservation,
-    for_a_move,
-)
+from rescheduler.model.room_of_move import made_for
+from rescheduler.reservations.draft import Draft
+from rescheduler.reservations.handover import wait_for_scheduler
+from rescheduler.reservations.koordinator import create_koordinator_reservation, given_away, let_go
 from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """What is true now, an event for the table if something happened, and what to do."""
-
-    status: ReservationStatus
-    event: ReservationEvent | None = None
-    message: str = ""
-    calls: tuple[AnyCall, ...] = ()
-    wake_at_s: float | None = None
-
-
-def follow(
-    observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
-) -> Followed:
-    """The next step of a live Reservation. ``status``: as it is to be written, before this step."""
+def follow(draft: Draft) -> None:
+    """The next step of a live Reservation."""
+    observed, status = draft.observed, draft.status
     if observed.changed and not status.current_owners and not given_away(observed):
-        return Followed(status=status, event=ReservationEvent.PLACEHOLDER_CHANGED, message=observed.changed)
-    if status.phase is ReservationPhase.PENDING:
-        return _pending(observed, status, now_s, settings)
-    if status.current_owners:
-        return _claimed(observed, status, now_s, settings)
-    return _holding(observed, status, now_s, settings)
-
-
-def given_away(observed: ObservedReservation) -> bool:
-    """True if Koordinator has given the room to a pod: then it cannot expire any more."""
-    return observed.koordinator is not None and bool(observed.koordinator.current_owners)
-
-
-def let_go(observed: ObservedReservation) -> tuple[AnyCall, ...]:
-    """Give Koordinator's Reservation back; before it the pod that must use it, for its deletion wakes that pod."""
-    held, claimant = observed.koordinator, observed.claimant
-    result: list[AnyCall] = []
-    if claimant is not None and not claimant.node and names.KOORDINATOR_AFFINITY in claimant.annotations:
-        result.append(unsteer(claimant))
-    if held is not None and not held.deleting:
-        result.append(delete_koordinator_reservation(held))
-    return tuple(result)
+        draft.enter(ReservationEvent.PLACEHOLDER_CHANGED, observed.changed)
+    elif status.phase is ReservationPhase.PENDING:
+        _pending(draft)
+    elif status.current_owners:
+        _claimed(draft)
+    else:
+        _holding(draft)
 
 
 def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -> Iterable[Pod]:
@@ -97,217 +61,150 @@ def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -
 # Before the room is held ---------------------------------------------------------------------------
 
 
-def _pending(
-    observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
-) -> Followed:
-    held = observed.koordinator
+def _pending(draft: Draft) -> None:
+    observed, held = draft.observed, draft.observed.koordinator
     if held is None:
-        return _reserve(observed, status, settings)
-    if held.deleting:
-        return Followed(status=status)
-    if held.phase is KoordinatorPhase.FAILED:
+        _reserve(draft)
+    elif held.deleting:
+        return
+    elif held.phase is KoordinatorPhase.FAILED:
+        draft.do(*let_go(observed))
         words = f"Koordinator gave the room up: {held.failure or 'no reason given'}"
-        return Followed(
-            status=status,
-            event=ReservationEvent.UNSCHEDULABLE,
-            message=words,
-            calls=let_go(observed),
-        )
-    if not held.node or held.phase in (KoordinatorPhase.PENDING, KoordinatorPhase.WAITING):
-        return _unscheduled(observed, held, status, now_s, settings)
-    if observed.node is None:
-        return _node_deleted(status, held.node)
-    status = msgspec.structs.replace(status, node_name=held.node, allocatable=held.allocatable)
-    if observed.node_usable:
-        message = f"Koordinator holds room on node {held.node}"
-        return Followed(status=status, event=ReservationEvent.BECAME_AVAILABLE, message=message)
-    return Followed(status=status, event=ReservationEvent.SCHEDULED, message=_bad(held.node))
+        draft.enter(ReservationEvent.UNSCHEDULABLE, words)
+    elif not held.node or held.phase in (KoordinatorPhase.PENDING, KoordinatorPhase.WAITING):
+        _unscheduled(draft, held)
+    elif observed.node is None:
+        draft.node_deleted(held.node)
+    else:
+        draft.change(node_name=held.node, allocatable=held.allocatable)
+        if observed.node_usable:
+            draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node {held.node}")
+        else:
+            draft.enter(ReservationEvent.SCHEDULED, _bad(held.node))
 
 
-def _reserve(
-    observed: ObservedReservation, status: ReservationStatus, settings: ReservationSettings
-) -> Followed:
-    reservation, choice = observed.reservation, observed.choice
+def _reserve(draft: Draft) -> None:
+    reservation, choice = draft.observed.reservation, draft.observed.choice
     if choice.node:
-        return Followed(
-            status=status, calls=(create_koordinator_reservation(reservation, choice.node, settings),)
-        )
-    message = choice.message or "no node has been chosen yet"
-    return Followed(status=status, event=ReservationEvent.UNSCHEDULABLE, message=message)
+        draft.do(create_koordinator_reservation(reservation, choice.node, draft.settings))
+    else:
+        draft.enter(ReservationEvent.UNSCHEDULABLE, choice.message or "no node has been chosen yet")
 
 
-def _unscheduled(
-    observed: ObservedReservation,
-    held: KoordinatorReservation,
-    status: ReservationStatus,
-    now_s: float,
-    settings: ReservationSettings,
-) -> Followed:
-    again_s = held.created_at_s + settings.retarget_s
-    calls: tuple[AnyCall, ...] = ()
+def _unscheduled(draft: Draft, held: KoordinatorReservation) -> None:
+    observed, again_s = draft.observed, held.created_at_s + draft.settings.retarget_s
     elsewhere = observed.choice.node and observed.choice.node != held.pinned_node
-    if not observed.reservation.template_node and elsewhere and now_s >= again_s:
-        calls = let_go(observed)
-    wake = again_s if now_s < again_s else None
+    if draft.now_s < again_s:
+        draft.wake(again_s)
+    elif not observed.reservation.template_node and elsewhere:
+        draft.do(*let_go(observed))
     message = held.refusal or "Koordinator's scheduler has not looked at it yet"
-    return Followed(
-        status=status,
-        event=ReservationEvent.UNSCHEDULABLE,
-        message=message,
-        calls=calls,
-        wake_at_s=wake,
-    )
+    draft.enter(ReservationEvent.UNSCHEDULABLE, message)
 
 
 # While the room is held and no pod has claimed it ---------------------------------------------------
 
 
-def _holding(
-    observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
-) -> Followed:
-    held, node = observed.koordinator, status.node_name
+def _holding(draft: Draft) -> None:
+    observed, held, node = draft.observed, draft.observed.koordinator, draft.status.node_name
     if held is not None and held.current_owners:
-        return _given(observed, held, status)
-    if observed.node is None:
-        return _node_deleted(status, node)
-    if held is None or not held.holds:
-        return _lost(held, status)
-    if not observed.node_usable:
-        return _node_bad(status, now_s, settings)
-    if status.phase is ReservationPhase.WAITING:
-        message = f"Koordinator holds room on node {node}"
-        return Followed(status=status, event=ReservationEvent.BECAME_AVAILABLE, message=message)
-    if observed.assigned:
-        return _claim(observed.assigned[0], status)
-    return Followed(status=status)
+        _given(draft, held)
+    elif observed.node is None:
+        draft.node_deleted(node)
+    elif held is None or not held.holds:
+        _lost(draft, held)
+    elif not observed.node_usable:
+        _node_bad(draft)
+    elif draft.status.phase is ReservationPhase.WAITING:
+        draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node {node}")
+    elif observed.assigned:
+        draft.claim(observed.assigned[0])
 
 
-def _given(
-    observed: ObservedReservation, held: KoordinatorReservation, status: ReservationStatus
-) -> Followed:
+def _given(draft: Draft, held: KoordinatorReservation) -> None:
     owner = held.current_owners[0]
     name = f"{owner.namespace}/{owner.name}"
-    if for_a_move(observed.reservation):
+    if made_for(draft.observed.reservation):
         message = f"Koordinator gave the room to {name}, which this move knows nothing of"
-        return Followed(status=status, event=ReservationEvent.PLACEHOLDER_LOST, message=message)
-    status = msgspec.structs.replace(status, current_owners=(owner,), allocated=held.allocated)
-    message = f"Koordinator gave the room on node {held.node} to {name}"
-    return Followed(status=status, event=ReservationEvent.OWNER_BOUND, message=message)
+        draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
+        return
+    draft.change(current_owners=(owner,), allocated=held.allocated)
+    draft.enter(ReservationEvent.OWNER_BOUND, f"Koordinator gave the room on node {held.node} to {name}")
 
 
-def _claim(pod: Pod, status: ReservationStatus) -> Followed:
-    owner = ObjectRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
-    status = msgspec.structs.replace(status, current_owners=(owner,), allocated=pod.spec.requests)
-    return Followed(status=status, event=ReservationEvent.CLAIMED, message=f"claimed by {pod.key}")
-
-
-def _node_bad(status: ReservationStatus, now_s: float, settings: ReservationSettings) -> Followed:
-    message = _bad(status.node_name)
-    if status.phase is ReservationPhase.AVAILABLE:
-        return Followed(status=status, event=ReservationEvent.NODE_BAD, message=message)
-    ready = condition(status.conditions, CONDITION_READY)
-    limit_s = (seconds_of(ready.last_transition_time) if ready else 0.0) + settings.node_grace_s
-    if now_s < limit_s:
-        return Followed(status=status, wake_at_s=limit_s)
-    return Followed(status=status, event=ReservationEvent.NODE_NOT_READY, message=message)
+def _node_bad(draft: Draft) -> None:
+    message = _bad(draft.status.node_name)
+    ready = condition(draft.status.conditions, CONDITION_READY)
+    limit_s = (seconds_of(ready.last_transition_time) if ready else 0.0) + draft.settings.node_grace_s
+    if draft.status.phase is ReservationPhase.AVAILABLE:
+        draft.enter(ReservationEvent.NODE_BAD, message)
+    elif draft.now_s < limit_s:
+        draft.wake(limit_s)
+    else:
+        draft.enter(ReservationEvent.NODE_NOT_READY, message)
 
 
 # After the claim of a move -------------------------------------------------------------------------
 
 
-def _claimed(
-    observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
-) -> Followed:
-    claimant, held, target = observed.claimant, observed.koordinator, status.node_name
+def _claimed(draft: Draft) -> None:
+    observed, claimant, held = draft.observed, draft.observed.claimant, draft.observed.koordinator
+    target = draft.status.node_name
     if claimant is None or claimant.deleting:
-        return _claimant_gone(held, status)
-    if claimant.node:
-        return _landed(claimant, status)
-    if observed.node is None:
-        return _node_deleted(status, target)
-    if held is None or (not held.holds and not _has(held, claimant)):
-        return _lost(held, status)
-    if holds_gate(claimant):
-        return _gated(observed, claimant, held, status, now_s=now_s, settings=settings)
-    return _steered(observed, claimant, status, now_s, settings)
+        _claimant_gone(draft, held)
+    elif claimant.node == target:
+        draft.enter(ReservationEvent.OWNER_BOUND, f"{claimant.key} landed on node {target}")
+    elif claimant.node:
+        message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
+        draft.enter(ReservationEvent.LANDED_ELSEWHERE, message)
+    elif observed.node is None:
+        draft.node_deleted(target)
+    elif held is None or not (held.holds or any(o.uid == claimant.uid for o in held.current_owners)):
+        _lost(draft, held)
+    elif holds_gate(claimant):
+        _gated(draft, claimant, held)
+    else:
+        _steered(draft, claimant)
 
 
-def _claimant_gone(held: KoordinatorReservation | None, status: ReservationStatus) -> Followed:
-    owner = status.current_owners[0]
+def _claimant_gone(draft: Draft, held: KoordinatorReservation | None) -> None:
+    owner = draft.status.current_owners[0]
     name = f"{owner.namespace}/{owner.name}"
     if held is not None and held.holds and not held.current_owners:
         message = f"{name} went away before it was placed; the room is still held"
-        return Followed(status=status, event=ReservationEvent.CLAIM_DROPPED, message=message)
-    message = f"{name} went away in the middle of the hand-over"
-    return Followed(status=status, event=ReservationEvent.CLAIMANT_LOST, message=message)
+        draft.enter(ReservationEvent.CLAIM_DROPPED, message)
+    else:
+        draft.enter(ReservationEvent.CLAIMANT_LOST, f"{name} went away in the middle of the hand-over")
 
 
-def _landed(claimant: Pod, status: ReservationStatus) -> Followed:
-    message = f"{claimant.key} landed on node {claimant.node}"
-    if claimant.node == status.node_name:
-        return Followed(status=status, event=ReservationEvent.OWNER_BOUND, message=message)
-    message = f"{message} instead of {status.node_name}"
-    return Followed(status=status, event=ReservationEvent.LANDED_ELSEWHERE, message=message)
+def _gated(draft: Draft, claimant: Pod, held: KoordinatorReservation) -> None:
+    limit, wait = draft.settings.gate_limit_s, draft.observed.wait
+    limit_s = claimant.created_at_s + limit
+    if draft.now_s >= limit_s:
+        message = f"{claimant.key} was held for {limit:g} s and is released: it may land anywhere"
+        draft.enter(ReservationEvent.GATE_TIMEOUT, message)
+        return
+    if wait is None:
+        draft.do(remove_gate(claimant, draft.observed.reservation.name, steered_to=held.name))
+    message = claim_message((claimant,), draft.status.node_name, wait, draft.now_s)
+    draft.enter(ReservationEvent.CLAIMED, message)
+    draft.wake(look_again_s(wait, draft.now_s, limit_s))
 
 
-def _gated(
-    observed: ObservedReservation,
-    claimant: Pod,
-    held: KoordinatorReservation,
-    status: ReservationStatus,
-    *,
-    now_s: float,
-    settings: ReservationSettings,
-) -> Followed:
-    limit_s = claimant.created_at_s + settings.gate_limit_s
-    if now_s >= limit_s:
-        message = (
-            f"{claimant.key} was held for {settings.gate_limit_s:g} s and is released: it may land anywhere"
-        )
-        return Followed(status=status, event=ReservationEvent.GATE_TIMEOUT, message=message)
-    wait = observed.wait
-    steer = remove_gate(claimant, observed.reservation.name, steered_to=held.name)
-    return Followed(
-        status=status,
-        event=ReservationEvent.CLAIMED,
-        message=claim_message((claimant,), status.node_name, wait, now_s),
-        calls=(steer,) if wait is None else (),
-        wake_at_s=look_again_s(wait, now_s, limit_s),
-    )
+def _steered(draft: Draft, claimant: Pod) -> None:
+    limit_s = claimant.created_at_s + draft.settings.landing_limit_s
+    if draft.now_s >= limit_s:
+        said = claimant.unschedulable_message or "no word from the scheduler"
+        draft.enter(ReservationEvent.EXPIRED, f"{claimant.key} is still pending: {said}")
+    else:
+        wait_for_scheduler(draft, claimant, limit_s)
 
 
-def _steered(
-    observed: ObservedReservation,
-    claimant: Pod,
-    status: ReservationStatus,
-    now_s: float,
-    settings: ReservationSettings,
-) -> Followed:
-    limit_s = claimant.created_at_s + settings.landing_limit_s
-    said = claimant.unschedulable_message
-    if now_s >= limit_s:
-        message = f"{claimant.key} is still pending: {said or 'no word from the scheduler'}"
-        return Followed(status=status, event=ReservationEvent.EXPIRED, message=message)
-    message = claim_message((claimant,), status.node_name, observed.wait, now_s)
-    if said:
-        message = f"claimed by {claimant.key}, which the scheduler refuses: {said}"
-    wake_at_s = look_again_s(observed.wait, now_s, limit_s)
-    return Followed(status=status, event=ReservationEvent.CLAIMED, message=message, wake_at_s=wake_at_s)
-
-
-def _has(held: KoordinatorReservation, pod: Pod) -> bool:
-    return any(owner.uid == pod.uid for owner in held.current_owners)
-
-
-def _lost(held: KoordinatorReservation | None, status: ReservationStatus) -> Followed:
+def _lost(draft: Draft, held: KoordinatorReservation | None) -> None:
     what = "is gone" if held is None else f"is {held.phase}" + (f" ({held.failure})" if held.failure else "")
-    message = f"Koordinator's Reservation on node {status.node_name} {what}: the room is not held any more"
-    return Followed(status=status, event=ReservationEvent.PLACEHOLDER_LOST, message=message)
-
-
-def _node_deleted(status: ReservationStatus, node: str) -> Followed:
-    message = f"node {node} does not exist any more"
-    return Followed(status=status, event=ReservationEvent.NODE_DELETED, message=message)
+    node = draft.status.node_name
+    message = f"Koordinator's Reservation on node {node} {what}: the room is not held any more"
+    draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
 
 
 def _bad(node: str) -> str:

@@ -122,6 +122,11 @@ class ObservedReservation:
         return next((pod for pod in self.owners if claimed and pod.uid == claimed[0].uid), None)
 
     @property
+    def in_flight(self) -> tuple[Pod, ...]:
+        """Claimants that are not bound yet."""
+        return tuple(pod for pod in self.owners if not pod.node and not pod.deleting)
+
+    @property
     def soft(self) -> bool:
         """True if the placeholder yields to its owner by preemption, and no gate is used."""
         return soft_mode(self.reservation)

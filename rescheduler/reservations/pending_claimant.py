@@ -19,13 +19,12 @@ for the next owner; no claim keeps a node tainted for longer than its limits.
 from __future__ import annotations
 
 from rescheduler.calls.pods import delete_placeholder
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.records import Pod
+from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import expired
-from rescheduler.reservations.handover import holds_gate, tolerates_taint
-from rescheduler.reservations.handover_outcome import Handover
+from rescheduler.reservations.handover import tolerates_taint
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 
@@ -34,53 +33,37 @@ def takes_by_taint(pod: Pod, node: str) -> bool:
     return not holds_gate(pod) and tolerates_taint(pod, node)
 
 
-def hand_over_by_taint(
-    observed: ObservedReservation, now_s: float, settings: ReservationSettings
-) -> Handover | None:
-    """The next step while the placeholder stands; None if the claimant is another one, or the placeholder is gone."""
+def hand_over_by_taint(draft: Draft) -> bool:
+    """The next step while the placeholder stands; False if the claimant is another one, or the placeholder is gone."""
+    observed, now_s, limit = draft.observed, draft.now_s, draft.settings.gate_limit_s
     claimant, placeholder = observed.claimant, observed.placeholder
     target = observed.reservation.status.node_name
-    if (
-        claimant is None
-        or claimant.deleting
-        or not takes_by_taint(claimant, target)
-        or observed.by_koordinator
-    ):
-        return None
+    if claimant is None or claimant.deleting or not takes_by_taint(claimant, target):
+        return False
     if placeholder is None or not observed.held or claimant.node == target or observed.node is None:
-        return None
-    limit_s = observed.claimed_since_s + settings.gate_limit_s if observed.claimed_since_s else None
-    why = _dropped(observed, claimant, now_s, limit_s, settings)
-    if why:
-        message = f"room is held on node {target}; {why}"
-        return Handover(event=ReservationEvent.CLAIM_DROPPED, message=message)
-    return Handover(
-        event=ReservationEvent.CLAIMED,
-        message=claim_message((claimant,), target, observed.wait, now_s),
-        calls=(delete_placeholder(placeholder),) if observed.wait is None else (),
-        wake_at_s=look_again_s(
-            observed.wait, now_s, now_s + settings.gate_limit_s if limit_s is None else limit_s
-        ),
-    )
+        return False
+    limit_s = observed.claimed_since_s + limit if observed.claimed_since_s else None
+    if why := _dropped(draft, claimant, limit_s):
+        draft.enter(ReservationEvent.CLAIM_DROPPED, f"room is held on node {target}; {why}")
+        return True
+    if observed.wait is None:
+        draft.do(delete_placeholder(placeholder))
+    draft.enter(ReservationEvent.CLAIMED, claim_message((claimant,), target, observed.wait, now_s))
+    draft.wake(look_again_s(observed.wait, now_s, now_s + limit if limit_s is None else limit_s))
+    return True
 
 
-def _dropped(
-    observed: ObservedReservation,
-    claimant: Pod,
-    now_s: float,
-    limit_s: float | None,
-    settings: ReservationSettings,
-) -> str:
+def _dropped(draft: Draft, claimant: Pod, limit_s: float | None) -> str:
     """Why the claim is given back; "" if it is not."""
-    target = observed.reservation.status.node_name
+    observed, target = draft.observed, draft.observed.reservation.status.node_name
     if claimant.node:
         return f"{claimant.key} landed on node {claimant.node}"
     if not observed.node_usable:
         return f"it was not given to {claimant.key}, because node {target} is not Ready or not schedulable"
     if observed.unfit:
         return f"{claimant.key} does not fit there any more: {observed.unfit}"
-    if expired(observed, now_s, settings):
+    if expired(observed, draft.now_s, draft.settings):
         return "its time is over"
-    if limit_s is not None and now_s >= limit_s:
-        return f"it could not be given to {claimant.key} within {settings.gate_limit_s:g} s"
+    if limit_s is not None and draft.now_s >= limit_s:
+        return f"it could not be given to {claimant.key} within {draft.settings.gate_limit_s:g} s"
     return ""

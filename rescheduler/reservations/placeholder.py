@@ -8,6 +8,8 @@ It meets the Pod Security level restricted, except where host ports must be held
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +23,6 @@ from rescheduler.model.records import HostPort, ObjectKey, Pod, PodSpec, Tolerat
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import Resources, encode_resources, parse_resources
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
-from rescheduler.reservations.naming import digest, label_value, slug
 from rescheduler.reservations.node_terms import all_of
 from rescheduler.reservations.observed import soft_mode
 from rescheduler.reservations.settings import ReservationSettings
@@ -31,6 +32,9 @@ Json = dict[str, Any]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 _USER: Final = 65_535
+_SLUG: Final = 40
+_MAX_LABEL: Final = 63
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _HAND_OVER_TOLERATION: Final[Json] = {
     "key": names.ANNOTATION_HANDOVER_TAINT,
     "operator": "Exists",
@@ -70,6 +74,24 @@ def placeholder_name(reservation: Reservation, suffix: str = "") -> str:
     """
     name = f"{slug(reservation.name, 'reservation')}-{digest(reservation.uid or reservation.name)}"
     return f"{name}-{suffix}" if suffix else name
+
+
+def placeholder_labels(reservation: Reservation) -> dict[str, str]:
+    """By which what holds its room is found."""
+    found = label_value(reservation.name)
+    return {names.LABEL_PLACEHOLDER: found, names.LABEL_CREATED_BY: names.CREATED_BY}
+
+
+def owner_reference(reservation: Reservation) -> Json:
+    """By which what holds its room goes with it."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "Reservation",
+        "name": reservation.name,
+        "uid": reservation.uid,
+        "controller": True,
+        "blockOwnerDeletion": False,
+    }
 
 
 def pinned_node(pod: Pod) -> str:
@@ -134,21 +156,9 @@ def _metadata(reservation: Reservation, settings: ReservationSettings, part: Par
     return {
         "name": placeholder_name(reservation, part.suffix),
         "namespace": settings.namespace,
-        "labels": {
-            names.LABEL_PLACEHOLDER: label_value(reservation.name),
-            names.LABEL_CREATED_BY: names.CREATED_BY,
-        },
+        "labels": placeholder_labels(reservation),
         "annotations": {names.SAFE_TO_EVICT: "false", names.DO_NOT_DISRUPT: "true", **_noted(part)},
-        "ownerReferences": [
-            {
-                "apiVersion": names.API_VERSION,
-                "kind": "Reservation",
-                "name": reservation.name,
-                "uid": reservation.uid,
-                "controller": True,
-                "blockOwnerDeletion": False,
-            }
-        ],
+        "ownerReferences": [owner_reference(reservation)],
     }
 
 
@@ -226,3 +236,23 @@ def template_of(reservation: Reservation) -> Json:
 def _template_spec(reservation: Reservation) -> Json:
     spec = template_of(reservation).get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+# Names made of other names: short, legal everywhere in Kubernetes, and always the same for the same thing
+
+
+def slug(name: str, fallback: str) -> str:
+    """``name`` as the beginning of an object name: at most 40 characters of a DNS label; never empty."""
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_SLUG].strip("-") or fallback
+
+
+def digest(text: str) -> str:
+    """Ten characters that stand for ``text``."""
+    return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def label_value(name: str) -> str:
+    """``name`` as a label or taint value: cut with a digest where it is too long."""
+    if len(name) <= _MAX_LABEL and _LABEL.fullmatch(name):
+        return name
+    return f"{slug(name, 'reservation')}-{digest(name)}"

@@ -26,9 +26,13 @@ from rescheduler.reservations.differences import (
     taint_of,
     words_of,
 )
-from rescheduler.reservations.naming import label_value
 from rescheduler.reservations.observed import soft_mode
-from rescheduler.reservations.placeholder import hand_over_tolerated, pinned_nodes, requests_of_part
+from rescheduler.reservations.placeholder import (
+    hand_over_tolerated,
+    label_value,
+    pinned_nodes,
+    requests_of_part,
+)
 from rescheduler.scheduling.node_affinity import selects
 
 _HARMLESS_VOLUMES: Final = frozenset({VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH})

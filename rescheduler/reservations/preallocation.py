@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate
 from rescheduler.model import names
@@ -19,10 +17,10 @@ from rescheduler.model.conditions import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
+from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -62,30 +60,25 @@ def is_preallocated(status: ReservationStatus) -> bool:
     return waits and ready is not None and ready.reason == ReservationReason.WAITING_FOR_ROOM
 
 
-def goes_to(
-    observed: ObservedReservation, status: ReservationStatus, holder: Pod
-) -> tuple[ReservationStatus, AnyCall] | None:
-    """Another node has room: it waits for that one from now on, once its nomination to the first one is gone. None: it stays."""
-    node = observed.choice.node
+def goes_elsewhere(draft: Draft, holder: Pod) -> bool:
+    """True if another node has room: it waits for that one from now on, once its nomination to the first one is gone."""
+    observed, node = draft.observed, draft.observed.choice.node
     if observed.turn is not PlaceholderTurn.MOVE or not node or observed.reservation.status.current_owners:
-        return None
-    return msgspec.structs.replace(status, node_name=node), delete_placeholder(holder)
+        return False
+    draft.change(node_name=node)
+    draft.do(delete_placeholder(holder))
+    return True
 
 
-def recreated(
-    observed: ObservedReservation,
-    status: ReservationStatus,
-    size: Resources | None,
-    settings: ReservationSettings,
-) -> tuple[AnyCall, ...]:
-    """A new placeholder for one that is gone. Nothing was held, so nothing is lost."""
+def recreate(draft: Draft, size: Resources | None) -> None:
+    """Make a new placeholder for one that is gone. Nothing was held, so nothing is lost."""
+    observed = draft.observed
     if observed.placeholders:
         ended = (pod for pod in observed.placeholders if pod.terminal and not pod.deleting)
-        return tuple(map(delete_placeholder, ended))
-    if observed.turn is PlaceholderTurn.GIVE_WAY:
-        return ()
-    part = Part(size=size, waits=True, volumes=observed.volumes)
-    return (create_placeholder(observed.reservation, status.node_name, settings, part),)
+        draft.do(*map(delete_placeholder, ended))
+    elif observed.turn is not PlaceholderTurn.GIVE_WAY:
+        part = Part(size=size, waits=True, volumes=observed.volumes)
+        draft.do(create_placeholder(observed.reservation, draft.status.node_name, draft.settings, part))
 
 
 def waiting_message(holder: Pod) -> str:

@@ -23,6 +23,7 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
 from rescheduler.model.room_pod import namespaces_of
+from rescheduler.reservations.assignment import not_below_zero
 from rescheduler.reservations.lifecycle import FINISHED
 
 ANY_NAMESPACE: Final = "*"
@@ -126,19 +127,9 @@ def _demand(room: Reservation, move: RoomOfMove | None) -> _Demand:
     if move is None:
         pods = 0 if claimed else 1
         return _Demand(1, asked, msgspec.structs.replace(to_come, pods=pods), spec)
-    excess = _beyond(asked, move.pod) if move.pod is not None else NO_RESOURCES
-    own = _beyond(to_come, move.pod) if move.pod is not None else to_come
+    excess = not_below_zero(asked - move.pod) if move.pod is not None else NO_RESOURCES
+    own = not_below_zero(to_come - move.pod) if move.pod is not None else to_come
     return _Demand(1, asked, own, spec) if move.requested else _Demand(0, excess, own, spec)
-
-
-def _beyond(asked: Resources, given_back: Resources) -> Resources:
-    left = asked - given_back
-    return Resources(
-        cpu_milli=max(0, left.cpu_milli),
-        memory_bytes=max(0, left.memory_bytes),
-        ephemeral_bytes=max(0, left.ephemeral_bytes),
-        scalars=tuple((name, max(0, amount)) for name, amount in left.scalars),
-    )
 
 
 def _asked(reservation: Reservation) -> Resources:

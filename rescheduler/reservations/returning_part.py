@@ -15,12 +15,11 @@ from typing import Final
 from rescheduler.calls.call import AnyCall
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations.assignment import fits
-from rescheduler.reservations.naming import digest
+from rescheduler.reservations.assignment import not_below_zero, same_size
+from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.placeholder import Part, create_placeholder, placeholder_name
+from rescheduler.reservations.placeholder import Part, create_placeholder, digest, placeholder_name
 from rescheduler.reservations.preallocation import wait_for_room
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 
 _SUFFIX: Final = "back-"
@@ -33,12 +32,7 @@ def missing_part(observed: ObservedReservation, owners: Sequence[Pod], rest: Res
     found = (NO_RESOURCES if template is None else template.requests) - rest
     for owner in owners:
         found -= NO_RESOURCES if owner.deleting else owner.spec.requests
-    return Resources(
-        cpu_milli=max(found.cpu_milli, 0),
-        memory_bytes=max(found.memory_bytes, 0),
-        ephemeral_bytes=max(found.ephemeral_bytes, 0),
-        scalars=tuple((name, max(amount, 0)) for name, amount in found.scalars),
-    )
+    return not_below_zero(found)
 
 
 def waits_for_part(observed: ObservedReservation, holder: Pod) -> bool:
@@ -50,14 +44,12 @@ def waits_for_part(observed: ObservedReservation, holder: Pod) -> bool:
 def waiting_for(observed: ObservedReservation, missing: Resources) -> Pod | None:
     """The placeholder that waits for that part."""
     waiting = (pod for pod in observed.placeholders if waits_for_part(observed, pod))
-    return next((p for p in waiting if not p.deleting and _same(p.spec.requests, missing)), None)
+    return next((p for p in waiting if not p.deleting and same_size(p.spec.requests, missing)), None)
 
 
-def take_back(
-    observed: ObservedReservation, missing: Resources, bound: Sequence[Pod], settings: ReservationSettings
-) -> Iterator[AnyCall]:
+def take_back(draft: Draft, missing: Resources, bound: Sequence[Pod]) -> Iterator[AnyCall]:
     """The next step towards holding the part again, while no claimant is on its way."""
-    waits = waiting_for(observed, missing)
+    observed, waits = draft.observed, waiting_for(draft.observed, missing)
     if waits is not None:
         yield from wait_for_room(observed, waits)
         return
@@ -66,8 +58,6 @@ def take_back(
         return  # those of an earlier size are deleted first
     ended = "/".join((*sorted(pod.uid for pod in bound), *(f"{k}={n}" for k, n in missing.items())))
     part = Part(size=missing, waits=True, suffix=f"{_SUFFIX}{digest(ended)}", volumes=observed.volumes)
-    yield create_placeholder(observed.reservation, observed.reservation.status.node_name, settings, part)
-
-
-def _same(one: Resources, other: Resources) -> bool:
-    return fits(one, other) and fits(other, one)
+    yield create_placeholder(
+        observed.reservation, observed.reservation.status.node_name, draft.settings, part
+    )

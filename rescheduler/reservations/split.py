@@ -12,43 +12,35 @@ placeholder of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-
-import msgspec
+from dataclasses import dataclass
+from typing import Final
 
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate, release
 from rescheduler.model.counted import plural
+from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations.assignment import fits, taken_by
-from rescheduler.reservations.handover import holds_gate, taken_back, ungate
+from rescheduler.reservations.assignment import fits, same_size, taken_by
+from rescheduler.reservations.draft import Draft
+from rescheduler.reservations.handover import taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.naming import digest
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.placeholder import Part, create_placeholder
+from rescheduler.reservations.placeholder import Part, create_placeholder, digest
 from rescheduler.reservations.preallocation import (
     is_preallocated,
-    recreated,
+    recreate,
     wait_for_room,
     waiting_message,
     waits_for_room,
 )
 from rescheduler.reservations.returning_part import missing_part, take_back, waiting_for, waits_for_part
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
 
-
-@dataclass(slots=True, kw_only=True)
-class SplitStep:
-    """The outcome of one step: the status, an event for the table of transitions if there is one, and calls."""
-
-    status: ReservationStatus
-    event: ReservationEvent | None = None
-    message: str = ""
-    calls: list[AnyCall] = field(default_factory=list)
-    wake_at_s: float | None = None
+Said = tuple[ReservationEvent | None, str]
+"""An event for the table of transitions, if there is one, with its message."""
+_NOTHING_SAID: Final[Said] = (None, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +58,7 @@ class _Stock:
     @property
     def splits(self) -> bool:
         """False if the claimants request nothing: the bound placeholder is the one of the rest already."""
-        return not self.whole or not _same(total(self.whole), self.rest)
+        return not self.whole or not same_size(total(self.whole), self.rest)
 
     @property
     def gated(self) -> tuple[Pod, ...]:
@@ -115,17 +107,11 @@ def flying(observed: ObservedReservation) -> tuple[Pod, ...]:
     return tuple(pod for pod in _present(observed) if not pod.node)
 
 
-def split(
-    observed: ObservedReservation, status: ReservationStatus, now_s: float, settings: ReservationSettings
-) -> SplitStep:
+def split(draft: Draft) -> Said:
     """The next step for a Reservation that is split. Phases Available and Waiting."""
-    stock = _take_stock(observed, status)
-    result = SplitStep(status=_told(observed.reservation, status, stock.owners, stock.rest))
-    if stock.flight:
-        _hand_over(result, observed, stock, now_s, settings)
-    else:
-        _hold(result, observed, stock, settings)
-    return result
+    stock = _take_stock(draft.observed, draft.status)
+    _tell(draft, stock.owners, stock.rest)
+    return _hand_over(draft, stock) if stock.flight else _hold(draft, stock)
 
 
 def too_small(observed: ObservedReservation, status: ReservationStatus) -> Iterable[AnyCall]:
@@ -157,11 +143,12 @@ def returns(observed: ObservedReservation) -> bool:
     return not nothing(_take_stock(observed, reservation.status).missing)
 
 
-def claim(reservation: Reservation, status: ReservationStatus, pods: tuple[Pod, ...]) -> ReservationStatus:
-    """The status after these pods have been given their parts."""
-    owners = (*status.current_owners, *map(_reference, pods))
-    allocated = status.allocated + used_by(pods, reservation)
-    return msgspec.structs.replace(status, current_owners=owners, allocated=allocated)
+def claim(draft: Draft, pods: tuple[Pod, ...]) -> None:
+    """Give these pods their parts."""
+    owners = (*draft.status.current_owners, *map(_reference, pods))
+    allocated = draft.status.allocated + used_by(pods, draft.observed.reservation)
+    draft.change(current_owners=owners, allocated=allocated)
+    draft.enter(ReservationEvent.CLAIMED, f"claimed by {', '.join(str(pod.key) for pod in pods)}")
 
 
 def _present(observed: ObservedReservation) -> tuple[Pod, ...]:
@@ -184,67 +171,45 @@ def _take_stock(observed: ObservedReservation, status: ReservationStatus) -> _St
     if bound and fits(rest + flying, total(bound)):
         whole, rest = bound, total(bound) - flying
     others = (h for h in standing if not waits_for_part(observed, h) and all(h is not one for one in whole))
-    following = next((h for h in others if _same(h.spec.requests, rest)), None)
+    following = next((h for h in others if same_size(h.spec.requests, rest)), None)
     missing = missing_part(observed, owners, rest)
     return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest, missing=missing)
 
 
-def _told(
-    reservation: Reservation, status: ReservationStatus, owners: tuple[Pod, ...], rest: Resources
-) -> ReservationStatus:
-    used = used_by(owners, reservation)
-    return msgspec.structs.replace(
-        status,
-        current_owners=tuple(map(_reference, owners)),
-        allocated=used,
-        allocatable=rest + used,
-    )
+def _tell(draft: Draft, owners: tuple[Pod, ...], rest: Resources) -> None:
+    used = used_by(owners, draft.observed.reservation)
+    draft.change(current_owners=tuple(map(_reference, owners)), allocated=used, allocatable=rest + used)
 
 
 def _reference(pod: Pod) -> ObjectRef:
     return ObjectRef(namespace=pod.namespace, name=pod.name, uid=pod.uid)
 
 
-def _same(one: Resources, other: Resources) -> bool:
-    return fits(one, other) and fits(other, one)
-
-
 # No claimant is on its way ------------------------------------------------------------------------------
 
 
-def _hold(
-    result: SplitStep, observed: ObservedReservation, stock: _Stock, settings: ReservationSettings
-) -> None:
-    node = result.status.node_name
-    returns = not nothing(stock.missing)
+def _hold(draft: Draft, stock: _Stock) -> Said:
+    node, returns = draft.status.node_name, not nothing(stock.missing)
     if stock.whole or (returns and nothing(stock.rest) and stock.owners):
-        _take_back(result, observed, stock, settings)
-        result.event = ReservationEvent.OWNERS_CHANGED
-        result.message = _holding_words(node, stock)
-    elif stock.next is not None:
-        _admit_rest(result, observed, stock.next)
-    elif not nothing(stock.rest) and is_preallocated(result.status):
-        result.calls.extend(recreated(observed, result.status, stock.rest, settings))
-    elif not nothing(stock.rest):
-        result.event = ReservationEvent.PLACEHOLDER_LOST
-        result.message = f"the placeholder on node {node} is gone: the room is not held any more"
-    elif stock.owners:
-        result.event = ReservationEvent.OWNERS_CHANGED
-        result.message = f"all of it on node {node} is used by {plural(len(stock.owners), 'pod')}"
-    else:
-        # Its owners used all of it and have ended. What they left is waited for as a preallocated one waits.
-        result.calls.extend(recreated(observed, result.status, None, settings))
-        result.event = ReservationEvent.PREALLOCATED
-        result.message = f"its owners on node {node} have ended; waiting until all of it is held again"
-
-
-def _take_back(
-    result: SplitStep, observed: ObservedReservation, stock: _Stock, settings: ReservationSettings
-) -> None:
-    waits = waiting_for(observed, stock.missing)
-    result.calls.extend(_delete_others(observed, *stock.whole, waits))
-    if not nothing(stock.missing):
-        result.calls.extend(take_back(observed, stock.missing, stock.whole, settings))
+        draft.do(*_others(draft, *stock.whole, waiting_for(draft.observed, stock.missing)))
+        if returns:
+            draft.do(*take_back(draft, stock.missing, stock.whole))
+        return ReservationEvent.OWNERS_CHANGED, _holding_words(node, stock)
+    if stock.next is not None:
+        return _admit_rest(draft, stock.next)
+    if not nothing(stock.rest) and is_preallocated(draft.status):
+        recreate(draft, stock.rest)
+        return _NOTHING_SAID
+    if not nothing(stock.rest):
+        lost = f"the placeholder on node {node} is gone: the room is not held any more"
+        return ReservationEvent.PLACEHOLDER_LOST, lost
+    if stock.owners:
+        used = f"all of it on node {node} is used by {plural(len(stock.owners), 'pod')}"
+        return ReservationEvent.OWNERS_CHANGED, used
+    # Its owners used all of it and have ended. What they left is waited for as a preallocated one waits.
+    recreate(draft, None)
+    ended = f"its owners on node {node} have ended; waiting until all of it is held again"
+    return ReservationEvent.PREALLOCATED, ended
 
 
 def _holding_words(node: str, stock: _Stock) -> str:
@@ -255,21 +220,23 @@ def _holding_words(node: str, stock: _Stock) -> str:
     return f"used by {plural(len(owners), 'pod')} on node {node}; the rest is held{back}"
 
 
-def _admit_rest(result: SplitStep, observed: ObservedReservation, rest: Pod) -> None:
+def _admit_rest(draft: Draft, rest: Pod) -> Said:
     """The claimants are bound or gone, and the placeholder of the rest is not bound yet."""
-    result.calls.extend(_delete_others(observed, rest))
-    if result.calls or any(holder.deleting for holder in observed.placeholders):
-        return
-    if waits_for_room(rest) and rest.nominated_node == result.status.node_name:
-        result.calls.append(admit_placeholder(rest))
-        return
-    result.calls.extend(wait_for_room(observed, rest))
+    draft.do(*_others(draft, rest))
+    if draft.calls or any(holder.deleting for holder in draft.observed.placeholders):
+        return _NOTHING_SAID
+    if waits_for_room(rest) and rest.nominated_node == draft.status.node_name:
+        draft.do(admit_placeholder(rest))
+        return _NOTHING_SAID
+    draft.do(*wait_for_room(draft.observed, rest))
     if rest.unschedulable_message:
-        result.event, result.message = ReservationEvent.PREALLOCATED, waiting_message(rest)
+        return ReservationEvent.PREALLOCATED, waiting_message(rest)
+    return _NOTHING_SAID
 
 
-def _delete_others(observed: ObservedReservation, *kept: Pod | None) -> Iterable[AnyCall]:
-    for holder in observed.placeholders:
+def _others(draft: Draft, *kept: Pod | None) -> Iterable[AnyCall]:
+    """Deletes all placeholders but these."""
+    for holder in draft.observed.placeholders:
         if not holder.deleting and all(holder is not one for one in kept):
             yield delete_placeholder(holder)
 
@@ -277,15 +244,10 @@ def _delete_others(observed: ObservedReservation, *kept: Pod | None) -> Iterable
 # Claimants are on the way --------------------------------------------------------------------------
 
 
-def _hand_over(
-    result: SplitStep,
-    observed: ObservedReservation,
-    stock: _Stock,
-    now_s: float,
-    settings: ReservationSettings,
-) -> None:
+def _hand_over(draft: Draft, stock: _Stock) -> Said:
     # The limit comes before every wait: no reason may keep a pod gated for longer.
-    limits_s = {pod.uid: _limit_s(observed, pod, settings) for pod in stock.flight}
+    observed, now_s = draft.observed, draft.now_s
+    limits_s = {pod.uid: _limit_s(draft, pod) for pod in stock.flight}
     late = tuple(
         pod
         for pod in stock.flight
@@ -295,31 +257,33 @@ def _hand_over(
     )
     limit_s = min(limits_s.values())
     if late:
-        result.wake_at_s = limit_s
-        _release(result, observed.reservation, stock, late)
-        return
-    node, wait = result.status.node_name, observed.wait
-    result.event = ReservationEvent.CLAIMED
-    result.message = claim_message(stock.flight, node, wait, now_s)
-    result.wake_at_s = look_again_s(wait, now_s, limit_s)
-    if wait is not None and wait.reason is HandoverWait.NODE_NOT_USABLE:
-        return
+        draft.wake(limit_s)
+        return _release(draft, stock, late)
+    node, wait = draft.status.node_name, observed.wait
+    draft.wake(look_again_s(wait, now_s, limit_s))
+    if wait is None or wait.reason is not HandoverWait.NODE_NOT_USABLE:
+        _next_step(draft, stock, node)
+    return ReservationEvent.CLAIMED, claim_message(stock.flight, node, wait, now_s)
+
+
+def _next_step(draft: Draft, stock: _Stock, node: str) -> None:
+    observed = draft.observed
     needs_rest = stock.splits and not nothing(stock.rest)
     # What waits for the part of an owner keeps it until everything is ready, and other pods are kept off the node.
     waits = waiting_for(observed, stock.missing) if stock.whole else None
-    result.calls.extend(_delete_others(observed, *stock.whole, waits, stock.next if needs_rest else None))
-    if result.calls:
+    draft.do(*_others(draft, *stock.whole, waits, stock.next if needs_rest else None))
+    if draft.calls:
         return
     if needs_rest and stock.next is None:
         # It must be nominated together with the claimants, so it is created before the old placeholder is deleted.
         suffix = digest(" ".join(sorted(pod.uid for pod in stock.flight)))
         part = Part(size=stock.rest, waits=True, suffix=suffix, volumes=observed.volumes)
-        result.calls.append(create_placeholder(observed.reservation, node, settings, part))
+        draft.do(create_placeholder(observed.reservation, node, draft.settings, part))
         return
-    result.calls.extend(_next_step(observed, stock, node))
+    draft.do(*_together(observed, stock, node))
 
 
-def _next_step(observed: ObservedReservation, stock: _Stock, node: str) -> Iterable[AnyCall]:
+def _together(observed: ObservedReservation, stock: _Stock, node: str) -> Iterable[AnyCall]:
     """Claimants and the placeholder of the rest take each step together: one that came later could lose its room."""
     rest = stock.next if stock.splits else None
     unbound = (*((rest,) if rest is not None and not rest.node else ()), *stock.gated)
@@ -346,18 +310,17 @@ def _refused(observed: ObservedReservation, stock: _Stock, pod: Pod) -> bool:
     return bool(observed.unfit) and bool(stock.whole) and not holds_gate(pod)
 
 
-def _limit_s(observed: ObservedReservation, pod: Pod, settings: ReservationSettings) -> float:
+def _limit_s(draft: Draft, pod: Pod) -> float:
     if holds_gate(pod):
-        return pod.created_at_s + settings.gate_limit_s
-    return max(pod.created_at_s, observed.claimed_since_s) + settings.landing_limit_s
+        return pod.created_at_s + draft.settings.gate_limit_s
+    return max(pod.created_at_s, draft.observed.claimed_since_s) + draft.settings.landing_limit_s
 
 
-def _release(result: SplitStep, reservation: Reservation, stock: _Stock, late: tuple[Pod, ...]) -> None:
+def _release(draft: Draft, stock: _Stock, late: tuple[Pod, ...]) -> Said:
     """Release the pods that are late. Their parts go back into the rest if the old placeholder is still bound."""
     kept = tuple(pod for pod in stock.owners if pod not in late)
-    rest = stock.rest + used_by(late, reservation) if stock.whole else stock.rest
-    result.status = _told(reservation, result.status, kept, rest)
-    names = ", ".join(str(pod.key) for pod in late)
-    result.event = ReservationEvent.OWNERS_CHANGED
-    result.message = f"{names} was not bound in time and may be bound to any node"
-    result.calls.extend(release(pod, result.message) for pod in late if holds_gate(pod))
+    rest = stock.rest + used_by(late, draft.observed.reservation) if stock.whole else stock.rest
+    _tell(draft, kept, rest)
+    message = f"{', '.join(str(pod.key) for pod in late)} was not bound in time and may be bound to any node"
+    draft.do(*(release(pod, message) for pod in late if holds_gate(pod)))
+    return ReservationEvent.OWNERS_CHANGED, message

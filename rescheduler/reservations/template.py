@@ -20,9 +20,8 @@ from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resources import encode_resources
 from rescheduler.model.selectors import NodeSelector
-from rescheduler.reservations.naming import digest, slug
 from rescheduler.reservations.node_terms import all_of
-from rescheduler.reservations.placeholder import port_entry
+from rescheduler.reservations.placeholder import digest, port_entry, slug
 
 Json = dict[str, Any]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rescheduler.model.records import Pod
-from rescheduler.reservations.handover import in_flight
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder_check import gates_of_others
@@ -29,7 +28,7 @@ def what_was_changed(observed: ObservedReservation) -> str:
     """
     if not observed.reservation.allocate_once or not observed.reservation.status.current_owners:
         return observed.changed
-    return observed.unremovable if in_flight(observed) else ""
+    return observed.unremovable if observed.in_flight else ""
 
 
 def held_by_others(holder: Pod) -> str:

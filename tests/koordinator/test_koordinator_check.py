@@ -14,8 +14,7 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.reservations.koordinator import koordinator_manifest
-from rescheduler.reservations.koordinator_check import unlike_asked
+from rescheduler.reservations.koordinator import koordinator_manifest, unlike_asked
 from rescheduler.reservations.machine import step
 from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings

@@ -9,8 +9,7 @@ from rescheduler.model.records import HostPort, ObjectKey, OwnerRef, Pod, PodSpe
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.reservations.naming import label_value
-from rescheduler.reservations.placeholder import placeholder_manifest, placeholder_name
+from rescheduler.reservations.placeholder import label_value, placeholder_manifest, placeholder_name
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_manifest
 
