@@ -19,7 +19,7 @@ from rescheduler.calls.objects import delete_reservation
 from rescheduler.calls.pods import delete_placeholder, remove_placeholder, unsteer
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
-from rescheduler.migrations.start_first_orphans import orphan_calls
+from rescheduler.migrations.start_first_replacement import orphan_calls
 from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation

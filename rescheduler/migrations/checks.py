@@ -5,23 +5,29 @@ A check that fails writes into the status why the move waits or has ended. Nothi
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from rescheduler.calls.objects import adopt_pod, create_reservation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import prepare
 from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
-from rescheduler.migrations.refused_target import target_refused
-from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source
-from rescheduler.migrations.room_reference import reference_fits
+from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source, reference_fits
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.pod_creation import NO_RIGHT, QUOTA_USED_UP
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
-from rescheduler.reservations.lifecycle import ReservationReason
+from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
+
+_FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")
+"""How the words of an answer begin with which the API server did not create the placeholder."""
+_REJECTED: Final = re.compile(r"(403|422) \w+:")
 
 
 def may_begin(draft: Draft) -> bool:
@@ -152,7 +158,7 @@ def still_wanted(draft: Draft) -> bool:
     elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(
-            Why.TARGET_REFUSED if target_refused(draft) else Why.TIMEOUT,
+            Why.TARGET_REFUSED if _target_refused(draft) else Why.TIMEOUT,
             f"the pod was not evicted within the ttl of the move; last message: {waited_for}",
         )
     # Two moves of the pod, or into the room, have begun: the later one ends, so that its room is released. One that has not begun waits.
@@ -389,3 +395,32 @@ def reservation_words(reservation: Reservation) -> str:
         if said is not None and said.status != "True" and said.message:
             return f"Reservation {reservation.name}: {said.message}"
     return f"Reservation {reservation.name} is {reservation.status.phase}"
+
+
+def _target_refused(draft: Draft) -> bool:
+    """True if the move waited in vain because its target does not take its placeholder, or the replacement of mode StartFirst.
+
+    kube-scheduler, the kubelet or admission refuse it for reasons that our rules do not see, so the next plan would choose the
+    same node. What says nothing of the node does not count: a quota that is used up, a missing right, an API server or webhook
+    that does not answer, a scheduler that does not run, a move that is paused.
+    """
+    observed = draft.observed
+    if draft.status.phase is not MigrationPhase.RESERVING or observed.migration.paused:
+        return False
+    if draft.starts_first:
+        seen = observed.start_first
+        return (
+            seen is not None and seen.replacement is not None and bool(seen.replacement.unschedulable_message)
+        )
+    return (
+        draft.made_reservation and observed.reservation is not None and _unschedulable(observed.reservation)
+    )
+
+
+def _unschedulable(reservation: Reservation) -> bool:
+    said = condition(reservation.status.conditions, CONDITION_SCHEDULED)
+    if said is None or said.status == "True" or said.reason != ReservationReason.UNSCHEDULABLE:
+        return False
+    if QUOTA_USED_UP in said.message or NO_RIGHT in said.message:
+        return False
+    return _FAILED_CALL.match(said.message) is None or _REJECTED.match(said.message) is not None

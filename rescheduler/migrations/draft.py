@@ -7,12 +7,13 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import AnyCall
+from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.migrations.lifecycle import CONDITION_PROGRESS, MigrationReason, enter
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
 
 WATCHES_APART_S: Final = 5.0
@@ -42,6 +43,13 @@ class Draft:
     def do(self, call: AnyCall) -> None:
         """Add ``call``, to be carried out after the status is written."""
         self.calls.append(call)
+
+    def tell(self, reason: str, message: str, *, warning: bool = True) -> None:
+        """Add an Event of the move."""
+        move = self.observed.migration
+        self.do(
+            Event(API_VERSION, "PodMigration", move.namespace, move.name, move.uid, reason, message, warning)
+        )
 
     def say(self, reason: MigrationReason, message: str) -> None:
         """Stay in the phase, with this reason and message."""

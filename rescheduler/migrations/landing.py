@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rescheduler.calls.call import Event
 from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.calls.objects import delete_migration
 from rescheduler.migrations.checks import reason_of, reservation_words
@@ -19,7 +18,6 @@ from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
@@ -169,19 +167,7 @@ def _watch_ready(draft: Draft) -> None:
         message = f"{name} landed on node {status.node_name} and {lost} before it was Ready"
         said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_GONE, message)
         draft.change(conditions=told(status.conditions, said, draft.now_s))
-        move = draft.observed.migration
-        draft.do(
-            Event(
-                api_version=API_VERSION,
-                kind="PodMigration",
-                namespace=move.namespace,
-                name=move.name,
-                uid=move.uid,
-                reason=Why.REPLACEMENT_GONE,
-                message=message,
-                warning=True,
-            )
-        )
+        draft.tell(Why.REPLACEMENT_GONE, message)
         return
     limit_s = status.landed_at_s + draft.settings.ready_limit_s
     if draft.now_s < limit_s:

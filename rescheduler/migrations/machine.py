@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import unreadable, write_status
 from rescheduler.errors import TransitionError
 from rescheduler.migrations import start_first
@@ -22,7 +22,6 @@ from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.readability import with_readable
 
 
@@ -94,30 +93,16 @@ def _unreadable(migration: PodMigration, now_s: float) -> MigrationStep:
 
 
 def _close(draft: Draft) -> MigrationStep:
-    migration = draft.observed.migration
-    calls = tuple(draft.calls)
-    if draft.status != migration.status:
-        calls = (write_status(migration, draft.status), *calls)
-        if draft.status.phase is not migration.status.phase:
-            calls = (*calls, _event(draft))
+    migration, status = draft.observed.migration, draft.status
+    if status != migration.status:
+        draft.calls.insert(0, write_status(migration, status))
+        if status.phase is not migration.status.phase:
+            reason = status.reason if status.phase in FINISHED else str(status.phase)
+            draft.tell(reason, status.message, warning=status.phase is MigrationPhase.FAILED)
     return MigrationStep(
-        status=draft.status,
-        calls=calls,
+        status=status,
+        calls=tuple(draft.calls),
         wake_at_s=draft.wake_at_s,
         begins=draft.begins,
         prepares_gate=draft.prepares_gate,
-    )
-
-
-def _event(draft: Draft) -> Event:
-    migration, status = draft.observed.migration, draft.status
-    return Event(
-        api_version=API_VERSION,
-        kind="PodMigration",
-        namespace=migration.namespace,
-        name=migration.name,
-        uid=migration.uid,
-        reason=status.reason if status.phase in FINISHED else str(status.phase),
-        message=status.message,
-        warning=status.phase is MigrationPhase.FAILED,
     )

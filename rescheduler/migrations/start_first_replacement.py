@@ -9,18 +9,25 @@ pod with all labels of the template, because it keeps them after its adoption.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rescheduler.migrations.label_keys import with_merged_label_keys
+from rescheduler.calls.call import AnyCall
+from rescheduler.calls.pods import label_replacement, remove_replacement
+from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model import names
+from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.selectors import LabelSet
+from rescheduler.replacements.siblings import PodsOf
 
 Json = dict[str, Any]
 
 _NAME: Final = 57
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS: Final = {"matchLabelKeys": "In", "mismatchLabelKeys": "NotIn"}
 
 
 def replacement_name(owner: str, migration_uid: str) -> str:
@@ -98,3 +105,93 @@ def _pinned(affinity: Json, node: str) -> Json:
     terms: list[Json] = (node_affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
     pinned = [{**term, "matchFields": [*(term.get("matchFields") or ()), demand]} for term in terms]
     return {**affinity, "nodeAffinity": {**node_affinity, _REQUIRED: {"nodeSelectorTerms": pinned}}}
+
+
+def with_merged_label_keys(spec: Json, labels: Mapping[str, str]) -> Json:
+    """A pod's spec with the selectors that a pod with these labels gets; the one that is given is not changed.
+
+    The API server merges the values of matchLabelKeys and mismatchLabelKeys into the selectors of a pod when the pod is created,
+    from the labels that it has then, and never again (``podStrategy.PrepareForCreate``, KEP-3633 and KEP-3243). A pod that gets
+    ``pod-template-hash`` later would keep selectors that match other pods than those of its siblings. So the values are merged
+    here, and the keys are left out: what is merged once must not be merged by other labels again.
+    """
+    found = dict(spec)
+    if spec.get("topologySpreadConstraints"):
+        found["topologySpreadConstraints"] = [
+            _merged(constraint, labels) for constraint in spec["topologySpreadConstraints"]
+        ]
+    if spec.get("affinity"):
+        found["affinity"] = {
+            kind: _affinity(rules, labels) if kind in ("podAffinity", "podAntiAffinity") and rules else rules
+            for kind, rules in spec["affinity"].items()
+        }
+    return found
+
+
+def _affinity(rules: Json, labels: Mapping[str, str]) -> Json:
+    found = dict(rules)
+    if rules.get(_REQUIRED):
+        found[_REQUIRED] = [_merged(term, labels) for term in rules[_REQUIRED]]
+    if rules.get(_PREFERRED):
+        found[_PREFERRED] = [
+            {**wish, "podAffinityTerm": _merged(wish["podAffinityTerm"], labels)}
+            for wish in rules[_PREFERRED]
+        ]
+    return found
+
+
+def _merged(rule: Json, labels: Mapping[str, str]) -> Json:
+    """A term or constraint. Without a selector it has no such keys, and matches no pod."""
+    selector = rule.get("labelSelector")
+    added = [
+        {"key": key, "operator": operator, "values": [labels[key]]}
+        for field, operator in _OPERATORS.items()
+        for key in rule.get(field) or ()
+        if key in labels
+    ]
+    found = {field: value for field, value in rule.items() if field not in _OPERATORS}
+    if selector is not None and added:
+        expressions = [*(selector.get("matchExpressions") or ()), *added]
+        found["labelSelector"] = {**selector, "matchExpressions": expressions}
+    return found
+
+
+# Replacements whose move has ended or vanished
+
+
+def orphan_calls(
+    orphans: Iterable[Pod],
+    migrations: Mapping[ObjectKey, PodMigration],
+    workloads: Mapping[str, Workload],
+    pods_of: PodsOf,
+) -> tuple[tuple[Pod, AnyCall], ...]:
+    """The call for each replacement that no live move refers to; no call for the others.
+
+    Level-triggered, so that neither a crash nor a deleted PodMigration leaves anything behind. If the old pod is gone and its
+    ReplicaSet lacks a pod, the replacement, which is Ready already, is better than a new pod.
+    """
+    alone = [pod for pod in orphans if is_unadopted(pod) and not pod.deleting]
+    if not alone:
+        return ()
+    live = {
+        (m.namespace, m.uid) for m in migrations.values() if m.status.phase not in FINISHED and not m.deleting
+    }
+    dead = (pod for pod in alone if (pod.namespace, pod.labels.get(names.LABEL_START_FIRST)) not in live)
+    return tuple((pod, call) for pod in dead if (call := _fate(pod, workloads, pods_of)) is not None)
+
+
+def _fate(replacement: Pod, workloads: Mapping[str, Workload], pods_of: PodsOf) -> AnyCall | None:
+    old_uid = replaced_by(replacement)[1]
+    owner = replica_set_of(replacement, workloads)
+    if owner is None or owner.deleting or replacement.terminal:
+        return remove_replacement(replacement)
+    if labelled_fully(replacement, owner):
+        return None  # its ReplicaSet adopts it
+    # Adopted only if the ReplicaSet lacks a pod that runs; it then deletes its own gated one. Otherwise it would delete a
+    # pod that runs.
+    alive = [p for p in pods_of(owner.uid) if not p.deleting and not p.terminal]
+    running = [p for p in alive if not holds_gate(p)]
+    replaced = all(p.uid != old_uid for p in alive)
+    if replacement.ready and replaced and len(running) < owner.replicas:
+        return label_replacement(replacement, missing_labels(replacement, owner))
+    return remove_replacement(replacement)

@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_start_first import StartFirstObserver
-from rescheduler.migrations.start_first_orphans import orphan_calls
+from rescheduler.migrations.start_first_replacement import orphan_calls
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload

@@ -2,7 +2,7 @@
 
 import copy
 
-from rescheduler.migrations.label_keys import with_merged_label_keys
+from rescheduler.migrations.start_first_replacement import with_merged_label_keys
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -18,9 +18,9 @@ from start_first_objects import (
     seen,
 )
 
-from rescheduler.migrations.start_first_orphans import orphan_calls
 from rescheduler.migrations.start_first_replacement import (
     is_unadopted,
+    orphan_calls,
 )
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
