@@ -24,15 +24,14 @@ from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.room_sets import head_rooms, windows
-from rescheduler.room_sets.head_rooms import HeadRoomStep, ObservedHeadRoom, entitled
+from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
 from rescheduler.room_sets.node_forecast import Seen, forecast
 from rescheduler.room_sets.node_use import NodeUse, PlacedPods
 from rescheduler.room_sets.places import Outlook
-from rescheduler.room_sets.rooms import children_of
+from rescheduler.room_sets.rooms import RoomSetStep, children_of
 from rescheduler.room_sets.windows import (
     LOOKS_ELSEWHERE_S,
     ObservedWindow,
-    WindowStep,
     counts_from_s,
     owners_of,
     running,
@@ -104,7 +103,7 @@ class RoomSetKeeper:
         self._given.update(dict.fromkeys(decided.given, look.now_s))
         return self._to_do(decided)
 
-    def _to_do(self, decided: WindowStep | HeadRoomStep) -> Sequence[AnyCall]:
+    def _to_do(self, decided: RoomSetStep) -> Sequence[AnyCall]:
         self._wake(decided.wake_at_s)
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(call for call in told if call is not None))

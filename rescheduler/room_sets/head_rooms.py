@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import write_status
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import verb
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import priority_of_pods
@@ -24,12 +23,21 @@ from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
 from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
 from rescheduler.room_sets.node_use import Amounts
 from rescheduler.room_sets.places import may_use
-from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
+from rescheduler.room_sets.rooms import (
+    MOST_AT_ONCE,
+    Changes,
+    Child,
+    Recipe,
+    RoomSetStep,
+    beyond_share,
+    changes,
+    given_back,
+    told_of,
+)
 
 YIELDS_FOR_S: Final = 10.0
 """How long nothing is made anew after a room was given back to a pod."""
 _COMPLETE: Final = "Complete"
-_MOST_AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +56,6 @@ class ObservedHeadRoom:
     """What is unused on the nodes of its rooms; known only if there are such pods."""
     given: Mapping[str, float] = field(default_factory=dict)
     """Uids of pods that rooms were given back to, and when."""
-
-
-class HeadRoomStep(NamedTuple):
-    """What is to be done now."""
-
-    create: tuple[Call, ...] = ()
-    delete: tuple[Call, ...] = ()
-    given: tuple[str, ...] = ()
-    """Uids of the pods that rooms are given back to."""
-    status: Call | None = None
-    event: Event | None = None
-    wake_at_s: float | None = None
 
 
 def recipe_of(head_room: HeadRoom) -> Recipe | None:
@@ -85,11 +81,11 @@ def entitled(head_room: HeadRoom, pod: Pod, classes: Mapping[str, PriorityClass]
     return head_room.yield_to is YieldTo.ANY_POD or pod.spec.priority > own
 
 
-def step(observed: ObservedHeadRoom, now_s: float) -> HeadRoomStep:
+def step(observed: ObservedHeadRoom, now_s: float) -> RoomSetStep:
     """One step of a HeadRoom."""
     head_room = observed.head_room
     if head_room.unreadable or head_room.deleting:
-        return HeadRoomStep()
+        return RoomSetStep()
     recipe = recipe_of(head_room)
     have = changes(observed.rooms, recipe, head_room.rooms if recipe is not None else 0)
     gives, given = _given(observed, have)
@@ -97,9 +93,9 @@ def step(observed: ObservedHeadRoom, now_s: float) -> HeadRoomStep:
     create: tuple[Call, ...] = ()
     if recipe is not None and not yields and not any(map(beyond_share, have.live)):
         names = recipe.names(observed.taken)
-        create = tuple(recipe.create(next(names), 1, "") for _ in range(min(have.missing, _MOST_AT_ONCE)))
+        create = tuple(recipe.create(next(names), 1, "") for _ in range(min(have.missing, MOST_AT_ONCE)))
     status = _status(observed, have, recipe, now_s)
-    return HeadRoomStep(
+    return RoomSetStep(
         create=create,
         delete=(*have.surplus, *gives),
         given=given,
@@ -196,8 +192,5 @@ def _why(child: Child) -> str:
 def _event(observed: ObservedHeadRoom, gives: Sequence[Call]) -> Event | None:
     if not gives:
         return None
-    head_room = observed.head_room
     words = "; ".join(f"Reservation {give.key.name}: {give.why}" for give in gives[:5])
-    return Event(
-        API_VERSION, "HeadRoom", "", head_room.name, head_room.uid, "GivenBack", f"given back: {words}"
-    )
+    return told_of(observed.head_room, "GivenBack", f"given back: {words}")

@@ -13,13 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from rescheduler.calls.call import Call
+from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import create_reservation, delete_reservation
 from rescheduler.model import names
 from rescheduler.model.conditions import condition
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources, encode_resources
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.lifecycle import (
     CONDITION_READY,
@@ -37,6 +38,8 @@ _REFUSED: Final = (
 )
 _ROOM_IMAGE: Final = "room"
 _LONGEST_COUNT: Final = 6
+MOST_AT_ONCE: Final = 32
+"""Reservations that one step creates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +137,18 @@ class Recipe:
         spec["topologySpreadConstraints"] = [*(spec.get("topologySpreadConstraints") or ()), constraint]
 
 
+class RoomSetStep(NamedTuple):
+    """What is to be done now for one ReservationWindow or HeadRoom."""
+
+    create: tuple[Call, ...] = ()
+    delete: tuple[Call, ...] = ()
+    given: tuple[str, ...] = ()
+    """Uids of the pods that rooms of a HeadRoom are given back to."""
+    status: Call | None = None
+    event: Event | None = None
+    wake_at_s: float | None = None
+
+
 class Child(NamedTuple):
     """One of the Reservations."""
 
@@ -217,6 +232,14 @@ def changes(reservations: Iterable[Reservation], recipe: Recipe | None, wanted: 
 def given_back(child: Child, why: str) -> Call:
     """The call; nothing happens if a pod has claimed it in the meantime."""
     return delete_reservation(child.room, unchanged=True, why=why)
+
+
+def told_of(
+    member: ReservationWindow | HeadRoom, reason: str, message: str, *, warning: bool = False
+) -> Event:
+    """An Event of the object."""
+    kind = type(member).__name__
+    return Event(names.API_VERSION, kind, "", member.name, member.uid, reason, message, warning)
 
 
 def beyond_share(child: Child) -> bool:

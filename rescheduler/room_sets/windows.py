@@ -22,7 +22,7 @@ from rescheduler.calls.objects import write_status
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import plural, verb
-from rescheduler.model.names import API_VERSION, RESERVEABLE
+from rescheduler.model.names import RESERVEABLE
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources
@@ -32,15 +32,23 @@ from rescheduler.model.times import format_seconds
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.room_sets.gathering import WAITS_ON, GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
-from rescheduler.room_sets.rooms import Changes, Child, Recipe, beyond_share, changes, given_back
+from rescheduler.room_sets.rooms import (
+    MOST_AT_ONCE,
+    Changes,
+    Child,
+    Recipe,
+    RoomSetStep,
+    beyond_share,
+    changes,
+    given_back,
+    told_of,
+)
 from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
 
 SET_BACK_S: Final = 600.0
 """How far a clock may be set back without ending a window that is gathered for or open."""
 _GATHERED: Final = "Gathered"
 _VALID: Final = "Valid"
-_MOST_AT_ONCE: Final = 32
-"""Reservations that one step creates."""
 LOOKS_ELSEWHERE_S: Final = 15.0
 """How often rooms that wait are looked for on other nodes."""
 _PATIENCE_S: Final = 60.0
@@ -109,16 +117,6 @@ class ObservedWindow:
     """What each node will have at the start, in rooms of that size; None: it is not looked now. True: rooms are missing."""
 
 
-class WindowStep(NamedTuple):
-    """What is to be done now."""
-
-    create: tuple[Call, ...] = ()
-    delete: tuple[Call, ...] = ()
-    status: Call | None = None
-    event: Event | None = None
-    wake_at_s: float | None = None
-
-
 def running(window: ReservationWindow, now_s: float) -> tuple[Window | None, str]:
     """The window that is gathered for or open, else the next one; and what is wrong with the schedule."""
     try:
@@ -168,11 +166,11 @@ def part_of(total: Resources, parts: int) -> Resources:
     )
 
 
-def step(observed: ObservedWindow, now_s: float) -> WindowStep:
+def step(observed: ObservedWindow, now_s: float) -> RoomSetStep:
     """One step of a ReservationWindow."""
     window = observed.window
     if window.unreadable or window.deleting:
-        return WindowStep()
+        return RoomSetStep()
     found, fault = running(window, now_s)
     recipe = recipe_of(window, found) if found is not None else None
     if found is not None and recipe is None:
@@ -185,7 +183,7 @@ def step(observed: ObservedWindow, now_s: float) -> WindowStep:
     have = changes(observed.rooms, recipe, wanted)
     create, moved = _orders(observed, have, recipe, wanted, now_s)
     status = _status(moment, phase, placed, have, wanted)
-    return WindowStep(
+    return RoomSetStep(
         create=create,
         delete=(*have.surplus, *moved),
         status=write_status(window, status) if status != window.status else None,
@@ -289,7 +287,7 @@ def _created(recipe: Recipe, places: Sequence[Place], taken: frozenset[str]) -> 
         for place in places
         for _ in range(1 if recipe.shared else place.rooms)
     ]
-    return tuple(recipe.create(next(names), rooms, node) for node, rooms in orders[:_MOST_AT_ONCE])
+    return tuple(recipe.create(next(names), rooms, node) for node, rooms in orders[:MOST_AT_ONCE])
 
 
 def _status(
@@ -346,7 +344,7 @@ def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> Event | 
         and before.start_s != status.start_s
     ):
         words = f"nobody looked at the window from {_at(before.start_s)} to {_at(before.end_s)}; it is not made up for"
-        return _record(moment.spec, "Missed", words, warning=True)
+        return told_of(moment.spec, "Missed", words, warning=True)
     told = EVENTS.get(phase)
     if told is None or phase is before.phase or (phase is _P.WAITING and before.phase not in RUNNING):
         return None
@@ -358,13 +356,7 @@ def _event(moment: Moment, phase: WindowPhase, status: WindowStatus) -> Event | 
         pods_were=f"{plural(placed, 'pod')} {verb(placed, 'was', 'were')}",
     )  # fmt: skip
     lacks = phase is _P.OPEN and status.gathered < status.wanted
-    return _record(moment.spec, reason, said, warning=lacks or phase is _P.INVALID)
-
-
-def _record(window: ReservationWindow, reason: str, message: str, *, warning: bool) -> Event:
-    return Event(
-        API_VERSION, "ReservationWindow", "", window.name, window.uid, reason, message, warning=warning
-    )
+    return told_of(moment.spec, reason, said, warning=lacks or phase is _P.INVALID)
 
 
 def _at(at_s: float | None) -> str:
