@@ -20,11 +20,11 @@ from rescheduler.coordination.watch_lag import WatchLag
 from rescheduler.migrations.observed import NO_CALLS, Calls
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import doubling_s
 
 _FIRST_BACKOFF_S: Final = 0.2
 _LAST_BACKOFF_S: Final = 30.0
 _STALE_BACKOFF_S: Final = 1.0
-_MOST_DOUBLINGS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,7 @@ class Backoff:
         ``least_s``: how long the server asks to wait.
         """
         count = self.failures[machine].count + 1 if machine in self.failures else 1
-        pause_s = max(least_s, _FIRST_BACKOFF_S * 2.0 ** min(count - 1, _MOST_DOUBLINGS))
-        pause_s = min(_LAST_BACKOFF_S, pause_s)
+        pause_s = max(min(least_s, _LAST_BACKOFF_S), doubling_s(_FIRST_BACKOFF_S, count, _LAST_BACKOFF_S))
         until_s = now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s)
         failure = Failure(count, until_s, message, crashed)
         self.failures[machine] = failure

@@ -16,9 +16,8 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import MigrationSettings, Recorded
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.records import ObjectKey, OwnerRef
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.room_of_move import controller_of_move
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.template import name_of_reservation
 
 LONGEST_REST_S: Final = 1.0
@@ -97,7 +96,8 @@ class MoveMarks:
         name = name_of_reservation(migration)
         room = snapshot.reservations.get(name)
         replacement = self.index.pod(status.replacement) if status.replacement is not None else None
-        known = tuple(self.index.kept.workloads.under(_topmost(owner, snapshot)))
+        top = snapshot.top_of(owner)  # pods of all its controllers count for its availability
+        known = tuple(self.index.kept.workloads.under(top.uid)) if top is not None else ()
         uids = [workload.uid for workload in known] or ([owner.uid] if owner is not None else [])
         if room is not None:
             uids.append(room.uid)  # its placeholders
@@ -123,15 +123,6 @@ class MoveMarks:
                 self.memory.proofs.of(owner, migration.namespace, self.now_s) if owner is not None else None,
             ),
         )
-
-
-def _topmost(owner: OwnerRef | None, snapshot: Snapshot) -> str:
-    """Uid of the workload as people see it: pods of all its controllers count for its availability."""
-    uid, seen = owner.uid if owner is not None else "", set[str]()
-    while uid not in seen and (workload := snapshot.workloads.get(uid)) is not None and workload.controller:
-        seen.add(uid)
-        uid = workload.controller.uid
-    return uid
 
 
 def _same(before: MoveMark, now: MoveMark) -> bool:

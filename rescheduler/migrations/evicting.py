@@ -35,6 +35,7 @@ from rescheduler.migrations.replacement_checks import (
 from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.reservation import ObjectRef
+from rescheduler.model.times import doubling_s
 
 _DRY_RUN_FRESH_S: Final = 5.0
 """How long a dry run that passed is relied on."""
@@ -82,8 +83,7 @@ def back_off_s(draft: Draft, retry_after_s: float | None) -> float:
         return settings.first_backoff_s
     if budgets and budgets[0].disruptions_allowed > 0:  # the budget allows it again since the refusal
         return settings.first_backoff_s
-    doubled = settings.first_backoff_s * 2.0 ** min(max(0, draft.observed.calls.tries - 1), 16)
-    return float(min(settings.last_backoff_s, doubled))
+    return doubling_s(settings.first_backoff_s, draft.observed.calls.tries, settings.last_backoff_s)
 
 
 def _room_held(draft: Draft) -> bool:

@@ -20,6 +20,7 @@ from rescheduler.model.pod_creation import CreationOutcome
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import encode_resources, format_amount
+from rescheduler.model.times import doubling_s
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.templates import ReplacementSource
 from rescheduler.reservations.observed import soft_mode
@@ -163,8 +164,7 @@ def _wait(draft: Draft, seen: ObservedCreation) -> None:
     draft.say(
         Why.REPLACEMENT_UNKNOWN, f"a dry-run creation of the replacement was not answered: {seen.message}"
     )
-    pause_s = min(_LAST_BACKOFF_S, draft.settings.first_backoff_s * 2.0 ** min(max(0, seen.tries - 1), 16))
-    again_s = seen.asked_at_s + pause_s
+    again_s = seen.asked_at_s + doubling_s(draft.settings.first_backoff_s, seen.tries, _LAST_BACKOFF_S)
     if draft.now_s >= again_s:
         _ask(draft)
     else:

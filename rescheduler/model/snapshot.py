@@ -23,6 +23,7 @@ from rescheduler.model.records import (
     Node,
     NodeUsage,
     ObjectKey,
+    OwnerRef,
     Pod,
     PriorityClass,
     Service,
@@ -98,7 +99,10 @@ class Snapshot:
 
     def top_workload(self, pod: Pod) -> Workload | None:
         """The workload of a pod as people see it: its topmost known controller (the Deployment, not the ReplicaSet)."""
-        owner = pod.controller
+        return self.top_of(pod.controller)
+
+    def top_of(self, owner: OwnerRef | None) -> Workload | None:
+        """The topmost known controller from ``owner`` on."""
         found: Workload | None = None
         seen: set[str] = set()  # owners that own each other must not make it turn for ever
         while owner is not None and owner.uid not in seen:

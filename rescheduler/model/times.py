@@ -34,6 +34,8 @@ _LONGEST: Final = (1 << 63) - 1
 _MICRO: Final = 1_000
 _LONGEST_TEXT: Final = 100
 
+_MOST_DOUBLINGS: Final = 16
+
 
 class DurationError(ReschedulerError, ValueError):
     """A text that is no Go duration; the message quotes it."""
@@ -136,3 +138,8 @@ def format_seconds(seconds: float) -> str:
 def _text(moment: dt.datetime, precision: str) -> str:
     # Not strftime: it writes year 1 as "1", which no parser takes.
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
+
+
+def doubling_s(first_s: float, tries: int, most_s: float) -> float:
+    """How long is waited after so many tries in vain: twice as long after each, and no longer than ``most_s``."""
+    return float(min(most_s, first_s * 2.0 ** min(max(0, tries - 1), _MOST_DOUBLINGS)))
