@@ -10,7 +10,8 @@ anti-affinity and spread constraints of their pods. All trial changes are rolled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -142,14 +143,11 @@ class Placement:
         """
         if reservation.template is None:
             return Choice(message="spec.template cannot be read")
-        state, mark = self._open(reservation.name)
         pod = hypothetical_pod(reservation)
-        placeholder = self._placeholder(reservation)
-        if placeholder is not None:
-            take_off(state, self._standing(placeholder))
-        held = self._holder_rules(state).for_room(reservation, pod)
-        choice = self._room(reservation, state, pod, held)
-        state.rollback(mark)
+        with self._trial(reservation.name) as state:
+            self._take_off(state, self._placeholder(reservation))
+            held = self._holder_rules(state).for_room(reservation, pod)
+            choice = self._room(reservation, state, pod, held)
         if choice.node and choice.node != waits_on:
             self._take(reservation.name, pod, choice.node)
         return choice
@@ -184,14 +182,11 @@ class Placement:
 
     def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """Whether this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""
-        state, mark = self._open()
-        at = state.node_index.get(node)
-        for pod in (holder, *behind):
-            take_off(state, self._standing(pod))
         admitted = msgspec.structs.replace(holder, spec=msgspec.structs.replace(holder.spec, gates=()))
-        free = at is not None and bool(state.filter(admitted).feasible[at])
-        state.rollback(mark)
-        return free
+        with self._trial() as state:
+            self._take_off(state, holder, *behind)
+            at = state.node_index.get(node)
+            return at is not None and bool(state.filter(admitted).feasible[at])
 
     def would_take(self, pod: Pod, node: str, holder: Pod | None) -> Permission:
         """Whether the scheduler would bind this pod, pending without a gate, to ``node`` once ``holder`` is gone.
@@ -202,18 +197,16 @@ class Placement:
         if not (self.profile or Profile()).judges(pod.spec.scheduler_name):
             words = f"scheduler {pod.spec.scheduler_name} is none whose rules are known"
             return Permission(ok=False, message=words)
-        state, mark = self._open()
-        if node not in state.node_index:
-            state.rollback(mark)
-            return Permission(ok=False, message=f"node {node} does not exist any more")
-        placed = [one for one in self._claimants if one.uid == pod.uid]
-        holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
-        for one in (*placed, *holders, *((self._standing(holder),) if holder is not None else ())):
-            take_off(state, one)
-        refusal = pod_refusal(state, as_released(pod, node), node)
-        if refusal is None and holder is not None:
-            refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
-        state.rollback(mark)
+        with self._trial() as state:
+            if node not in state.node_index:
+                return Permission(ok=False, message=f"node {node} does not exist any more")
+            holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
+            for one in (*self._placed(pod), *holders):
+                take_off(state, one)
+            self._take_off(state, holder)
+            refusal = pod_refusal(state, as_released(pod, node), node)
+            if refusal is None and holder is not None:
+                refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
         return _permission(refusal)
 
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
@@ -222,19 +215,17 @@ class Placement:
         It counts nominated pods of the same or higher priority as if they were bound, while they wait for victims to end.
         Other claimants are left out: ``handover_order`` decides about those.
         """
-        state, mark = self._open()
-        for pod in self._claimants:
-            take_off(state, pod)
         released = as_released(claimant, node)
-        at = state.node_index.get(node)
-        refused = at is not None and not state.filter(released).feasible[at]
-        if refused:
+        with self._trial() as state:
+            for pod in self._claimants:
+                take_off(state, pod)
+            at = state.node_index.get(node)
+            if at is None or state.filter(released).feasible[at]:
+                return False
             for pod in state.nominated_to(node):
                 take_off(state, pod)
             # True only if it fits without them: a claimant that other rules refuse as well would wait in vain.
-            refused = bool(state.filter(released).feasible[at])
-        state.rollback(mark)
-        return refused
+            return bool(state.filter(released).feasible[at])
 
     def landable(self, rooms: Sequence[Reservation], claimed: Sequence[Reservation]) -> frozenset[str]:
         """Names of the ``rooms`` that may be assigned now, so that no pod is refused because of the order of binding.
@@ -248,33 +239,29 @@ class Placement:
         if not minding:
             return frozenset(room.name for room in rooms)
         # Only pods that are really bound count; pods in flight are added by ``landing_order``, in every order.
-        state, mark = self._open()
-        for pod in (*self._assumed.values(), *self._hypothetical.values(), *self._claimants):
-            take_off(state, pod)
-        flights = [Flight("", pod, pod.node) for pod in self._claimants]
-        flights += map(_flight, claimed)
-        found = landable(state, self._replacements.snapshot.nodes, map(_flight, minding), flights)
-        state.rollback(mark)
+        with self._trial() as state:
+            flights = [*(Flight("", pod, pod.node) for pod in self._claimants), *map(_flight, claimed)]
+            for pod in (*self._assumed.values(), *self._hypothetical.values(), *self._claimants):
+                take_off(state, pod)
+            found = landable(state, self._replacements.snapshot.nodes, map(_flight, minding), flights)
         return found | {room.name for room in rooms} - {room.name for room in minding}
 
     def for_migration(self, pod: Pod, *, starts_first: bool = False) -> Choice:
         """A node to move the pod to, for a move that names none; with ``starts_first`` beside the running pod."""
-        state, mark = self._open(pod.uid)
-        passing = self._passing(pod)
-        replacement = self._replacements.of(pod).pod
-        held = None
-        if replacement is not None and not starts_first:
-            held = self._holder_rules(state).for_move(pod, replacement)
 
         def taken(node: str) -> str:
             found = self.taken_from_replacement(pod, node, None)
             return found.message if found is not None else ""
 
-        unfit = _or_apart(state, held, taken)
-        choice = choose_target(
-            self._replacements, state, pod, starts_first=starts_first, passing=passing, taken=unfit
-        )
-        state.rollback(mark)
+        replacements, held = self._replacements, None
+        with self._trial(pod.uid) as state:
+            passing, replacement = self._passing(pod), replacements.of(pod).pod
+            if replacement is not None and not starts_first:
+                held = self._holder_rules(state).for_move(pod, replacement)
+            unfit = _or_apart(state, held, taken)
+            choice = choose_target(
+                replacements, state, pod, starts_first=starts_first, passing=passing, taken=unfit
+            )
         if choice.node:
             self.take(pod, choice.node)
         return choice
@@ -290,18 +277,16 @@ class Placement:
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
         """Whether the replacement fits on ``node`` without its placeholder, both while the old pod ends and once it is gone."""
-        state, mark = self._open(pod.uid, reservation.name if reservation is not None else "")
-        placeholder = self._placeholder(reservation) if reservation is not None else None
-        holder = self._standing(placeholder) if placeholder is not None else None
-        passing = self._passing(pod, reservation.name if reservation is not None else "")
-        refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
-        replacement = self._replacements.of(pod).pod
-        if refusal is None and replacement is not None:
-            room = reservation.name if reservation is not None else ""
-            refusal = self._holder_rules(state).move_refusal(
-                pod, replacement, node, room=room, holder=placeholder
-            )
-        state.rollback(mark)
+        room = reservation.name if reservation is not None else ""
+        with self._trial(pod.uid, room) as state:
+            placeholder = self._placeholder(reservation)
+            holder = self._standing(placeholder) if placeholder is not None else None
+            passing = self._passing(pod, room)
+            refusal = move_refusal(self._replacements, state, pod, node, holder, passing=passing)
+            replacement = self._replacements.of(pod).pod
+            if refusal is None and replacement is not None:
+                rules = self._holder_rules(state)
+                refusal = rules.move_refusal(pod, replacement, node, room=room, holder=placeholder)
         return _permission(refusal)
 
     def take(self, pod: Pod, node: str) -> None:
@@ -312,10 +297,8 @@ class Placement:
 
     def fits_beside(self, pod: Pod, node: str) -> Permission:
         """Whether the replacement of mode StartFirst fits on ``node`` while ``pod`` runs, and may stay once it is gone."""
-        state, mark = self._open(pod.uid)
-        refusal = start_first_refusal(self._replacements, state, pod, node, self._passing(pod))
-        state.rollback(mark)
-        return _permission(refusal)
+        with self._trial(pod.uid) as state:
+            return _permission(start_first_refusal(self._replacements, state, pod, node, self._passing(pod)))
 
     def taken_from_replacement(
         self, pod: Pod, node: str, reservation: Reservation | None
@@ -324,34 +307,25 @@ class Placement:
 
         Judged with the replacement landed, the old pod gone and the move's own placeholder deleted.
         """
-        name = reservation.name if reservation is not None else ""
         replacement = self._replacements.of(pod).pod
-        state, mark = self._open(pod.uid, name)
-        found = None
-        if replacement is not None and node in state.node_index:
-            holder = self._placeholder(reservation) if reservation is not None else None
-            if holder is not None:
-                take_off(state, self._standing(holder))
+        with self._trial(pod.uid, reservation.name if reservation is not None else "") as state:
+            if replacement is None or node not in state.node_index:
+                return None
+            self._take_off(state, self._placeholder(reservation))
             take_off(state, pod)
-            found = self._taken(state, (replacement,), node, ())
-        state.rollback(mark)
-        return found
+            return self._taken(state, (replacement,), node, ())
 
     def taken_from_owners(
         self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str]
     ) -> HigherPriorityWaits | None:
         """The same for owners that take the capacity which ``holder`` holds. ``served``: uids of pods with capacity of their own."""
-        state, mark = self._open()
-        found = None
-        if node in state.node_index:
-            for pod in self._claimants:
-                if any(pod.uid == one.uid for one in pods):
-                    take_off(state, pod)
-            if holder is not None:
-                take_off(state, self._standing(holder))
-            found = self._taken(state, pods, node, served)
-        state.rollback(mark)
-        return found
+        with self._trial() as state:
+            if node not in state.node_index:
+                return None
+            for pod in self._placed(*pods):
+                take_off(state, pod)
+            self._take_off(state, holder)
+            return self._taken(state, pods, node, served)
 
     def _taken(
         self, state: SchedulingState, pods: Sequence[Pod], node: str, served: Collection[str]
@@ -382,19 +356,31 @@ class Placement:
 
     def other_node(self, pod: Pod, node: str) -> str:
         """A usable node other than ``node`` that would take the gated ``pod`` now, once it is released; "": there is none."""
-        state, mark = self._open()
-        for one in self._claimants:
-            if one.uid == pod.uid:
+        spec, nodes = msgspec.structs.replace(pod.spec, gates=()), self._replacements.snapshot.nodes
+        with self._trial() as state:
+            for one in self._placed(pod):
                 take_off(state, one)
-        released = msgspec.structs.replace(
-            pod, nominated_node="", spec=msgspec.structs.replace(pod.spec, gates=())
-        )
-        found = state.feasible(released)
-        nodes = self._replacements.snapshot.nodes
-        names = (state.node_names[i] for i in np.flatnonzero(found).tolist())
-        other = next((name for name in names if name != node and nodes[name].usable), "")
-        state.rollback(mark)
-        return other
+            found = state.feasible(msgspec.structs.replace(pod, nominated_node="", spec=spec))
+            names = (state.node_names[i] for i in np.flatnonzero(found).tolist())
+            return next((name for name in names if name != node and nodes[name].usable), "")
+
+    @contextmanager
+    def _trial(self, *besides: str) -> Iterator[SchedulingState]:
+        """``_open``, and all that is changed in the state is taken back afterwards."""
+        state, mark = self._open(*besides)
+        try:
+            yield state
+        finally:
+            state.rollback(mark)
+
+    def _placed(self, *pods: Pod) -> list[Pod]:
+        """Those of the claimants in hand-over that are one of ``pods``, as they are placed in the state."""
+        return [placed for placed in self._claimants if any(placed.uid == pod.uid for pod in pods)]
+
+    def _take_off(self, state: SchedulingState, *holders: Pod | None) -> None:
+        for holder in holders:
+            if holder is not None:
+                take_off(state, self._standing(holder))
 
     def _open(self, *besides: str) -> tuple[SchedulingState, int]:
         """The state of this round, with rooms in hand-over and assumed rooms counted.
@@ -477,10 +463,11 @@ class Placement:
     def _standing(self, pod: Pod) -> Pod:
         return self._hypothetical.get(pod.uid, pod)
 
-    def _placeholder(self, reservation: Reservation) -> Pod | None:
+    def _placeholder(self, reservation: Reservation | None) -> Pod | None:
         """The pod that holds the room: its placeholder, or what stands for Koordinator's Reservation."""
-        pods = self._replacements.snapshot.pods
-        name = placeholder_name(reservation)
+        if reservation is None:
+            return None
+        pods, name = self._replacements.snapshot.pods, placeholder_name(reservation)
         return pods.get(ObjectKey(self.namespace, name)) or pods.get(ObjectKey("", name))
 
 
