@@ -41,6 +41,7 @@ from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRAT
 from rescheduler.model.quantity import milli
 
 _NAMESPACE: Final = "rescheduler"
+_FOUND_ANOTHER: Final = "a claimant that never was gated was bound to another node"
 _NODE_TROUBLE_S: Final = 10.0
 _CLOCK_STEP_S: Final = 1.0
 """Times in objects are whole seconds."""
@@ -114,12 +115,11 @@ class Rooms:
             self._claimed_gated |= {uid(p) for p in owners if gated(p)}
             self._without_gate |= {uid(p) for p in owners if self._waits_ungated(p)}
         for name, room in self._seen.rooms.items():
-            if (
-                phase(room) != "Available"
-                or annotations_of(room).get(ANNOTATION_MODE) == "Soft"
-                or self._held(room)
-            ):
+            watched = phase(room) == "Available" and annotations_of(room).get(ANNOTATION_MODE) != "Soft"
+            if not watched or self._held(room):
                 self._lost.discard(uid(room))
+                if watched and self._free_to_go(room, status(room).get("nodeName", "")):
+                    self.excused[uid(room)] = _FOUND_ANOTHER
                 continue
             if uid(room) in self._lost:
                 continue
@@ -224,15 +224,15 @@ class Rooms:
 
     def _free_to_go(self, room: Obj, node: str) -> bool:
         """True if the taint kept the node for a claimant, and the scheduler found another node that had become free."""
+        if not shut(self._seen.nodes.get(node, {})):
+            return False
         away = [p for p in self._seen.owners(room) if node_of(p) != node]
-        return shut(self._seen.nodes.get(node, {})) and all(
-            node_of(p) and uid(p) in self._without_gate for p in away
-        )
+        return bool(away) and all(node_of(p) and uid(p) in self._without_gate for p in away)
 
     def _by_the_scheduler(self, room: Obj, node: str, now_s: float) -> str:
         """What the scheduler did, or did too late; "" if neither."""
         if self._free_to_go(room, node):
-            return "a claimant that never was gated was bound to another node"
+            return _FOUND_ANOTHER
         if uid(room) in self._listed or self._listed_after_release(room, now_s):
             return "the API server went away in the middle of the hand-over"
         if uid(room) in self._not_waited_for:

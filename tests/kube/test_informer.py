@@ -179,7 +179,7 @@ def test_gone_as_http_status_lists_again(watched):
         Script([node_list(node("a")), node_list(version="20")], [lambda x: x.status(410, "Expired"), quiet])
     )
     assert w.until_synced() == ["a"]
-    assert w.next() == (ChangeType.DELETED, "a")
+    assert w.next() == (ChangeType.LOST, "a")
 
 
 def test_gone_between_two_pages_starts_the_list_again(watched):
