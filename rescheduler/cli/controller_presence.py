@@ -7,13 +7,13 @@ as left behind: a holder that lives renews it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
+from rescheduler.cli.clients import listed
 from rescheduler.cli.errors import CommandError
+from rescheduler.cli.following import follow
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.kube.answers import read_answer
@@ -21,19 +21,16 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.election import Lease, LeaseTiming
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
+from rescheduler.model.records import Pod
 from rescheduler.model.times import parse_timestamp
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/" + LEASE_NAME
 CONTROLLER_PODS: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
 _CLOCKS_APART_S: Final = 60.0
 _RENEWED_WITHIN_S: Final = 2.5 * LeaseTiming().retry_s
-_POLL_S: Final = 0.5
 _START_IT: Final = "start it: kubectl apply -k manifests/, or rescheduler run"
-
-
-class _Pods(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 class Presence(enum.StrEnum):
@@ -61,31 +58,25 @@ class Leader:
     """Why it is not known."""
 
 
-def leader(
-    api: KubeApi, namespace: str, *, now_s: Callable[[], float], pause: Callable[[float], None]
-) -> Leader:
-    """Who leads the controllers whose Lease is in ``namespace``. ``now_s``: epoch seconds. Raises ApiError, TransportError."""
+def leader(api: KubeApi, namespace: str) -> Leader:
+    """Who leads the controllers whose Lease is in ``namespace``. Raises ApiError, TransportError."""
     try:
         found = _read(api, namespace)
     except ForbiddenError as error:
         return Leader(presence=Presence.UNKNOWN, why=f"the Lease may not be read: {error.message}")
     if found is None:
         return _without_lease(api, namespace)
-    waited_s = 0.0
-    while not _fresh(found, now_s()) and found.holder and waited_s < _RENEWED_WITHIN_S:
-        pause(_POLL_S)
-        waited_s += _POLL_S
-        again = _read(api, namespace)
-        if again is not None and again.renewed_at_s != found.renewed_at_s:
+    before_s = found.renewed_at_s
+
+    def renewed(again: Leader | None, _: float) -> bool:
+        return again is not None and again.renewed_at_s != before_s
+
+    if found.holder and not _fresh(found):
+        ends_s = time.monotonic() + _RENEWED_WITHIN_S
+        again = follow(lambda: _read(api, namespace), renewed, ends_s=ends_s)
+        if again is not None and renewed(again, 0.0):
             return again
-    if found.holder and _fresh(found, now_s()):
-        return found
-    return Leader(
-        presence=Presence.STOPPED,
-        holder=found.holder,
-        renewed_at_s=found.renewed_at_s,
-        since_s=found.since_s,
-    )
+    return found if found.holder and _fresh(found) else replace(found, presence=Presence.STOPPED)
 
 
 def need_controller(found: Leader, namespace: str, *, elects: bool) -> None:
@@ -121,8 +112,8 @@ def _read(api: KubeApi, namespace: str) -> Leader | None:
     )
 
 
-def _fresh(found: Leader, now_s: float) -> bool:
-    return now_s < found.renewed_at_s + LeaseTiming().duration_s + _CLOCKS_APART_S
+def _fresh(found: Leader) -> bool:
+    return time.time() < found.renewed_at_s + LeaseTiming().duration_s + _CLOCKS_APART_S
 
 
 def _without_lease(api: KubeApi, namespace: str) -> Leader:
@@ -145,9 +136,9 @@ def _without_lease(api: KubeApi, namespace: str) -> Leader:
 
 def _has_pods(api: KubeApi, namespace: str) -> bool:
     """True if a controller runs as a pod there: it was told not to elect a leader, by a file that nobody else sees."""
-    query = {"labelSelector": CONTROLLER_PODS, "fieldSelector": "status.phase=Running", "limit": "1"}
+    query = {"labelSelector": CONTROLLER_PODS, "fieldSelector": "status.phase=Running"}
     try:
-        return bool(read_answer(api.get(f"/api/v1/namespaces/{namespace}/pods", query), _Pods).items)
+        return bool(listed(api, Kind.POD, Pod, namespace=namespace, query=query))
     except ForbiddenError:
         return False
 

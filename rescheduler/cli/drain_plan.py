@@ -18,7 +18,6 @@ import msgspec
 
 from rescheduler.cli.move_checks import CheckedMove, check_moves
 from rescheduler.configuration.document import Configuration
-from rescheduler.kube.gate import UNGATED_NAMESPACES
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, VolumeKind
@@ -262,7 +261,7 @@ def _in_the_best_order(
     order = sorted(pods, key=_size, reverse=True)
     best: list[CheckedMove] = []
     for _ in range(_ORDERS):
-        checked = _checked(snapshot, configuration, order, drained=drained)
+        checked = check_moves(snapshot, configuration, order, drained=drained)
         refused = {check.pod.key for check in checked if check.refusal}
         if not best or len(refused) < sum(bool(check.refusal) for check in best):
             best = checked
@@ -274,22 +273,6 @@ def _in_the_best_order(
             break
         order = again
     return best
-
-
-def _checked(
-    snapshot: Snapshot, configuration: Configuration, pods: Sequence[Pod], *, drained: bool
-) -> list[CheckedMove]:
-    gated = [pod for pod in pods if pod.namespace not in UNGATED_NAMESPACES]
-    others = [
-        CheckedMove(
-            pod=pod,
-            refusal=f"the gate does not hold pods of namespace {pod.namespace}, so no room can wait for its replacement",
-            unmovable=True,
-        )
-        for pod in pods
-        if pod.namespace in UNGATED_NAMESPACES
-    ]
-    return [*check_moves(snapshot, configuration, gated, drained=drained), *others]
 
 
 def _size(pod: Pod) -> tuple[int, int]:

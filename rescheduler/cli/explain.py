@@ -7,9 +7,8 @@ from dataclasses import replace
 import click
 
 from rescheduler.cli.clients import NamedCluster, cluster_options
-from rescheduler.cli.explanations import choose, explain_all, reports, reservation_notes
+from rescheduler.cli.explanations import choose, explain_all, move_answers, reports, reservation_notes
 from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile
-from rescheduler.cli.moved_or_not import move_answers
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
     config_option,

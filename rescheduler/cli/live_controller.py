@@ -5,7 +5,6 @@ Nothing is written: a SubjectAccessReview is a question. What may not be read is
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -133,7 +132,7 @@ def live_controller(cluster: NamedCluster, api: KubeApi | None = None) -> LiveCo
     """
     api = api or cluster.api()
     namespace = cluster.controller_namespace
-    found = leader(api, namespace, now_s=time.time, pause=time.sleep)
+    found = leader(api, namespace)
     if (path := cluster.config_file) is not None:
         read = ReadConfiguration(load_configuration(path), source=path)
     else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.coordination.placement import Placement, protection_of
+from rescheduler.kube.gate import UNGATED_NAMESPACES
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
@@ -72,6 +73,9 @@ def _checked(
     pod = snapshot.pods.get(asked.key)
     if pod is None or pod.uid != asked.uid:
         return CheckedMove(pod=asked, refusal="the pod was deleted a moment ago")
+    if drained and pod.namespace in UNGATED_NAMESPACES:
+        why = f"the gate does not hold pods of namespace {pod.namespace}, so no room can wait for its replacement"
+        return CheckedMove(pod=pod, refusal=why, unmovable=True)
     movable = placement.movable(pod, drained=drained)
     if not movable.ok and not movable.passes:
         return CheckedMove(pod=pod, refusal=movable.message, unmovable=True)

@@ -71,7 +71,7 @@ Json = dict[str, Any]
 )
 @click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
 @click.option("--memory", default="", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
-@click.option("--request", "requests", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
+@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
 @click.option(
     "--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web,tier=front."
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import msgspec
 
@@ -25,41 +25,27 @@ class CreateFlags:
     """The flags of ``reserve create`` that describe Reservations. None or an empty value: not given."""
 
     namespace: str
-    count: int | None
-    replicas: int | None
-    name: str
-    cpu: str
-    memory: str
-    requests: tuple[str, ...]
-    owner_selector: str
-    owner_pod: str
-    node: str
-    ttl: str
-    expires: str
-    pre_allocation: bool
-    make_room: bool
-    several: bool
+    count: int | None = None
+    replicas: int | None = None
+    name: str = ""
+    cpu: str = ""
+    memory: str = ""
+    request: tuple[str, ...] = ()
+    owner_selector: str = ""
+    owner_pod: str = ""
+    node: str = ""
+    ttl: str = ""
+    expires: str = ""
+    pre_allocation: bool = False
+    make_room: bool = False
+    several: bool = False
 
     @property
     def given(self) -> str:
-        """The first given flag that contradicts a file; empty if there is none."""
-        flags = {
-            "--count": self.count,
-            "--replicas": self.replicas,
-            "--name": self.name,
-            "--cpu": self.cpu,
-            "--memory": self.memory,
-            "--request": self.requests,
-            "--owner-selector": self.owner_selector,
-            "--owner-pod": self.owner_pod,
-            "--node": self.node,
-            "--ttl": self.ttl,
-            "--expires": self.expires,
-            "--pre-allocation": self.pre_allocation,
-            "--make-room": self.make_room,
-            "--several": self.several,
-        }
-        return next((flag for flag, value in flags.items() if value), "")
+        """The first given flag, which contradicts a file; empty if there is none."""
+        given = (one.name for one in fields(self) if one.name != "namespace" and getattr(self, one.name))
+        flag = next(given, "")
+        return f"--{flag.replace('_', '-')}" if flag else ""
 
 
 def request_from_flags(
@@ -97,7 +83,7 @@ def request_from_flags(
 
 
 def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
-    if given.cpu or given.memory or given.requests or given.owner_selector or given.owner_pod:
+    if given.cpu or given.memory or given.request or given.owner_selector or given.owner_pod:
         message = f"{text} determines which pods may use the room and its size: remove the other flags"
         raise CommandError(message, EXIT_USAGE)
     if given.count is not None and given.replicas is not None:
@@ -150,7 +136,7 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
 
 def _requests(given: CreateFlags) -> dict[str, str]:
     found = {name: text for name, text in (("cpu", given.cpu), ("memory", given.memory)) if text}
-    for text in given.requests:
+    for text in given.request:
         name, equals, amount = text.partition("=")
         if not (name and equals and amount):
             raise CommandError(f"--request: {text!r} is not NAME=AMOUNT", EXIT_USAGE)

@@ -124,7 +124,7 @@ class Gathering:
     def report(self) -> StatusReport:
         """The report of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
         self.warnings.clear()
-        found = leader(self.api, self._namespace, now_s=time.time, pause=time.sleep)
+        found = leader(self.api, self._namespace)
         read = controller_configuration(self.api, self._namespace)
         configuration = read.configuration
         if read.warning:

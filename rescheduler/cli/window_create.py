@@ -41,7 +41,7 @@ _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
 @click.option("--pods", required=True, type=click.IntRange(1, MOST_ROOMS), help="For how many pods.")
 @click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one pod; with --sum of all of them.")
 @click.option("--memory", default="", metavar="AMOUNT", help="Memory of one pod; with --sum of all of them.")
-@click.option("--request", "requests", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
+@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
 @click.option(
     "--sum", "in_sum", is_flag=True, help="The amounts are the sum for all pods, of whatever sizes."
 )
@@ -75,19 +75,7 @@ def create_command(
     if workload is not None and in_sum:
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api
-    given = CreateFlags(
-        namespace=cluster.namespace(namespace),
-        count=None,
-        replicas=None,
-        name="",
-        owner_pod="",
-        node="",
-        ttl="",
-        expires="",
-        pre_allocation=False,
-        several=False,
-        **flags,
-    )
+    given = CreateFlags(namespace=cluster.namespace(namespace), **flags)
     (room,) = manifests(request_from_flags(api, workload, given, ""))
     template = room["spec"]["template"]
     given_spec = {

@@ -6,7 +6,7 @@ those of the objective; pods that stay are counted by the reason why they are sk
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -206,6 +206,14 @@ def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         )
         for before, after in pairs
     ]
+
+
+def skipped_groups(skipped: Sequence[Skipped]) -> list[list[Skipped]]:
+    """Pods that stay, by reason and what blocks, the largest group first."""
+    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
+    for one in skipped:
+        groups[one.reason.value, one.blocked_by].append(one)
+    return [members for _, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))]
 
 
 _QUESTIONS: Final = {

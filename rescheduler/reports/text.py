@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections import defaultdict
 from collections.abc import Callable
 
 from rescheduler.model.counted import plural
 from rescheduler.planning.badness import sum_of
-from rescheduler.planning.plan import NodeSummary, Plan, Skipped
+from rescheduler.planning.plan import NodeSummary, Plan
 from rescheduler.planning.stages import numbers_before
-from rescheduler.reports.objective_words import bound_rows, change_words, headline, policy_rows
+from rescheduler.reports.objective_words import (
+    bound_rows,
+    change_words,
+    headline,
+    policy_rows,
+    skipped_groups,
+)
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond, percent, table
 
@@ -123,14 +128,15 @@ def _rooms(plan: Plan, style: Style, width: int | None) -> str:
 def _skipped(plan: Plan, style: Style, width: int | None) -> str:
     if not plan.skipped:
         return ""
-    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
-    for skipped in plan.skipped:
-        groups[(skipped.reason.value, skipped.blocked_by)].append(skipped)
-    rows = []
-    for (reason, blocked_by), members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
-        first = members[0]
-        example = f"{first.pod.namespace}/{first.pod.name}: {first.message}"
-        rows.append((reason, f"{len(members):,}", blocked_by or "-", example))
+    rows = [
+        (
+            g[0].reason.value,
+            f"{len(g):,}",
+            g[0].blocked_by or "-",
+            f"{g[0].pod.namespace}/{g[0].pod.name}: {g[0].message}",
+        )
+        for g in skipped_groups(plan.skipped)
+    ]
     lines = table(
         ("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"),
         rows[:_REASONS_SHOWN],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from html import escape
 from typing import Final
@@ -27,6 +26,7 @@ from rescheduler.reports.objective_words import (
     headline,
     in_units,
     policy_rows,
+    skipped_groups,
 )
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond
@@ -127,7 +127,9 @@ def _data(plan: Plan, changed: frozenset[str]) -> str:
             _move_row(number, before[number - 1], move)
             for number, move in enumerate(plan.moves[:_MOVES_SHOWN], 1)
         ],
-        stays=[_stays_row(one) for group in _groups(plan.skipped) for one in group[:_SHOWN_PER_REASON]],
+        stays=[
+            _stays_row(one) for group in skipped_groups(plan.skipped) for one in group[:_SHOWN_PER_REASON]
+        ],
     )
     return msgspec.json.encode(data).decode().replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -160,22 +162,13 @@ def _stays_row(one: Skipped) -> _StaysRow:
     )
 
 
-def _groups(skipped: Sequence[Skipped]) -> list[list[Skipped]]:
-    """By reason and what blocks, the largest first."""
-    groups: defaultdict[tuple[str, str], list[Skipped]] = defaultdict(list)
-    for item in skipped:
-        groups[(item.reason.value, item.blocked_by)].append(item)
-    return [members for _, members in sorted(groups.items(), key=lambda g: (-len(g[1]), g[0]))]
-
-
 def _blockers(skipped: Sequence[Skipped]) -> str:
     """What keeps how many pods where they are."""
     if not skipped:
         return ""
-    counted = Counter((one.reason.value, one.blocked_by) for one in skipped)
-    ordered = sorted(counted.items(), key=lambda item: (-item[1], item[0]))
-    rows = [(reason, f"{pods:,}", by or "-") for (reason, by), pods in ordered[:_BLOCKERS_SHOWN]]
-    more = len(ordered) - _BLOCKERS_SHOWN
+    groups = skipped_groups(skipped)
+    rows = [(g[0].reason.value, f"{len(g):,}", g[0].blocked_by or "-") for g in groups[:_BLOCKERS_SHOWN]]
+    more = len(groups) - _BLOCKERS_SHOWN
     rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
     return f"<h2>What blocks</h2>\n{_table(('reason', 'pods', 'by'), rows)}{rest}"
 
@@ -196,7 +189,7 @@ def _moves(plan: Plan) -> str:
 def _stays(skipped: Sequence[Skipped]) -> str:
     if not skipped:
         return ""
-    more = sum(max(0, len(members) - _SHOWN_PER_REASON) for members in _groups(skipped))
+    more = sum(max(0, len(members) - _SHOWN_PER_REASON) for members in skipped_groups(skipped))
     rest = f"<p class='faint'>and {more:,} more, for the same reasons</p>" if more else ""
     return f"<h2>Wanted, but not moved ({len(skipped):,})</h2>\n<div id='stays'></div>{rest}"
 
