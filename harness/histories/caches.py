@@ -14,9 +14,8 @@ from queue import SimpleQueue
 from typing import Final
 
 from harness.histories.watch import Reachable, Watch
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.api import Api, ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, group_kind
-from kube_sandbox.store_client import StoreClient
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import EndKind, Gaps, InformerEvent
 from rescheduler.model.decode import Decoder
@@ -33,7 +32,7 @@ class Caches:
 
     def __init__(
         self,
-        api: StoreClient,
+        api: Api,
         rng: random.Random,
         *,
         clock: Callable[[], float],

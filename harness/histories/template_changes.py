@@ -17,8 +17,8 @@ from harness.histories.disturbances import Disturbance
 from harness.histories.observed_cluster import app_of, cpu_of, over
 from harness.histories.script import Script
 from harness.histories.user_requests import KINDS, MOVE, Asks
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status
-from kube_sandbox.store_client import StoreClient
 from rescheduler.model.names import ZONE
 from rescheduler.model.quantity import milli
 
@@ -47,7 +47,7 @@ class Owned:
     """The workloads of a history, for changes of their owners."""
 
     def __init__(
-        self, api: StoreClient, rng: random.Random, *, plan: ClusterPlan, script: Script, asks: Asks
+        self, api: Api, rng: random.Random, *, plan: ClusterPlan, script: Script, asks: Asks
     ) -> None:
         self.api, self.rng, self.plan, self.asks = api, rng, plan, asks
         self._script = script

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.node_fit import node_affinity_allows
 from kube_sandbox.controllers.unstructured import CLAIM, VOLUME, Obj, key, spec
-from kube_sandbox.store_client import StoreClient
 
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-def out_of_reach(api: StoreClient, pod: Obj, node: Obj) -> list[str]:
+def out_of_reach(api: Api, pod: Obj, node: Obj) -> list[str]:
     """Names of the pod's claims whose volumes cannot be used from the node."""
     found = []
     for claim in claims_of(api, pod):
@@ -23,12 +23,12 @@ def out_of_reach(api: StoreClient, pod: Obj, node: Obj) -> list[str]:
     return found
 
 
-def for_one_place(api: StoreClient, pod: Obj) -> bool:
+def for_one_place(api: Api, pod: Obj) -> bool:
     """True if one of the pod's volumes cannot be used from two nodes at once."""
     return any(_SHARED.isdisjoint(spec(claim)["accessModes"]) for claim in claims_of(api, pod))
 
 
-def claims_of(api: StoreClient, pod: Obj) -> Iterator[Obj]:
+def claims_of(api: Api, pod: Obj) -> Iterator[Obj]:
     """The pod's claims that are there."""
     for volume in spec(pod).get("volumes") or ():
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.api import Api, ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
-from kube_sandbox.store_client import StoreClient
 from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector, WatchRequest
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -37,7 +36,7 @@ class Watch:
     def __init__(
         self,
         kind: Kind,
-        api: StoreClient,
+        api: Api,
         decoder: Decoder,
         *,
         rng: random.Random,

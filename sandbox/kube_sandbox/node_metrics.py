@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kube_sandbox.apiserver import ApiServer
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import (
@@ -22,7 +23,6 @@ from kube_sandbox.controllers.unstructured import (
     meta,
     spec,
     status,
-    timestamp,
 )
 from rescheduler.model.quantity import QuantityError, milli, units
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from kube_sandbox.apiserver import ApiServer, HttpServer, InProcessTransport, serve
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.daemonset import DaemonSetController
 from kube_sandbox.controllers.deployment import DeploymentController
 from kube_sandbox.controllers.disruption import DisruptionController
@@ -32,7 +33,6 @@ from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.kubelet.sync_loop import KubeletStepper
 from kube_sandbox.nodes import SandboxNode, node_object
 from kube_sandbox.scheduler.scheduler import Scheduler
-from kube_sandbox.store_client import StoreClient
 from rescheduler.errors import ReschedulerError
 from rescheduler.scheduling.framework import Profile
 
@@ -75,7 +75,7 @@ class Sandbox:
         self.clock: Callable[[], float] = clock or self._virtual or time.time
         self.server = ApiServer(clock=self.clock, rng=random.Random(self._rng.random()))  # noqa: S311 - as above
         self.transport = InProcessTransport(self.server)
-        self.api = StoreClient(self.server.store)
+        self.api = Api(self.server.store)
         self._interleave = interleave
         existing = self.api.everything()
         self.controllers = ControllerRuntime(self.api, _controllers())

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.room_sets.cron import CronError, cron_of
+from tests.conformance.conftest import REAL_ONLY
 
 WINDOWS = "/apis/rescheduler.dev/v1alpha1/reservationwindows"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
@@ -14,8 +15,15 @@ TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"r
 BY_LABEL = {"labelSelector": {"matchLabels": {"app": "a"}}}
 
 
-def window(api, cron, owner=BY_LABEL):
-    spec = {"cron": cron, "duration": "1h", "podNumToReserve": 1, "template": TEMPLATE, "owners": [owner]}
+def window(api, cron, owner=BY_LABEL, **more):
+    spec = {
+        "cron": cron,
+        "duration": "1h",
+        "podNumToReserve": 1,
+        "template": TEMPLATE,
+        "owners": [owner],
+        **more,
+    }
     body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReservationWindow", "spec": spec}
     return api.create(f"{WINDOWS}?dryRun=All", {**body, "metadata": {"name": "w"}})
 
@@ -81,3 +89,17 @@ def test_an_owner_of_a_kind_that_has_no_such_pods_is_refused(api, kind):
         "spec": {"template": TEMPLATE, "owners": [owner]},
     }
     assert api.create(f"{ROOMS}?dryRun=All", body).status == 422
+
+
+@REAL_ONLY
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"resources": {"cpu": "-1"}, "template": None}, "resources.cpu"),
+        ({"podNumToReserve": 0}, "greater than or equal to 1"),
+        ({"podNumToReserve": 257}, "less than or equal to 256"),
+    ],
+)
+def test_amounts_are_refused_by_the_schema(api, wrong, words):
+    answer = window(api, "0 3 * * *", **wrong)
+    assert (answer.status, words in answer.body["message"]) == (422, True)

@@ -13,7 +13,7 @@ from kube_sandbox.apiserver.registry import ALL_VERBS, Registry, ResourceType
 _TABLE: Final = """
 v1 Pod pods po status generation all returned
 v1 Node nodes no cluster status
-v1 Namespace namespaces ns cluster status returned single
+v1 Namespace namespaces ns cluster status returned
 v1 ConfigMap configmaps cm
 v1 Secret secrets -
 v1 ServiceAccount serviceaccounts sa returned
@@ -26,7 +26,6 @@ v1 ReplicationController replicationcontrollers rc status scale generation all
 v1 LimitRange limitranges limits
 v1 ResourceQuota resourcequotas quota status returned
 v1 PodTemplate podtemplates - generation returned
-v1 Binding bindings - create
 apps/v1 Deployment deployments deploy status scale generation all
 apps/v1 ReplicaSet replicasets rs status scale generation all
 apps/v1 StatefulSet statefulsets sts status scale generation all
@@ -61,10 +60,7 @@ networking.k8s.io/v1 NetworkPolicy networkpolicies netpol generation
 flowcontrol.apiserver.k8s.io/v1 FlowSchema flowschemas - cluster status generation
 flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration prioritylevelconfigurations - cluster status generation
 authorization.k8s.io/v1 SelfSubjectAccessReview selfsubjectaccessreviews - cluster create
-authorization.k8s.io/v1 SelfSubjectRulesReview selfsubjectrulesreviews - cluster create
 authorization.k8s.io/v1 SubjectAccessReview subjectaccessreviews - cluster create
-authorization.k8s.io/v1 LocalSubjectAccessReview localsubjectaccessreviews - create
-authentication.k8s.io/v1 SelfSubjectReview selfsubjectreviews - cluster create
 """
 """API version, kind, plural, short name, and traits: the meaning of each is in ``_resource``."""
 
@@ -99,11 +95,6 @@ def _resource(api_version: str, kind: str, plural: str, short_name: str, *traits
     group, _, version = api_version.rpartition("/")
     name = f"{api_version} {kind}"
     new_event = name == "events.k8s.io/v1 Event"
-    verbs = ALL_VERBS
-    if "create" in traits:
-        verbs = ("create",)
-    elif "single" in traits:
-        verbs = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
     return ResourceType(
         group=group,
         version=version,
@@ -112,7 +103,7 @@ def _resource(api_version: str, kind: str, plural: str, short_name: str, *traits
         namespaced="cluster" not in traits,
         short_names=() if short_name == "-" else (short_name,),
         categories=("all",) if "all" in traits else (),
-        verbs=verbs,
+        verbs=("create",) if "create" in traits else ALL_VERBS,
         status="status" in traits,
         scale="scale" in traits,
         subresources=_SUBRESOURCES.get(name, ()),

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from kube_sandbox.apiserver.errors import Json
-from kube_sandbox.apiserver.json_values import dig, set_default
+from kube_sandbox.apiserver.json_values import deep_copy, dig, set_default
 
 _CPU_MEMORY = ("cpu", "memory")
+_POD_SPEC: Final[Json] = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+}
 
 
 def default_pod_spec(spec: Json) -> None:
     """Defaults of a PodSpec, in a pod or a template."""
-    for key, value in (
-        ("restartPolicy", "Always"),
-        ("terminationGracePeriodSeconds", 30),
-        ("dnsPolicy", "ClusterFirst"),
-        ("schedulerName", "default-scheduler"),
-        ("securityContext", {}),
-    ):
-        set_default(spec, key, value)
+    _fill(spec, _POD_SPEC)
     _default_containers(spec)
     _default_placement(spec)
     _default_volumes(spec)
@@ -36,9 +37,8 @@ def _default_containers(spec: Json) -> None:
 
 
 def _default_container(container: Json, *, host_network: bool) -> None:
-    set_default(container, "resources", {})
-    set_default(container, "terminationMessagePath", "/dev/termination-log")
-    set_default(container, "terminationMessagePolicy", "File")
+    messages = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+    _fill(container, {"resources": {}, **messages})
     image = str(container.get("image") or "")
     latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
     set_default(container, "imagePullPolicy", "Always" if latest and "@" not in image else "IfNotPresent")
@@ -63,16 +63,9 @@ def _default_container(container: Json, *, host_network: bool) -> None:
 def _default_probe(probe: Json | None) -> None:
     if not probe:
         return
-    for key, value in (
-        ("timeoutSeconds", 1),
-        ("periodSeconds", 10),
-        ("successThreshold", 1),
-        ("failureThreshold", 3),
-    ):
-        set_default(probe, key, value)
+    _fill(probe, {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
     if probe.get("httpGet"):
-        set_default(probe["httpGet"], "path", "/")
-        set_default(probe["httpGet"], "scheme", "HTTP")
+        _fill(probe["httpGet"], {"path": "/", "scheme": "HTTP"})
 
 
 def _default_placement(spec: Json) -> None:
@@ -137,20 +130,13 @@ def _default_template(obj: Json) -> None:
 
 
 def _default_deployment(obj: Json) -> None:
-    spec = obj.setdefault("spec", {})
-    for key, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
-        set_default(spec, key, value)
-    strategy = spec.setdefault("strategy", {})
-    set_default(strategy, "type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {}) or strategy["rollingUpdate"]
-        set_default(rolling, "maxUnavailable", "25%")
-        set_default(rolling, "maxSurge", "25%")
+    _fill(obj, _DEPLOYMENT)
+    _fill_rolling(obj["spec"]["strategy"], {"maxUnavailable": "25%", "maxSurge": "25%"})
     _default_template(obj)
 
 
 def _default_replica_set(obj: Json) -> None:
-    set_default(obj.setdefault("spec", {}), "replicas", 1)
+    _fill(obj, {"spec": {"replicas": 1}})
     labels = dig(obj, "spec", "template", "metadata", "labels")
     if obj["kind"] == "ReplicationController" and labels:
         set_default(obj["metadata"], "labels", dict(labels))
@@ -159,39 +145,21 @@ def _default_replica_set(obj: Json) -> None:
 
 
 def _default_stateful_set(obj: Json) -> None:
-    spec = obj.setdefault("spec", {})
-    set_default(spec, "replicas", 1)
-    set_default(spec, "revisionHistoryLimit", 10)
-    set_default(spec, "podManagementPolicy", "OrderedReady")
-    strategy = spec.setdefault("updateStrategy", {})
-    set_default(strategy, "type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        set_default(strategy, "rollingUpdate", {})
-        set_default(strategy["rollingUpdate"], "partition", 0)
-        set_default(strategy["rollingUpdate"], "maxUnavailable", 1)
-    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    set_default(retention, "whenDeleted", "Retain")
-    set_default(retention, "whenScaled", "Retain")
-    for claim in spec.get("volumeClaimTemplates") or ():
-        set_default(claim, "apiVersion", "v1")
-        set_default(claim, "kind", "PersistentVolumeClaim")
-        set_default(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
-        set_default(claim, "status", {"phase": "Pending"})
+    _fill(obj, _STATEFUL_SET)
+    _fill_rolling(obj["spec"]["updateStrategy"], {"partition": 0, "maxUnavailable": 1})
+    _fill(
+        obj,
+        {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}}},
+    )
+    for claim in obj["spec"].get("volumeClaimTemplates") or ():
+        _fill(claim, _CLAIM_TEMPLATE)
     _default_template(obj)
 
 
 def _default_daemon_set(obj: Json) -> None:
-    annotations = obj["metadata"].get("annotations") or {}
-    annotations.setdefault("deprecated.daemonset.template.generation", "1")
-    obj["metadata"]["annotations"] = annotations
-    spec = obj.setdefault("spec", {})
-    set_default(spec, "revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    set_default(strategy, "type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        set_default(strategy, "rollingUpdate", {})
-        set_default(strategy["rollingUpdate"], "maxUnavailable", 1)
-        set_default(strategy["rollingUpdate"], "maxSurge", 0)
+    annotations = {"deprecated.daemonset.template.generation": "1"}
+    _fill(obj, {"metadata": {"annotations": annotations}, "spec": {"revisionHistoryLimit": 10, **_ROLLING}})
+    _fill_rolling(obj["spec"]["updateStrategy"], {"maxUnavailable": 1, "maxSurge": 0})
     _default_template(obj)
 
 
@@ -199,15 +167,7 @@ def _default_job(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    for key, value in (
-        ("parallelism", 1),
-        ("backoffLimit", 6),
-        ("completionMode", "NonIndexed"),
-        ("suspend", False),
-        ("podReplacementPolicy", "TerminatingOrFailed"),
-        ("manualSelector", False),
-    ):
-        set_default(spec, key, value)
+    _fill(obj, _JOB)
     uid = obj["metadata"].get("uid")
     if uid and not spec["manualSelector"] and not spec.get("selector"):
         spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -225,14 +185,8 @@ def _default_job(obj: Json) -> None:
 
 
 def _default_service(obj: Json) -> None:
-    spec = obj.setdefault("spec", {})
-    for key, value in (
-        ("type", "ClusterIP"),
-        ("sessionAffinity", "None"),
-        ("internalTrafficPolicy", "Cluster"),
-    ):
-        set_default(spec, key, value)
-    for port in spec.get("ports") or ():
+    _fill(obj, _SERVICE)
+    for port in obj["spec"].get("ports") or ():
         set_default(port, "protocol", "TCP")
         set_default(port, "targetPort", port.get("port"))
 
@@ -241,65 +195,84 @@ def _default_namespace(obj: Json) -> None:
     labels = obj["metadata"].get("labels") or {}
     labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
     obj["metadata"]["labels"] = labels
-    set_default(obj, "spec", {"finalizers": ["kubernetes"]})
-    set_default(obj["spec"], "finalizers", ["kubernetes"])
-    set_default(obj, "status", {"phase": "Active"})
-
-
-def _default_priority_class(obj: Json) -> None:
-    set_default(obj, "preemptionPolicy", "PreemptLowerPriority")
-
-
-def _default_volume(obj: Json) -> None:
-    spec = obj.setdefault("spec", {})
-    set_default(spec, "persistentVolumeReclaimPolicy", "Retain")
-    set_default(spec, "volumeMode", "Filesystem")
-
-
-def _default_claim(obj: Json) -> None:
-    set_default(obj.setdefault("spec", {}), "volumeMode", "Filesystem")
-
-
-def _default_storage_class(obj: Json) -> None:
-    set_default(obj, "reclaimPolicy", "Delete")
-    set_default(obj, "volumeBindingMode", "Immediate")
-
-
-def _default_secret(obj: Json) -> None:
-    set_default(obj, "type", "Opaque")
+    _fill(obj, {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
 
 
 def _default_admission(obj: Json) -> None:
-    spec = obj.setdefault("spec", {})
-    set_default(spec, "failurePolicy", "Fail")
-    constraints = spec.get("matchConstraints")
+    _fill(obj, {"spec": {"failurePolicy": "Fail"}})
+    constraints = obj["spec"].get("matchConstraints")
     if isinstance(constraints, dict):
-        _default_match_constraints(constraints)
+        _fill(constraints, {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}})
+        for rule in constraints.get("resourceRules") or ():
+            set_default(rule, "scope", "*")
 
 
-def _default_match_constraints(constraints: Json) -> None:
-    set_default(constraints, "matchPolicy", "Equivalent")
-    set_default(constraints, "namespaceSelector", {})
-    set_default(constraints, "objectSelector", {})
-    for rule in constraints.get("resourceRules") or ():
-        set_default(rule, "scope", "*")
+def _fill(obj: Json, missing: Json) -> None:
+    """Write what is missing or null, level by level; an empty map stands for itself."""
+    for key, value in missing.items():
+        if isinstance(value, dict) and value and isinstance(obj.get(key), dict):
+            _fill(obj[key], value)
+        else:
+            set_default(obj, key, deep_copy(value))
+
+
+def _fill_rolling(strategy: Json, bounds: Json) -> None:
+    if strategy["type"] == "RollingUpdate":
+        _fill(strategy, {"rollingUpdate": bounds})
+
+
+_ROLLING: Final[Json] = {"updateStrategy": {"type": "RollingUpdate"}}
+_DEPLOYMENT: Final[Json] = {
+    "spec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        "strategy": {"type": "RollingUpdate"},
+    }
+}
+_STATEFUL_SET: Final[Json] = {
+    "spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady", **_ROLLING}
+}
+_CLAIM_TEMPLATE: Final[Json] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "spec": {"volumeMode": "Filesystem"},
+    "status": {"phase": "Pending"},
+}
+_JOB: Final[Json] = {
+    "spec": {
+        "parallelism": 1,
+        "backoffLimit": 6,
+        "completionMode": "NonIndexed",
+        "suspend": False,
+        "podReplacementPolicy": "TerminatingOrFailed",
+        "manualSelector": False,
+    }
+}
+_SERVICE: Final[Json] = {
+    "spec": {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
+}
 
 
 DEFAULTS: dict[str, Callable[[Json], None]] = {
     "pods": _default_pod,
     "namespaces": _default_namespace,
     "services": _default_service,
-    "secrets": _default_secret,
-    "persistentvolumes": _default_volume,
-    "persistentvolumeclaims": _default_claim,
+    "secrets": partial(_fill, missing={"type": "Opaque"}),
+    "persistentvolumes": partial(
+        _fill, missing={"spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}}
+    ),
+    "persistentvolumeclaims": partial(_fill, missing={"spec": {"volumeMode": "Filesystem"}}),
     "replicationcontrollers": _default_replica_set,
     "deployments.apps": _default_deployment,
     "replicasets.apps": _default_replica_set,
     "statefulsets.apps": _default_stateful_set,
     "daemonsets.apps": _default_daemon_set,
     "jobs.batch": _default_job,
-    "priorityclasses.scheduling.k8s.io": _default_priority_class,
-    "storageclasses.storage.k8s.io": _default_storage_class,
+    "priorityclasses.scheduling.k8s.io": partial(_fill, missing={"preemptionPolicy": "PreemptLowerPriority"}),
+    "storageclasses.storage.k8s.io": partial(
+        _fill, missing={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+    ),
     "mutatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
     "validatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
 }

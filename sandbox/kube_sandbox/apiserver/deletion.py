@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.errors import Json, conflict, not_found
-from kube_sandbox.apiserver.json_values import deep_copy, dig, format_time, parse_time
+from kube_sandbox.apiserver.json_values import deep_copy, dig, parse_time, timestamp
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.store import ObjectStore
 
@@ -110,10 +110,10 @@ def _mark(store: ObjectStore, resource: ResourceType, obj: Json, grace_s: int) -
     metadata = obj["metadata"]
     first = not metadata.get("deletionTimestamp")
     if first:
-        metadata["deletionTimestamp"] = format_time(store.clock() + grace_s)
+        metadata["deletionTimestamp"] = timestamp(store.clock() + grace_s)
     elif metadata.get("deletionGracePeriodSeconds"):
         asked_at = (parse_time(metadata["deletionTimestamp"]) or 0) - metadata["deletionGracePeriodSeconds"]
-        metadata["deletionTimestamp"] = format_time(asked_at + grace_s)
+        metadata["deletionTimestamp"] = timestamp(asked_at + grace_s)
     metadata["deletionGracePeriodSeconds"] = grace_s
     if first and metadata.get("generation"):
         metadata["generation"] += 1

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kube_sandbox.apiserver.deletion import DeleteOptions, check_preconditions, delete
-from kube_sandbox.apiserver.errors import Json, StatusError, conflict, forbidden, foreign_uid
+from kube_sandbox.apiserver.errors import Json, StatusError, conflict, foreign_uid
 from kube_sandbox.apiserver.json_values import deep_copy, dig
 from kube_sandbox.apiserver.request_selectors import selects
 from kube_sandbox.apiserver.store import ObjectStore
 
 _BUDGETS = "poddisruptionbudgets.policy"
-_MOST_DISRUPTED = 2000
 _STALE_RETRY_S = 10
 _BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -74,11 +73,6 @@ def _check_budget(budget: Json) -> None:
             f"The disruption budget {name} is still being processed by the server.", _STALE_RETRY_S
         )
     allowed = status.get("disruptionsAllowed") or 0
-    if allowed < 0:
-        raise forbidden("policy", "poddisruptionbudgets", name, "pdb disruptions allowed is negative")
-    if len(status.get("disruptedPods") or ()) > _MOST_DISRUPTED:
-        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        raise forbidden("policy", "poddisruptionbudgets", name, why)
     if allowed == 0:
         desired, healthy = status.get("desiredHealthy") or 0, status.get("currentHealthy") or 0
         raise _too_many(

@@ -1,4 +1,4 @@
-"""Handlers: dispatch of a request by verb and subresource; access reviews."""
+"""Handlers: dispatch of a request by verb and subresource."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kube_sandbox.apiserver import write_handlers
-from kube_sandbox.apiserver.admission import requester
 from kube_sandbox.apiserver.errors import (
     Json,
     bad_request,
@@ -17,7 +16,6 @@ from kube_sandbox.apiserver.errors import (
 from kube_sandbox.apiserver.eviction import bind, evict
 from kube_sandbox.apiserver.json_values import dig
 from kube_sandbox.apiserver.read_handlers import Query, list_objects
-from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.request_parsing import (
     RequestInfo,
     check_identity,
@@ -72,33 +70,16 @@ class Handlers:
         resource, store = target.resource, self._store
         if request.method == "POST":
             if "list" not in resource.verbs:
-                return self._virtual(target, request, query)
+                body = decode_object(request.body, request.content_type)
+                check_identity(resource, body)
+                # The only user of the sandbox is allowed everything.
+                return JsonAnswer(201, {"metadata": {}, **body, "status": {"allowed": True}})
             obj = write_handlers.create(store, target, request.body, request.content_type, query)
             return JsonAnswer(201, shape.one(self._shown(target, obj)))
         chosen = parse_predicate(query, target.namespace, resource.fields)
         if request.method == "GET" and "list" in resource.verbs:
             return JsonAnswer(200, list_objects(store, resource, chosen, query, shape))
-        if request.method == "DELETE" and "deletecollection" in resource.verbs:
-            gone = write_handlers.remove_collection(
-                store, target, request.body, request.content_type, query, chosen=chosen
-            )
-            metadata = {"resourceVersion": str(store.objects.version)}
-            return JsonAnswer(200, shape.many([self._shown(target, obj) for obj in gone], metadata))
         raise method_not_allowed()
-
-    def _virtual(self, target: RequestInfo, request: Request, query: Query) -> JsonAnswer:
-        body = decode_object(request.body, request.content_type)
-        check_identity(target.resource, body)
-        if target.resource.kind == "Binding":
-            bind(
-                self._store,
-                target.namespace,
-                dig(body, "metadata", "name") or "",
-                body,
-                dry_run=is_dry_run(query),
-            )
-            return JsonAnswer(201, _success(201))
-        return JsonAnswer(201, review(target.resource, body))
 
     def _object(self, target: RequestInfo, request: Request, query: Query, shape: ResponseForm) -> JsonAnswer:
         store, resource = self._store, target.resource
@@ -169,20 +150,3 @@ def _serves(target: RequestInfo) -> bool:
 
 def _success(code: int) -> Json:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
-
-
-def review(resource: ResourceType, body: Json) -> Json:
-    """An access or identity review with its ``status``: the only user of the sandbox is allowed everything."""
-    answer: Json
-    if resource.kind == "SelfSubjectRulesReview":
-        rules = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-        answer = {
-            "resourceRules": [rules],
-            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-            "incomplete": False,
-        }
-    elif resource.kind == "SelfSubjectReview":
-        answer = {"userInfo": requester()}
-    else:
-        answer = {"allowed": True}
-    return {"metadata": {}, **body, "status": answer}

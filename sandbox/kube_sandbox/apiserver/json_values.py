@@ -58,7 +58,7 @@ def parse_time(text: object) -> float | None:
         return None
 
 
-def format_time(seconds: float) -> str:
+def timestamp(seconds: float) -> str:
     """RFC 3339 in UTC, whole seconds, as ``metav1.Time``."""
     return _formatted(int(seconds))
 

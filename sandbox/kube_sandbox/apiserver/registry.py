@@ -13,7 +13,6 @@ Verbs = tuple[str, ...]
 ALL_VERBS: Verbs = (
     "create",
     "delete",
-    "deletecollection",
     "get",
     "list",
     "patch",

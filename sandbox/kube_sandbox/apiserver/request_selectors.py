@@ -1,4 +1,4 @@
-"""Label and field selectors of list, watch and deletecollection requests.
+"""Label and field selectors of list and watch requests.
 
 Grammar and errors are those of apimachinery: equality-based, set-based and existence requirements for labels;
 ``=``, ``==`` and ``!=`` for the fields that a kind supports.
@@ -18,7 +18,7 @@ _REQUIREMENT = re.compile(
     r"""\s*(?:
       (?P<absent>!)\s*(?P<akey>[A-Za-z0-9./_-]+)
     | (?P<key>[A-Za-z0-9./_-]+)\s*(?:
-          (?P<op>==|=|!=|>|<)\s*(?P<value>[A-Za-z0-9._-]*)
+          (?P<op>==|=|!=)\s*(?P<value>[A-Za-z0-9._-]*)
         | (?P<set>in|notin)\s*\((?P<values>[^)]*)\)
         | (?P<exists>(?=\s*(?:,|$)))
       )
@@ -43,17 +43,7 @@ class _Requirement:
             return value is None or value not in self.values
         if self.operator == "exists":
             return value is not None
-        if self.operator == "absent":
-            return value is None
-        return _compares(value, self.operator, self.values[0])
-
-
-def _compares(value: object, operator: str, bound: str) -> bool:
-    try:
-        have, want = int(str(value)), int(bound)
-    except ValueError:
-        return False
-    return have > want if operator == ">" else have < want
+        return value is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +108,7 @@ def _requirement(match: re.Match[str]) -> _Requirement:
         return _Requirement(match["akey"], "absent", ())
     key = match["key"]
     if match["op"]:
-        operator = {"=": "in", "==": "in", "!=": "notin"}.get(match["op"], match["op"])
+        operator = "notin" if match["op"] == "!=" else "in"
         return _Requirement(key, operator, (match["value"],))
     if match["set"]:
         return _Requirement(key, match["set"], tuple(v.strip() for v in match["values"].split(",")))

@@ -24,7 +24,7 @@ from kube_sandbox.apiserver.errors import (
     invalid,
     not_found,
 )
-from kube_sandbox.apiserver.json_values import deep_copy, dig, format_time, meta
+from kube_sandbox.apiserver.json_values import deep_copy, dig, meta, timestamp
 from kube_sandbox.apiserver.mvcc import StoredChange, VersionedObjects
 from kube_sandbox.apiserver.registry import Registry, ResourceType
 from kube_sandbox.apiserver.request_selectors import SelectionPredicate, parse_label_selector, selects
@@ -202,7 +202,7 @@ class ObjectStore:
 
     def stamp(self) -> str:
         """The time now as metav1.Time."""
-        return format_time(self.clock())
+        return timestamp(self.clock())
 
     def _existing(self, resource: ResourceType, namespace: str, name: str) -> Json:
         found = self.objects.get(resource.table, (namespace, name))

@@ -33,7 +33,6 @@ from kube_sandbox.apiserver.request_parsing import (
     is_dry_run,
     patch_type,
 )
-from kube_sandbox.apiserver.request_selectors import SelectionPredicate
 from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 from kube_sandbox.apiserver.strategic_merge_patch import strategic_patch
 
@@ -155,29 +154,6 @@ def remove(
         "status": "Success",
         "details": details,
     }
-
-
-def remove_collection(
-    store: ObjectStore,
-    target: RequestInfo,
-    body: bytes,
-    content_type: str,
-    query: Query,
-    *,
-    chosen: SelectionPredicate,
-) -> list[Json]:
-    """DELETE of a collection; returns the objects that were deleted or are terminating."""
-    options = delete_options(decode_object(body, content_type) if body else {}, query)
-    resource = target.resource
-    with store.lock:
-        found = [obj for obj in store.objects.items(resource.table, target.namespace) if chosen.matches(obj)]
-        removed = []
-        for obj in found:
-            metadata = obj["metadata"]
-            removed.append(
-                delete(store, resource, metadata.get("namespace", ""), metadata["name"], options).obj
-            )
-    return removed
 
 
 def get_scale(resource: ResourceType, obj: Json) -> Json:

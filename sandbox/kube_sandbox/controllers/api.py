@@ -1,18 +1,30 @@
-"""The interface between the sandbox's control plane and its API server: reads, writes and one stream of events.
+"""The API of the sandbox's control plane: reads, writes and one stream of events, on the store of its API server.
 
-Controllers, scheduler and kubelets use only ``Api``; ``StoreClient`` implements it. Writes pass admission and
-validation as those of any client. A rejected request is raised as ``ApiRefusal``; callers that can go on after it
-(the object was changed, deleted, or exists already) check its ``reason``.
+In process and without HTTP, but with the same defaults, admission and validation as for a client's requests. A rejected
+request is raised as ``ApiRefusal``; callers that can go on after it (the object was changed, deleted, or exists already)
+check its ``reason``.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
-from kube_sandbox.controllers.unstructured import GroupKind, Obj
+from kube_sandbox.apiserver.admission import acting_as
+from kube_sandbox.apiserver.deletion import DeleteOptions, delete
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.apiserver.eviction import bind
+from kube_sandbox.apiserver.json_values import deep_copy
+from kube_sandbox.apiserver.mvcc import StoredChange
+from kube_sandbox.apiserver.patches import merge_patch
+from kube_sandbox.apiserver.registry import ResourceType
+from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 from rescheduler.errors import ReschedulerError
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class ApiRefusal(ReschedulerError):  # noqa: N818 - a refusal by the API server is an answer, not an error of ours
@@ -33,37 +45,121 @@ class ObjectChange:
     object: Obj
 
 
-class Api(Protocol):
-    """Reads and writes of objects in JSON. The caller must not change returned objects."""
+class Api:
+    """Reads and writes of objects in JSON; the caller must not change returned objects. Thread-safe like the store."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
 
     def list(self, kind: GroupKind) -> list[Obj]:
-        """All objects of a kind, over all namespaces; empty for a kind that is not served."""
-        ...
+        """All objects of a kind; empty if it is not served."""
+        resource = self._of_kind(kind)
+        return [] if resource is None else self._store.list(resource.table)
 
     def get(self, kind: GroupKind, namespace: str, name: str) -> Obj | None:
         """One object or None."""
-        ...
+        resource = self._of_kind(kind)
+        return None if resource is None else self._store.find(resource.table, namespace, name)
+
+    def everything(self) -> builtins.list[Obj]:
+        """All objects of all kinds, for a component that starts after they were created."""
+        tables = dict.fromkeys(r.table for r in self._store.registry)
+        return [obj for table in tables for obj in self._store.list(table)]
 
     def create(self, obj: Obj) -> Obj:
-        """Create from a full object; raises ApiRefusal."""
-        ...
+        """Create; raises ApiRefusal."""
+        resource = self._resource(obj)
+        body = deep_copy(obj)
+        if resource.decode is not None:
+            body = resource.decode(body)
+        namespace = key(obj).namespace
+        return _call(lambda: self._store.create(resource, namespace, body))
 
     def patch(self, obj: Obj, change: Obj, *, subresource: str = "") -> Obj:
-        """Merge-patch the object with this identity (uid is a precondition); raises ApiRefusal."""
-        ...
+        """Merge patch. Another uid is a conflict."""
+        resource = self._resource(obj)
+        options = WriteOptions(subresource=subresource, uid_is_precondition=True)
+        guarded = {**change, "metadata": {**(change.get("metadata") or {}), "uid": uid(obj)}}
+        identity = key(obj)
+        return _call(
+            lambda: self._store.update(
+                resource, identity.namespace, identity.name, lambda now: merge_patch(now, guarded), options
+            )
+        )
 
     def delete(self, obj: Obj, *, grace_s: int | None = None) -> None:
-        """Delete the object with this identity (uid is a precondition), dependents in the background."""
-        ...
+        """Delete; its dependents go in the background."""
+        options = DeleteOptions(uid=uid(obj), grace_s=grace_s)
+        identity = key(obj)
+        _call(lambda: delete(self._store, self._resource(obj), identity.namespace, identity.name, options))
 
     def bind(self, pod: Obj, node: str) -> None:
-        """POST pods/binding; raises ApiRefusal (409 if gated, bound or terminating)."""
-        ...
+        """POST pods/binding."""
+        identity = key(pod)
+        binding = {"metadata": {"uid": uid(pod)}, "target": {"kind": "Node", "name": node}}
+        _call(lambda: bind(self._store, identity.namespace, identity.name, binding))
 
     def finalize_namespace(self, name: str) -> None:
-        """Remove a terminating namespace whose content is gone."""
-        ...
+        """Remove the last finalizer of a terminating namespace."""
+        resource = self._store.registry.named("namespaces")
+        options = WriteOptions(subresource="finalize")
+
+        def emptied(now: Obj) -> Obj:
+            return {**now, "spec": {**(now.get("spec") or {}), "finalizers": []}}
+
+        _call(lambda: self._store.update(resource, "", name, emptied, options))
 
     def subscribe(self, listener: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call ``listener`` for every change from now on, in order, from any thread; returns the unsubscribe function."""
-        ...
+        """Call ``listener`` for every change of every kind, also of kinds that are defined later."""
+        subscription = _Subscription(self._store, listener)
+        return subscription.stop
+
+    def _of_kind(self, kind: GroupKind) -> ResourceType | None:
+        found = (r for r in self._store.registry if (r.group, r.kind) == tuple(kind))
+        return next(found, None)
+
+    def _resource(self, obj: Obj) -> ResourceType:
+        found = self._store.registry.by_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
+        if found is None:
+            text = f"no resource of kind {obj.get('kind')!r} in version {obj.get('apiVersion')!r}"
+            raise ApiRefusal(404, "NotFound", text)
+        return found
+
+
+class _Subscription:
+    """One listener on all resources, also on custom resources that are defined later."""
+
+    def __init__(self, store: ObjectStore, listener: Callable[[ObjectChange], None]) -> None:
+        self._store = store
+        self._listener = listener
+        self._stops: dict[str, Callable[[], None]] = {}
+        self._generation = -1
+        with store.lock:
+            self._update()
+
+    def stop(self) -> None:
+        """End the subscription."""
+        for stop in self._stops.values():
+            stop()
+
+    def _update(self) -> None:
+        if self._generation == self._store.registry.generation:
+            return
+        self._generation = self._store.registry.generation
+        for table in dict.fromkeys(r.table for r in self._store.registry):
+            if table not in self._stops:
+                self._stops[table] = self._store.subscribe([table], self._receive)
+
+    def _receive(self, stored: StoredChange) -> None:
+        if stored.resource == _DEFINITIONS or self._generation != self._store.registry.generation:
+            self._update()
+        self._listener(ObjectChange(stored.kind, stored.obj))
+
+
+def _call(call: Callable[[], Any]) -> Obj:
+    try:
+        with acting_as():  # not as the user within whose request a component acts
+            answer = call()
+    except StatusError as error:
+        raise ApiRefusal(error.code, error.reason, error.message) from error
+    return answer if isinstance(answer, dict) else {}

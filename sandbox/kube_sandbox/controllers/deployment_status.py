@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers import rollout
 from kube_sandbox.controllers.runtime import ReconcileContext
-from kube_sandbox.controllers.unstructured import (
-    Obj,
-    condition,
-    meta,
-    status,
-    timestamp,
-    with_condition,
-)
+from kube_sandbox.controllers.unstructured import Obj, condition, meta, status, with_condition
 
 
 def write_status(ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj], new: Obj | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.indexer import Indexer
 from kube_sandbox.controllers.pod_control import claim, deletion_order, pod_from_template
@@ -22,7 +23,6 @@ from kube_sandbox.controllers.unstructured import (
     selector,
     spec,
     status,
-    timestamp,
     uid,
     with_condition,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.indexer import Indexer
 from kube_sandbox.controllers.node_fit import matching
@@ -23,7 +24,6 @@ from kube_sandbox.controllers.unstructured import (
     spec,
     status,
     terminal,
-    timestamp,
     with_condition,
 )
 from rescheduler.model.records import ObjectKey

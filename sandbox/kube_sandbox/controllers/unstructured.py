@@ -6,7 +6,6 @@ on its Go types. No function may change an object that it is given.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -205,16 +204,6 @@ def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
         return value
     part = total * int(value.removesuffix("%")) / 100
     return math.ceil(part) if round_up else math.floor(part)
-
-
-def timestamp(moment_s: float) -> str:
-    """Seconds since the epoch as a metav1.Time (whole seconds, UTC)."""
-    return _stamp_of(int(moment_s))
-
-
-@functools.lru_cache(maxsize=1024)
-def _stamp_of(whole_s: int) -> str:
-    return datetime.fromtimestamp(whole_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(moment_s: float) -> str:

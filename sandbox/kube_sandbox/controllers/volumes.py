@@ -8,7 +8,6 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
 
 from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
 from kube_sandbox.controllers.indexer import Indexer
@@ -32,12 +31,12 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from rescheduler.model.names import ZONE
+from rescheduler.model.quantity import nano
 from rescheduler.model.records import ObjectKey
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
-_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 class VolumeBinder:
@@ -142,7 +141,7 @@ def _bind(ctx: ReconcileContext, claim: Obj, volume: Obj) -> None:
 def _suitable_volume(ctx: ReconcileContext, claim: Obj) -> Obj | None:
     """The smallest free volume that satisfies the claim, or the one reserved for it."""
     found = [v for v in ctx.indexer.all(VOLUME) if _satisfies(v, claim)]
-    return min(found, key=lambda v: (_bytes(v, "capacity"), key(v).name), default=None)
+    return min(found, key=lambda v: (_nano_bytes(v, "capacity"), key(v).name), default=None)
 
 
 def _satisfies(volume: Obj, claim: Obj) -> bool:
@@ -159,17 +158,13 @@ def _satisfies(volume: Obj, claim: Obj) -> bool:
     return (
         modes <= set(spec(volume).get("accessModes") or ())
         and (chosen is None or selects(selector(chosen), volume))
-        and _bytes(volume, "capacity") >= _bytes(claim, "resources")
+        and _nano_bytes(volume, "capacity") >= _nano_bytes(claim, "resources")
     )
 
 
-def _bytes(obj: Obj, field: str) -> Decimal:
+def _nano_bytes(obj: Obj, field: str) -> int:
     amounts = spec(obj).get(field) or {}
-    text = str((amounts.get("requests") or {} if field == "resources" else amounts).get("storage", "0"))
-    for suffix, factor in _UNITS.items():
-        if text.endswith(suffix):
-            return Decimal(text.removesuffix(suffix)) * factor
-    return Decimal(text)
+    return nano((amounts.get("requests") or {} if field == "resources" else amounts).get("storage", "0"))
 
 
 def _reclaim(ctx: ReconcileContext, request: ObjectKey) -> None:

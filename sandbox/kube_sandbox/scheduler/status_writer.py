@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import Api, ApiRefusal
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
@@ -12,7 +13,6 @@ from kube_sandbox.controllers.unstructured import (
     condition,
     micro_timestamp,
     status,
-    timestamp,
     with_condition,
 )
 from kube_sandbox.controllers.volumes import SELECTED_NODE
