@@ -21,7 +21,6 @@ import time
 
 import msgspec
 
-from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -38,7 +37,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, NodeSelectorTerm, Operator, Requirement
-from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.snapshot import ChangeLog, Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.policies.framework import Policy

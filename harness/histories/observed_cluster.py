@@ -29,7 +29,7 @@ from rescheduler.model.names import (
     GATE,
     GATE_CONFIG_MAP,
 )
-from rescheduler.model.quantity import milli
+from rescheduler.model.resources import milli
 
 
 class Writer(enum.StrEnum):

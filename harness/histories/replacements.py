@@ -46,8 +46,8 @@ from kube_sandbox.scheduler.cache import SchedulerCache
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
-from rescheduler.model.quantity import milli
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.resources import milli
 from rescheduler.scheduling.state import SchedulingState
 
 ADMISSION_APPLIES_S: Final = 1.0

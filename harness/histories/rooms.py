@@ -38,7 +38,7 @@ from kube_sandbox.controllers.unstructured import (
 )
 from rescheduler.coordination.handover_order import KEPT_FOR_LANDING
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MIGRATION, ANNOTATION_MODE
-from rescheduler.model.quantity import milli
+from rescheduler.model.resources import milli
 
 _NAMESPACE: Final = "rescheduler"
 _FOUND_ANOTHER: Final = "a claimant that never was gated was bound to another node"

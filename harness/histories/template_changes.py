@@ -20,7 +20,7 @@ from harness.histories.user_requests import KINDS, MOVE, Asks
 from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status
 from rescheduler.model.names import ZONE
-from rescheduler.model.quantity import milli
+from rescheduler.model.resources import milli
 
 FOREIGN_GATE: Final = "example.com/wait"
 """A scheduling gate of another program."""

@@ -23,8 +23,8 @@ from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, sta
 from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.names import HOSTNAME
-from rescheduler.model.quantity import milli
 from rescheduler.model.records import Pod
+from rescheduler.model.resources import milli
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.state import SchedulingState
 

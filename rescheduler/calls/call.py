@@ -168,7 +168,7 @@ class GateProbe:
 
 @dataclass(frozen=True, slots=True)
 class CreationTrial:
-    """A dry-run creation, in place of ``pod``, whose answer is a value, refusals included (``model.pod_creation``)."""
+    """A dry-run creation, in place of ``pod``, whose answer is a value, refusals included (``model.outcomes``)."""
 
     does: ClassVar = "try_creation"
     steps: ReadThenCall

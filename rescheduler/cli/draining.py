@@ -23,9 +23,9 @@ from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, Mov
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_GROUP
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
 
 _IN_VAIN: Final = 2

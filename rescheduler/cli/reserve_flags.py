@@ -13,9 +13,8 @@ from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.counted import plural
-from rescheduler.model.quantity import QuantityError
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
-from rescheduler.model.resources import parse_amounts
+from rescheduler.model.resources import QuantityError, parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import parse_duration, parse_timestamp
 

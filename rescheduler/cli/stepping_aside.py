@@ -17,8 +17,8 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.made_room import SCHEDULED, UNSCHEDULABLE
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import SCHEDULED, UNSCHEDULABLE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan, PodRef
 from rescheduler.planning.planner import plan

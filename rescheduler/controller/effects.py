@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from rescheduler.coordination.expectations import Touched
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.eviction import EvictionResult
-from rescheduler.model.pod_creation import CreationAnswer
+from rescheduler.model.outcomes import CreationAnswer, EvictionResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,10 +32,10 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.decode.wire_form import manifest, with_status
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.made_room import attempt_mark
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration, by_policy
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.room_pod import attempt_mark
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration

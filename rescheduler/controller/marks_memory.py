@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rescheduler.model.decode import Record
-from rescheduler.model.node_marks_since import NOTHING_SEEN, NodeMarksSince
+from rescheduler.model.node_marks import NOTHING_SEEN, NodeMarksSince
 from rescheduler.model.records import Node
 
 

@@ -20,8 +20,8 @@ from rescheduler.configuration.live import ReloadOutcome
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.crashes import Step
 from rescheduler.kube.reflector import EndKind
-from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.planning.badness import Badness, tier_name
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.objective import UNITS, Tier

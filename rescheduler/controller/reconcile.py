@@ -46,8 +46,8 @@ from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import machine as migration_machine
-from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot

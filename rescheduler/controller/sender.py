@@ -41,9 +41,8 @@ from rescheduler.kube.errors import (
 from rescheduler.kube.pod_creation import invalid_words, meaning_of
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
-from rescheduler.model.decode.admitted import admitted_pod
-from rescheduler.model.eviction import EvictionOutcome
-from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.decode.decoder import admitted_pod
+from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome
 from rescheduler.model.records import OwnerRef
 
 _SHOWN_LINES: Final = 4096

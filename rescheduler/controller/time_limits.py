@@ -22,7 +22,7 @@ from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
 from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_BEFORE_INTENT_S
-from rescheduler.model.time_limits import (
+from rescheduler.model.times import (
     LEAST_GATE_LIMIT_S,
     RECONNECT_S,
     ROUND_S,

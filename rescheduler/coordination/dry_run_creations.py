@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.migrations.observed import ObservedCreation
-from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet

@@ -38,7 +38,7 @@ from typing import Final
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate, waits_for_others
+from rescheduler.model.never_moves import holds_gate, waits_for_others
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.single_pod import Choice

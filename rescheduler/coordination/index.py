@@ -13,9 +13,9 @@ from typing import NamedTuple
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.made_rooms import MadeRooms
 from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers
-from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import (
     DisruptionBudget,
     Node,

@@ -20,9 +20,9 @@ from rescheduler.calls.pods import delete_placeholder, remove_placeholder, unste
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.start_first_replacement import orphan_calls
-from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_pod import waiting_pod
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.settings import ReservationSettings
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod
 from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.reservations.assignment import Assignment

@@ -18,7 +18,10 @@ from typing import Final
 from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
 from rescheduler.model.counted import plural
-from rescheduler.model.made_room import (
+from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.records import Pod
+from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
+from rescheduler.model.room_pod import (
     decision_of,
     looks_for_others,
     made_for_pod,
@@ -26,9 +29,6 @@ from rescheduler.model.made_room import (
     mark_of_moves,
     waiting_pod,
 )
-from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.records import Pod
-from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.observed import ObservedReservation
 

@@ -24,8 +24,8 @@ from rescheduler.migrations.observed import (
     Permission,
 )
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move, refusal

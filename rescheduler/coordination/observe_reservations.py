@@ -17,8 +17,8 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import precedence
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase
 from rescheduler.model.room_of_move import key_of_move, serves, took_given_room

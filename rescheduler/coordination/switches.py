@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.room_of_move import made_for

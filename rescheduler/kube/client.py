@@ -18,7 +18,7 @@ from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 FIELD_MANAGER: Final = "rescheduler"
 PAGE_LIMIT: Final = 500

@@ -14,7 +14,7 @@ from typing import Any, Final
 from rescheduler.kube.answers import is_object, may_have_happened
 from rescheduler.kube.errors import ApiError, NotFoundError, error_of, error_of_status, parse_status
 from rescheduler.kube.transport import Response
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 _BUDGET_CAUSE: Final = "DisruptionBudget"
 _STALE_BUDGET: Final = "still being processed"

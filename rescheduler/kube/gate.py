@@ -23,7 +23,6 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError, NotServedError
 from rescheduler.kube.retry import Retry
-from rescheduler.model.container_resources import OF_PROBES
 from rescheduler.model.controller_key import controller_keys
 from rescheduler.model.names import (
     ANNOTATION_RESERVATION,
@@ -33,6 +32,7 @@ from rescheduler.model.names import (
     LABEL_GATE_PROBE,
 )
 from rescheduler.model.records import OwnerRef
+from rescheduler.model.resources import OF_PROBES
 
 UNGATED_NAMESPACES: Final = frozenset({"kube-system"})
 """Left out by the gate policy (``manifests/base/gate.yaml``)."""

@@ -46,7 +46,7 @@ from rescheduler.model.decode import BadObject, Decoder, EventType, ListPage, Un
 from rescheduler.model.kinds import Kind, Resource
 from rescheduler.model.names import GROUP
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.time_limits import FIRST_WATCH_LASTS_S, SILENCE_S, WATCH_LASTS_S
+from rescheduler.model.times import FIRST_WATCH_LASTS_S, SILENCE_S, WATCH_LASTS_S
 
 LIST_TIMEOUT_S: Final = 60.0
 _REPEAT_S: Final = 600.0

@@ -11,8 +11,8 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
-from rescheduler.model.quantity import Amount, QuantityError, milli, units
 from rescheduler.model.records import NodeUsage
+from rescheduler.model.resources import Amount, QuantityError, milli, units
 from rescheduler.model.times import TimestampError, parse_timestamp
 
 

@@ -17,7 +17,7 @@ from rescheduler.kube.errors import (
     RejectedError,
 )
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.pod_creation import NO_RIGHT, QUOTA_USED_UP, CreationAnswer, CreationOutcome
+from rescheduler.model.outcomes import NO_RIGHT, QUOTA_USED_UP, CreationAnswer, CreationOutcome
 from rescheduler.model.replacement_rules import AdmittedPod
 
 _NO_DRY_RUN: Final = "does not support dry run"

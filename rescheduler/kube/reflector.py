@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.time_limits import RECONNECT_S
+from rescheduler.model.times import RECONNECT_S
 
 BASE_S: Final = 0.5
 CAP_S: Final = 10.0

@@ -18,7 +18,7 @@ from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_sourc
 from rescheduler.model import names
 from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.pod_creation import NO_RIGHT, QUOTA_USED_UP
+from rescheduler.model.outcomes import NO_RIGHT, QUOTA_USED_UP
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration

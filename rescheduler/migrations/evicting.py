@@ -32,8 +32,8 @@ from rescheduler.migrations.replacement_checks import (
     is_its_turn,
     room_suffices,
 )
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.times import doubling_s
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.model.eviction import EvictionResult
 from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.pod_creation import CreationOutcome
+from rescheduler.model.outcomes import CreationOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation

@@ -16,7 +16,7 @@ from rescheduler.migrations.lifecycle import CONDITION_ADMITTED
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedCreation
 from rescheduler.model.conditions import Condition, told
-from rescheduler.model.pod_creation import CreationOutcome
+from rescheduler.model.outcomes import CreationOutcome
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import encode_resources, format_amount

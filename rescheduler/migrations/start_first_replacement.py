@@ -16,8 +16,8 @@ from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import label_replacement, remove_replacement
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.siblings import PodsOf

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.owners_elsewhere import OwnersElsewhere
@@ -24,7 +23,7 @@ from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.selectors import int64
-from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.snapshot import ChangeLog, Snapshot
 
 Key = str | ObjectKey
 """The key of an object: the uid of a workload, NAMESPACE/NAME or NAME of all others."""

@@ -1,4 +1,8 @@
-"""Status conditions of Reservations and PodMigrations."""
+"""Status conditions of our own objects.
+
+An object has the condition ``Readable`` only once a field of it could not be read. While it is False, no step is taken for the object,
+and what it holds stays held; when it has been mended, the condition is True, and it goes on.
+"""
 
 from __future__ import annotations
 
@@ -86,3 +90,18 @@ def who_waits(conditions: tuple[Condition, ...]) -> str:
     """The message of condition OwnersWait while it is True; "": no owner is kept out."""
     found = condition(conditions, OWNERS_WAIT)
     return found.message if found is not None and found.status == "True" else ""
+
+
+CONDITION_READABLE: Final = "Readable"
+
+
+def with_readable(conditions: tuple[Condition, ...], unreadable: str, now_s: float) -> tuple[Condition, ...]:
+    """The conditions with what is unreadable ("": nothing); the same value if nothing changes."""
+    return with_fault(
+        conditions,
+        CONDITION_READABLE,
+        unreadable,
+        reason="FieldsUnreadable",
+        mended="Mended",
+        now_s=now_s,
+    )

@@ -13,9 +13,8 @@ from msgspec import field
 
 from rescheduler.model.conditions import Condition
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
-from rescheduler.model.own_objects import LAYOUT, Layout, OwnObject
+from rescheduler.model.own_objects import LAYOUT, Layout, OwnObject, asked_by
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.requester import asked_by
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.times import Duration, Moment
 

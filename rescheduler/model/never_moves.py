@@ -1,4 +1,4 @@
-"""Pods that nothing can move, whatever is configured. Pure.
+"""Pods that nothing can move, whatever is configured, and pods that another program keeps from being scheduled. Pure.
 
 Policies never propose those that belong to their node; the planner, the controller and the webhook refuse or
 pass by all of them. What configuration and annotations decide (priority, local data, ...) is not said here.
@@ -7,9 +7,10 @@ pass by all of them. What configuration and annotations decide (priority, local 
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from typing import Final
 
-from rescheduler.model.names import LABEL_PLACEHOLDER, MIRROR_POD, PRIORITY_CLASS, PRIORITY_CLASS_SOFT
+from rescheduler.model.names import GATE, LABEL_PLACEHOLDER, MIRROR_POD, PRIORITY_CLASS, PRIORITY_CLASS_SOFT
 from rescheduler.model.records import Pod
 
 
@@ -62,3 +63,21 @@ def belongs_to_node(pod: Pod) -> bool:
     """True for static, DaemonSet and placeholder pods."""
     found = never_moves(pod)
     return found is not None and found.belongs_to_node
+
+
+def holds_gate(pod: Pod) -> bool:
+    """True if the pod has our scheduling gate."""
+    return GATE in pod.spec.gates
+
+
+def foreign_gates(gates: Iterable[str]) -> tuple[str, ...]:
+    """Those that another program must remove (Kueue's, a queue's, a tenant's own), and nobody knows when.
+
+    So no room is taken for a pod that has one, and no pod is evicted for such a replacement.
+    """
+    return tuple(gate for gate in gates if gate != GATE)
+
+
+def waits_for_others(pod: Pod) -> bool:
+    """True while another program keeps the pod from being scheduled."""
+    return bool(pod.spec.gates) and bool(foreign_gates(pod.spec.gates))

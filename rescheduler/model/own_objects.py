@@ -1,6 +1,6 @@
-"""What the objects of ``rescheduler.dev`` have in common: identity, template, and the layout in which they are stored.
+"""What the objects of ``rescheduler.dev`` have in common: identity, template, layout, and who asked for them. Pure.
 
-Types, and one check. The Structs of the four kinds declare each field of the API once: ``wire_form`` reads and writes by these
+ The Structs of the four kinds declare each field of the API once: ``wire_form`` reads and writes by these
 declarations, and a test compares them with the schemas of the manifests.
 """
 
@@ -10,8 +10,10 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rescheduler.model.names import ANNOTATION_REQUESTED_BY
 from rescheduler.model.records import PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.visible import visible_line
 
 LAYOUT: Final = 1
 """The number of the layout in which this version stores its objects (``status.layout``). Absent: written by 0.1.0 or before. An
@@ -60,3 +62,17 @@ class TemplatedObject(OwnObject, frozen=True, kw_only=True):
     """spec.nodeName of the template: for this node only."""
     template_raw: bytes = b"{}"
     """The PodTemplateSpec as JSON without white space."""
+
+
+UNKNOWN: Final = "a request"
+LONGEST_USER: Final = 256
+"""Characters of the name; ``manifests/base/requested-by.yaml`` notes no more."""
+
+
+def asked_by(annotations: LabelSet) -> str:
+    """``user NAME``, as admission noted it when the object was created; ``a request`` where nobody is noted.
+
+    That is so on older objects and before Kubernetes 1.36. The name is somebody else's text: cut, on one line, without characters that are not seen.
+    """
+    name = visible_line((annotations.get(ANNOTATION_REQUESTED_BY) or "")[:LONGEST_USER]).strip()
+    return f"user {name}" if name else UNKNOWN

@@ -1,4 +1,7 @@
-"""Resources as integers: CPU in milli, everything else in its base unit; resource lists of the API, both ways.
+"""Quantities of the API ("500m", "1.5Gi", "1e3") as exact integers, and resource lists, both ways.
+
+A quantity is held in nano units, the finest that Kubernetes keeps: anything finer is rounded away from zero. ``Resources`` has CPU in
+milli and everything else in its base unit, rounded away from zero too and clamped to an int64.
 
 Mirrors kube-scheduler's ``framework.Resource``. No floats, so comparisons are exact. Which names of a resource
 list count is decided as in kube-scheduler (``IsScalarResourceName``): extended resources, hugepages, attachable
@@ -9,21 +12,136 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.quantity import (
-    NANO,
-    Amount,
-    QuantityError,
-    format_bytes,
-    format_milli,
-    format_units,
-    nano,
-    to_milli,
-    to_units,
+from rescheduler.errors import ReschedulerError
+
+Amount = str | int | float
+"""A quantity as JSON may carry it: a string, or a bare number."""
+
+NANO: Final = 1_000_000_000
+INT64_MAX: Final = (1 << 63) - 1
+
+_NANO_PER_MILLI: Final = 1_000_000
+_LONGEST_TEXT: Final = 200
+_LARGEST_EXPONENT: Final = 60
+_LARGEST_SUFFIX_EXPONENT: Final = 18
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX: Final = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_PATTERN: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?"
+    r"(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?"
 )
+
+
+class QuantityError(ReschedulerError, ValueError):
+    """The text is not a quantity. The message quotes it and names the form of a quantity."""
+
+
+def nano(amount: Amount) -> int:
+    """The exact amount in nano units.
+
+    Raises:
+        QuantityError: not a quantity.
+    """
+    if isinstance(amount, str):
+        return _parse(amount)
+    if isinstance(amount, bool):
+        raise QuantityError(f"quantity {amount!r} is neither a text nor a number")
+    if isinstance(amount, int):
+        return _parse(str(amount))
+    return _parse(repr(amount))
+
+
+def milli(amount: Amount) -> int:
+    """Thousandths of a unit, rounded away from zero: what CPU is counted in."""
+    return to_milli(nano(amount))
+
+
+def units(amount: Amount) -> int:
+    """Whole units, rounded away from zero: what everything but CPU is counted in."""
+    return to_units(nano(amount))
+
+
+def to_milli(nanos: int) -> int:
+    """Nano units to thousandths, rounded away from zero, clamped to int64."""
+    return _clamp(_scale_down(nanos, _NANO_PER_MILLI))
+
+
+def to_units(nanos: int) -> int:
+    """Nano units to whole units, rounded away from zero, clamped to int64."""
+    return _clamp(_scale_down(nanos, NANO))
+
+
+def format_milli(amount: int) -> str:
+    """Thousandths as Kubernetes writes them: 1500 is "1500m", 2000 is "2"."""
+    return _format_decimal(amount, -3)
+
+
+def format_units(amount: int) -> str:
+    """Whole units as Kubernetes writes a decimal quantity: 5000 is "5k"."""
+    return _format_decimal(amount, 0)
+
+
+def format_bytes(amount: int) -> str:
+    """Bytes as Kubernetes writes a binary quantity: 1073741824 is "1Gi"; below 1024 plain digits."""
+    if -1024 < amount < 1024:  # noqa: PLR2004 - the base of the binary suffixes
+        return str(amount)
+    power = 0
+    while amount % 1024 == 0 and power < len(_BINARY_SUFFIX) - 1:
+        amount //= 1024
+        power += 1
+    return f"{amount}{_BINARY_SUFFIX[power]}"
+
+
+@lru_cache(maxsize=1 << 16)
+def _parse(text: str) -> int:
+    match = _PATTERN.fullmatch(text.strip()) if len(text) <= _LONGEST_TEXT else None
+    if match is None or not (match["whole"] or match["fraction"]):
+        raise QuantityError(
+            f"quantity {text[:80]!r} is not a number with an optional suffix "
+            "(n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
+        )
+    fraction = match["fraction"] or ""
+    digits = int(match["whole"] + fraction or "0")
+    suffix = match["suffix"] or ""
+    if suffix in _BINARY:
+        amount = _shift(digits << _BINARY[suffix], 9 - len(fraction))
+        amount = min(amount, INT64_MAX * NANO)
+    else:
+        exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        bounded = max(-_LONGEST_TEXT, min(exponent, _LARGEST_EXPONENT))
+        amount = _shift(digits, bounded + 9 - len(fraction))
+    return -amount if match["sign"] == "-" else amount
+
+
+def _shift(digits: int, exponent: int) -> int:
+    """``digits`` times ten to the ``exponent``, rounded up."""
+    if exponent >= 0:
+        return int(digits * 10**exponent)
+    return -(-digits // int(10**-exponent))
+
+
+def _scale_down(amount: int, divisor: int) -> int:
+    return -(-amount // divisor) if amount >= 0 else amount // divisor
+
+
+def _clamp(amount: int) -> int:
+    return max(-INT64_MAX, min(amount, INT64_MAX))
+
+
+def _format_decimal(amount: int, exponent: int) -> str:
+    if amount == 0:
+        return "0"
+    while exponent < _LARGEST_SUFFIX_EXPONENT and amount % 1000 == 0:
+        amount //= 1000
+        exponent += 3
+    return f"{amount}{_DECIMAL_SUFFIX[exponent]}"
 
 
 class Resources(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_defaults=True):
@@ -123,7 +241,7 @@ _HUGEPAGES: Final = "hugepages-"
 _EXTENDED: Final = re.compile(
     r"[a-z0-9]([-a-z0-9.]{0,242}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-_BINARY: Final = frozenset({"memory", "ephemeral-storage", "storage"})
+_IN_BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 
 
 def is_scalar(name: str) -> bool:
@@ -200,7 +318,7 @@ def format_amount(name: str, amount: int) -> str:
     """One amount of a ``Resources`` item as a quantity: "cpu" is in milli."""
     if name == "cpu":
         return format_milli(amount)
-    return format_bytes(amount) if name in _BINARY or name.startswith(_HUGEPAGES) else format_units(amount)
+    return format_bytes(amount) if name in _IN_BYTES or name.startswith(_HUGEPAGES) else format_units(amount)
 
 
 def add_amounts(total: Nanos, more: Nanos) -> None:
@@ -221,3 +339,40 @@ DEFAULT_CPU: Final = NANO // 10
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024 * NANO
 """Memory that scores count for a container without a memory request: 200 MiB."""
+
+
+# What placeholders and probes request and are limited to. Quotas and policies of a namespace may demand a request and a limit of each
+# container, for CPU, memory and ephemeral storage; so all of them are named. What a placeholder is not asked to hold is requested as 0,
+# because the API server would make a request of the limit. A limit is at least its request, and equal to it for resources that cannot be
+# overcommitted; a placeholder is Burstable, so that no kubelet gives it exclusive CPUs or the memory of one NUMA node.
+
+_LEAST_CPU_MILLI: Final = 100
+"""With less, the container runtime takes seconds to start the container, and as long until it can be deleted."""
+_LEAST_BYTES: Final = 64 << 20
+"""Of memory: runtimes refuse limits below 12 MiB, and their own processes count in them. Of storage: the kubelet evicts beyond it."""
+_NEXT_TO_NOTHING: Final = {"cpu": "1m", "memory": "1Mi", "ephemeral-storage": "1Mi"}
+OF_PROBES: Final = {"requests": _NEXT_TO_NOTHING, "limits": _NEXT_TO_NOTHING}
+"""Of a pod that is never placed: as little as any quota leaves."""
+
+
+def placeholder_resources(requests: Resources) -> dict[str, Any]:
+    """The field ``resources`` of a container that holds ``requests`` and nothing more."""
+    amounts = list(_amounts(requests))
+    return {
+        "requests": {name: format_amount(name, amount) for name, amount in amounts},
+        "limits": {name: format_amount(name, _limit(name, amount)) for name, amount in amounts},
+    }
+
+
+def _amounts(requests: Resources) -> Iterator[tuple[str, int]]:
+    return (item for item in requests.items() if item[0] != "pods")
+
+
+def _limit(name: str, amount: int) -> int:
+    match name:
+        case "cpu":  # never the request: with memory equal to its limit, the pod would be Guaranteed
+            return max(amount + 1, _LEAST_CPU_MILLI)
+        case "memory" | "ephemeral-storage":
+            return max(amount, _LEAST_BYTES)
+        case _:
+            return amount

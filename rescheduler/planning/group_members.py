@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from rescheduler.model.made_room import waiting_pod
 from rescheduler.model.names import (
     POD_GROUP_ANNOTATIONS,
     POD_GROUP_LABELS,
@@ -21,6 +20,7 @@ from rescheduler.model.names import (
 from rescheduler.model.pod_group import PodGroupRecord, members_of_text
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.room_pod import waiting_pod
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from rescheduler.model.made_room import (
+from rescheduler.model.migration import MoveMode, PodMigration
+from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
+from rescheduler.model.records import ObjectKey, Pod, PodSpec
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_of_move import room_of_move
+from rescheduler.model.room_pod import (
     in_its_room,
     made_for_pod,
     moves_are_planned,
@@ -17,11 +22,6 @@ from rescheduler.model.made_room import (
     waiting_pod,
     wants_room,
 )
-from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
-from rescheduler.model.records import ObjectKey, Pod, PodSpec
-from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.model.room_of_move import room_of_move
 from rescheduler.planning.history import InFlight
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.unadopted import unadopted_of

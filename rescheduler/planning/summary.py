@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.model.made_room import made_for_pod, pod_that_waits, wants_room
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE, ZONE
 from rescheduler.model.node_marks import marks_of
 from rescheduler.model.records import Pod
+from rescheduler.model.room_pod import made_for_pod, pod_that_waits, wants_room
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, by_policy, tier_name
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary

@@ -16,9 +16,8 @@ from typing import ClassVar, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from rescheduler.model.quantity import Amount, QuantityError, milli, units
 from rescheduler.model.records import Pod
-from rescheduler.model.resources import is_scalar
+from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
 from rescheduler.policies.emptying import GroupWorth
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged

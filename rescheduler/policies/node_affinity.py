@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from rescheduler.model.node_marks_since import young_labels
+from rescheduler.model.node_marks import young_labels
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere

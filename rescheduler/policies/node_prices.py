@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rescheduler.model.label_syntax import key_error
 from rescheduler.model.records import Node
+from rescheduler.model.selectors import key_error
 from rescheduler.policies.objective import ONE
 from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
 from rescheduler.scheduling.framework import IntArray

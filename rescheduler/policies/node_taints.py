@@ -8,7 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.model.node_marks_since import NOTHING_SEEN, young_taints
+from rescheduler.model.node_marks import NOTHING_SEEN, young_taints
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.written import document_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.avoid_hint import is_avoid_hint
+from rescheduler.model.node_marks import is_avoid_hint
 from rescheduler.model.records import PodSpec, PreferredNodeTerm
 from rescheduler.policies.framework import PolicyView
 from rescheduler.scheduling.classes import PodClass

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from rescheduler.model.foreign_gates import foreign_gates
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.names import LABEL_START_FIRST
+from rescheduler.model.never_moves import foreign_gates
 from rescheduler.model.records import Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import waits_for_others
+from rescheduler.model.never_moves import waits_for_others
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import NO_RESOURCES, Resources, encode_resources

@@ -16,7 +16,7 @@ import msgspec
 
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import delete_placeholder, release
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES

@@ -17,7 +17,7 @@ import msgspec
 from rescheduler.calls.call import AnyCall, Call, ReadThenCall
 from rescheduler.calls.pods import delete_placeholder, nominate, release, remove_gate, take_back_nomination
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod, PodPhase, Taint, Toleration
 from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import end_of

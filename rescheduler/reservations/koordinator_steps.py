@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from rescheduler.calls.pods import remove_gate
 from rescheduler.model import names
 from rescheduler.model.conditions import condition, seconds_of
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
     KoordinatorPhase,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model import made_room
+from rescheduler.model import room_pod
 from rescheduler.model.conditions import Condition, told
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 
@@ -52,11 +52,11 @@ class ReservationReason(enum.StrEnum):
     """Reasons of the conditions Scheduled and Ready (row K50 and what it lacks)."""
 
     SCHEDULED = "Scheduled"
-    UNSCHEDULABLE = made_room.UNSCHEDULABLE
+    UNSCHEDULABLE = room_pod.UNSCHEDULABLE
     NOT_SCHEDULED = "NotScheduled"
     """No scheduler has looked at the placeholder. Nobody steps aside for it: that would not help."""
     BEYOND_QUOTA = "BeyondShare"
-    WAITING_FOR_ROOM = made_room.WAITING_FOR_ROOM
+    WAITING_FOR_ROOM = room_pod.WAITING_FOR_ROOM
     AVAILABLE = "Available"
     CLAIMED = "Claimed"
     SUCCEEDED = "Succeeded"
@@ -76,8 +76,8 @@ class ReservationReason(enum.StrEnum):
     ABANDONED = "Abandoned"
 
 
-CONDITION_SCHEDULED: Final = made_room.SCHEDULED
-CONDITION_READY: Final = made_room.READY
+CONDITION_SCHEDULED: Final = room_pod.SCHEDULED
+CONDITION_READY: Final = room_pod.READY
 CONDITION_HELD: Final = "HeldCompletely"
 
 FINISHED: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED})

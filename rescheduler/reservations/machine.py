@@ -17,12 +17,11 @@ from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation, unreadable, write_status
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.errors import TransitionError
-from rescheduler.model.conditions import condition, seconds_of
-from rescheduler.model.made_room import made_for_pod
-from rescheduler.model.readability import with_readable
+from rescheduler.model.conditions import condition, seconds_of, with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
+from rescheduler.model.room_pod import made_for_pod
 from rescheduler.reservations.assignment import fits, taken_by
 from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_words, wake_for

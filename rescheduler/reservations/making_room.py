@@ -16,7 +16,6 @@ from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode.wire_form import manifest
-from rescheduler.model.made_room import decision_of, made_for_pod
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
     MakingRoom,
@@ -25,6 +24,7 @@ from rescheduler.model.reservation import (
     ReservationOwner,
     ReservationPhase,
 )
+from rescheduler.model.room_pod import decision_of, made_for_pod
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.lifecycle import ReservationEvent

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.quantity import milli, units
 from rescheduler.model.records import PodSpec, VolumeKind
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.resources import milli, units
 
 Json = dict[str, Any]
 

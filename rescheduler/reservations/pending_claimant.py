@@ -19,7 +19,7 @@ for the next owner; no claim keeps a node tainted for longer than its limits.
 from __future__ import annotations
 
 from rescheduler.calls.pods import delete_placeholder
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import expired

@@ -16,12 +16,16 @@ import msgspec
 
 from rescheduler.calls.call import Call, create
 from rescheduler.model import names
-from rescheduler.model.container_resources import placeholder_resources
 from rescheduler.model.kinds import Kind
-from rescheduler.model.quantity import QuantityError
 from rescheduler.model.records import HostPort, ObjectKey, Pod, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.resources import Resources, encode_resources, parse_resources
+from rescheduler.model.resources import (
+    QuantityError,
+    Resources,
+    encode_resources,
+    parse_resources,
+    placeholder_resources,
+)
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
 from rescheduler.reservations.node_terms import all_of
 from rescheduler.reservations.observed import soft_mode

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from rescheduler.model import names
-from rescheduler.model.foreign_gates import foreign_gates
+from rescheduler.model.never_moves import foreign_gates
 from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.templates import ADDED_TOLERATIONS

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.container_resources import OF_PROBES
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.resources import OF_PROBES
 
 Json = dict[str, Any]
 

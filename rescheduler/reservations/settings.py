@@ -9,9 +9,8 @@ from typing import Annotated, Final
 import msgspec
 
 from rescheduler.model.names import DEFAULT_NAMESPACE, KOORDINATOR_SCHEDULER
-from rescheduler.model.quantity import QuantityError
-from rescheduler.model.resources import parse_resources
-from rescheduler.model.time_limits import LEAST_GATE_LIMIT_S
+from rescheduler.model.resources import QuantityError, parse_resources
+from rescheduler.model.times import LEAST_GATE_LIMIT_S
 from rescheduler.model.written import (
     LONGEST_S,
     SECONDS,

@@ -18,7 +18,7 @@ from typing import Final
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate, release
 from rescheduler.model.counted import plural
-from rescheduler.model.foreign_gates import holds_gate
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources

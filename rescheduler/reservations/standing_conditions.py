@@ -11,8 +11,15 @@ from typing import Final
 
 from rescheduler.calls.call import Event
 from rescheduler.model import names
-from rescheduler.model.conditions import OWNERS_WAIT, Condition, condition, told, who_waits, with_fault
-from rescheduler.model.readability import with_readable
+from rescheduler.model.conditions import (
+    OWNERS_WAIT,
+    Condition,
+    condition,
+    told,
+    who_waits,
+    with_fault,
+    with_readable,
+)
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.lifecycle import CONDITION_READY

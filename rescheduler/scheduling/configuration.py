@@ -14,9 +14,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.decode.affinity import preferred_node_terms, spread_constraints
-from rescheduler.model.decode.selectors import node_selector
-from rescheduler.model.label_syntax import key_error
+from rescheduler.model.decode.selectors import node_selector, preferred_node_terms, spread_constraints
+from rescheduler.model.selectors import key_error
 from rescheduler.scheduling.configuration_general import Path, faults
 from rescheduler.scheduling.configuration_wire import (
     ArgsWire,

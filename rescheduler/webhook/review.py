@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.avoid_hint import HINT_COPIES, HINT_WEIGHT
 from rescheduler.model.controller_key import (
     TEMPLATE_HASH,
     controller_key,
@@ -24,6 +23,7 @@ from rescheduler.model.controller_key import (
 )
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, HOSTNAME, LABEL_GATE_PROBE
 from rescheduler.model.never_moves import FIXED_OWNERS
+from rescheduler.model.node_marks import HINT_COPIES, HINT_WEIGHT
 from rescheduler.model.times import parse_timestamp
 from rescheduler.reservations.gate_keys import keys_of_pod
 

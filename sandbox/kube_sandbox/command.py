@@ -18,7 +18,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.installation import install
-from rescheduler.model.quantity import QuantityError, nano
+from rescheduler.model.resources import QuantityError, nano
 
 _ZONES = ("zone-a", "zone-b", "zone-c")
 

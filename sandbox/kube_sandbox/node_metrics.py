@@ -24,7 +24,7 @@ from kube_sandbox.controllers.unstructured import (
     spec,
     status,
 )
-from rescheduler.model.quantity import QuantityError, milli, units
+from rescheduler.model.resources import QuantityError, milli, units
 
 ANNOTATION_CPU: Final = "sandbox.rescheduler.dev/cpu-usage"
 """On a pod: its CPU usage (a quantity), in place of the share of its request."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.damage import places, plant, put
 from rescheduler.model import names
-from rescheduler.model.decode import Decoder, jobs, koordinator, pod_wire_types, wire_types
+from rescheduler.model.decode import Decoder, koordinator, pod_wire_types, wire_types, workloads
 from rescheduler.model.decode import custom_resources as custom
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
@@ -73,7 +73,7 @@ RAW = {
     ("KoordinatorSpecWire", "template"): koordinator.PinnedTemplateWire,
     ("ContainerStatusHead", "resources"): pod_wire_types.ContainerStatusWire,
     ("WorkloadSpecWire", "selector"): wire_types.LabelSelectorWire,
-    ("WorkloadSpecWire", "podFailurePolicy"): jobs.FailurePolicyWire,
+    ("WorkloadSpecWire", "podFailurePolicy"): workloads.FailurePolicyWire,
 }
 """What is decoded in a second step, or in another form than a first one says, by the wire type that it is a part of."""
 

@@ -9,7 +9,7 @@ from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport, TransportError
 from rescheduler.migrations.creations import try_creation
 from rescheduler.model.names import GATE
-from rescheduler.model.pod_creation import CreationOutcome as Outcome
+from rescheduler.model.outcomes import CreationOutcome as Outcome
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import LabelSet

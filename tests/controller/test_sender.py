@@ -22,8 +22,8 @@ from rescheduler.kube.errors import (
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport, TransportError
 from rescheduler.migrations.creations import start_replacement
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.kinds import Kind
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.handover import hand_over_taint

@@ -8,7 +8,7 @@ from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.controller.time_limits import RULES, broken_rules, time_limits
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.time_limits import LEAST_GATE_LIMIT_S
+from rescheduler.model.times import LEAST_GATE_LIMIT_S
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 DEFAULTS = time_limits(MigrationSettings())

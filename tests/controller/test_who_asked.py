@@ -10,7 +10,7 @@ from kube_sandbox.apiserver.admission import acting_as
 from rescheduler.kube.transport import Request
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_REQUESTED_BY, CREATED_BY, LABEL_CREATED_BY
-from rescheduler.model.requester import LONGEST_USER, UNKNOWN, asked_by
+from rescheduler.model.own_objects import LONGEST_USER, UNKNOWN, asked_by
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 NAMES = {

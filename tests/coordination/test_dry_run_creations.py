@@ -3,7 +3,7 @@
 import pytest
 
 from rescheduler.coordination.dry_run_creations import DryRunCreations, template_of
-from rescheduler.model.pod_creation import CreationAnswer, CreationOutcome
+from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import PodSpec
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.resources import Resources

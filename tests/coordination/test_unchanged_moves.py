@@ -15,10 +15,10 @@ from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import RECORDED, MigrationSettings
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet

@@ -20,8 +20,8 @@ from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response
 from rescheduler.model.decode import Decoder
-from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.registration import WebhookConfiguration
 from rescheduler.webhook.secret import CertificateStore

@@ -5,7 +5,7 @@ import pytest
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.eviction import interpret
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.eviction import EvictionOutcome as Outcome
+from rescheduler.model.outcomes import EvictionOutcome as Outcome
 
 BUDGET = {
     "reason": "DisruptionBudget",

@@ -31,9 +31,9 @@ from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.decode import Decoder
-from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_GATE_PROBE
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.times import parse_timestamp
 

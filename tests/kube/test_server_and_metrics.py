@@ -7,8 +7,8 @@ import pytest
 from rescheduler.controller.metrics import Metrics, MoveResult
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, probes
 from rescheduler.kube.reflector import EndKind
-from rescheduler.model.eviction import EvictionOutcome
 from rescheduler.model.kinds import Kind
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.planning.plan import SkipReason
 
 _BOUNDED = {"outcome", "result", "reason", "kind", "key", "le", "version", "step", "policy", "tier"}

@@ -19,7 +19,7 @@ from rescheduler.kube.informer import Informer, SharedDecoder
 from rescheduler.kube.transport import Request, TransportError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.time_limits import SILENCE_S
+from rescheduler.model.times import SILENCE_S
 
 SHORT_S = 0.5
 ENOUGH_S = 20.0

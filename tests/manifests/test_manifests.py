@@ -14,7 +14,7 @@ from rescheduler.configuration.process_sections import GateSection
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model import names
 from rescheduler.model.kinds import RESOURCES
-from rescheduler.model.requester import LONGEST_USER
+from rescheduler.model.own_objects import LONGEST_USER
 from rescheduler.webhook.registration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
 from rescheduler.webhook.secret import SECRET_NAME
 

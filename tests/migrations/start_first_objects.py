@@ -8,8 +8,8 @@ from rescheduler.migrations.start_first_replacement import (
     replaces,
 )
 from rescheduler.model import names
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import (
     Node,
     OwnerRef,

@@ -8,8 +8,8 @@ from test_migration_machine import NOW, PHASE, kinds, look, migration, reservati
 
 from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
 from rescheduler.migrations.observed import Calls
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MoveMode
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.reservation import ReservationPhase
 
 PASSED = EvictionResult(EvictionOutcome.EVICTED)

@@ -21,9 +21,9 @@ from rescheduler.migrations.observed import (
     Permission,
     Recorded,
 )
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import API_VERSION
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,

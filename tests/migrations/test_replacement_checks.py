@@ -10,9 +10,9 @@ from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, rese
 
 from rescheduler.migrations.observed import Calls, ObservedCreation
 from rescheduler.model.conditions import condition
-from rescheduler.model.eviction import EvictionOutcome, EvictionResult
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.pod_creation import CreationOutcome as Outcome
+from rescheduler.model.outcomes import CreationOutcome as Outcome
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import HostPort, PodSpec
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.resources import Resources

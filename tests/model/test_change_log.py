@@ -6,11 +6,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model import change_log
-from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
+from rescheduler.model.snapshot import KEPT, ChangeLog
 
 
 def pod(name, version):
@@ -75,8 +74,8 @@ def test_another_state_must_be_compared():
 
 def test_a_position_that_was_dropped_is_unknown():
     log = ChangeLog()
-    for number in range(2 * change_log.KEPT + 1):
+    for number in range(2 * KEPT + 1):
         log.append(ObjectKey("a", str(number)))
     assert log.between(0, 1) is None
     newest = log.position({}).position
-    assert list(log.between(newest - 1, newest)) == [ObjectKey("a", str(2 * change_log.KEPT))]
+    assert list(log.between(newest - 1, newest)) == [ObjectKey("a", str(2 * KEPT))]

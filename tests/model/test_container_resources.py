@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from kube_sandbox.apiserver.defaults import default_pod_spec, qos_class
 from kube_sandbox.apiserver.pod_validation import validate_pod_spec
 from rescheduler.kube.gate import probe_pod
-from rescheduler.model.container_resources import placeholder_resources
-from rescheduler.model.quantity import nano
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.model.resources import Resources, resources_of
+from rescheduler.model.resources import Resources, nano, placeholder_resources, resources_of
 from rescheduler.reservations.scheduler_probe import probe_manifest
 
 COUNTED = ("cpu", "memory", "ephemeral-storage")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.quantity import (
+from rescheduler.model.resources import (
     INT64_MAX,
     QuantityError,
     format_bytes,

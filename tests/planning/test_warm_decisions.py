@@ -9,10 +9,10 @@ import pytest
 from harness.rest.clusters import random_cluster
 from harness.rest.sets import DOCUMENTS
 from rescheduler.configuration.document import parse_configuration
-from rescheduler.model.change_log import ChangeLog
 from rescheduler.model.names import DO_NOT_DISRUPT
 from rescheduler.model.records import DisruptionBudget, ObjectKey, PodPhase, Taint
 from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import ChangeLog
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.state import SchedulingState

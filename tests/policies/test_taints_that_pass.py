@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.controller.marks_memory import MarksMemory
-from rescheduler.model.node_marks_since import NodeMarksSince
+from rescheduler.model.node_marks import NodeMarksSince
 from rescheduler.model.records import Taint
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs

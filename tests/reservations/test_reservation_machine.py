@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.errors import TransitionError
-from rescheduler.model import made_room, names
+from rescheduler.model import names, room_pod
 from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import PodPhase, PodSpec
@@ -141,7 +141,7 @@ def test_a_placeholder_that_no_scheduler_looks_at_is_told_with_the_reason(gates,
     )
     assert said in told.message
     asked = msgspec.structs.replace(reservation(**fields), status=outcome.status)
-    assert not made_room.wants_room(asked), "nobody steps aside where that would not help"
+    assert not room_pod.wants_room(asked), "nobody steps aside where that would not help"
     assert kinds(look(asked, placeholder=waiting)) == [], "told once"
 
 

@@ -23,7 +23,7 @@ from kube_sandbox.controllers.unstructured import (
 from kube_sandbox.nodes import SandboxNode, ready_condition
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.transport import Request
-from rescheduler.model.quantity import milli
+from rescheduler.model.resources import milli
 
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 DEPLOY, SET, BUDGET = (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from rescheduler.model.avoid_hint import HINT_COPIES, HINT_WEIGHT, is_avoid_hint
+from rescheduler.model.node_marks import HINT_COPIES, HINT_WEIGHT, is_avoid_hint
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import ReviewedPod, steer
 

@@ -23,7 +23,7 @@ from harness.differential.pod_resources import GPU
 from harness.differential.pods import PodMaker
 from harness.differential.storage import StorageMaker
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.quantity import milli, units
+from rescheduler.model.resources import milli, units
 from rescheduler.planning.limits import PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.registry import REGISTRY

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from harness.differential.clusters import random_node
 from harness.differential.manifests import Manifest, metadata
 from harness.differential.pod_resources import GPU
-from rescheduler.model.quantity import milli, units
+from rescheduler.model.resources import milli, units
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

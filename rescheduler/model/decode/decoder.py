@@ -17,14 +17,13 @@ from msgspec import Raw
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.decode import budgets, nodes, storage
+from rescheduler.model.decode.budgets import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.custom_resources import own_reader, own_wire
 from rescheduler.model.decode.dump import ItemBatch
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
-from rescheduler.model.decode.pod_groups import PodGroupWire, pod_group
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
-from rescheduler.model.decode.resource_quotas import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.stand_ins import stand_in
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
@@ -34,9 +33,10 @@ from rescheduler.model.decode.wire_types import (
     UnreadableWire,
     Wire,
 )
-from rescheduler.model.decode.workloads import WorkloadWire, workload
+from rescheduler.model.decode.workloads import PodGroupWire, WorkloadWire, pod_group, workload
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import GATE
 from rescheduler.model.own_objects import OwnObject
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
@@ -50,6 +50,7 @@ from rescheduler.model.records import (
     Service,
     Workload,
 )
+from rescheduler.model.replacement_rules import AdmittedPod
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
@@ -457,3 +458,20 @@ def _meta(wire: ObjectWire) -> MetaWire:
     if meta is None or not meta.name:
         raise UndecodableError("metadata.name is missing")
     return meta
+
+
+def admitted_pod(body: bytes) -> AdmittedPod:
+    """The pod without the gate of this program, which is removed from every replacement.
+
+    Gates of others stay. So does a preference of our admission policy ``hint.rescheduler.dev``: the replacement gets it too.
+
+    Raises:
+        UndecodableError: the body is no pod.
+    """
+    pod = Decoder().record(Kind.POD, body)
+    if not isinstance(pod, Pod):
+        raise UndecodableError("the answer to a dry-run creation is no pod")
+    spec = pod.spec
+    if GATE in spec.gates:
+        spec = msgspec.structs.replace(spec, gates=tuple(gate for gate in spec.gates if gate != GATE))
+    return AdmittedPod(spec=spec, labels=pod.labels)

@@ -20,13 +20,6 @@ from rescheduler.model.csi_translation import (
     gce_volume,
     portworx_volume,
 )
-from rescheduler.model.decode.affinity import (
-    pod_terms,
-    preferred_node_terms,
-    spread_constraints,
-    tolerations,
-    weighted_pod_terms,
-)
 from rescheduler.model.decode.pod_requests import Requests
 from rescheduler.model.decode.pod_wire_types import (
     AffinityWire,
@@ -36,7 +29,14 @@ from rescheduler.model.decode.pod_wire_types import (
     PodSpecWire,
     VolumeWire,
 )
-from rescheduler.model.decode.selectors import node_selector
+from rescheduler.model.decode.selectors import (
+    node_selector,
+    pod_terms,
+    preferred_node_terms,
+    spread_constraints,
+    tolerations,
+    weighted_pod_terms,
+)
 from rescheduler.model.records import HostPort, PodSpec, PodVolume, VolumeKind
 from rescheduler.model.selectors import LabelSet
 

@@ -29,10 +29,9 @@ from rescheduler.model.decode.pod_wire_types import (
     PodSpecWire,
     PodStatusHead,
 )
-from rescheduler.model.decode.wire_types import ConditionWire
-from rescheduler.model.decode.writers import field_writers
+from rescheduler.model.decode.wire_types import ABSENT, ConditionWire, Wire
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
-from rescheduler.model.records import Pod, PodPhase, PodSpec
+from rescheduler.model.records import FieldWriter, Pod, PodPhase, PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
@@ -229,3 +228,22 @@ def _annotations(head: Any) -> LabelSet:
         return NO_LABELS
     values = ((key, getattr(head, field)) for field, key in KEPT_ANNOTATIONS.items())
     return LabelSet({key: value for key, value in values if value is not None})
+
+
+class ManagedFieldsWire(Wire):
+    """v1.ManagedFieldsEntry."""
+
+    manager: str | None = None
+    fields_v1: Raw = ABSENT
+
+
+_decode: Final = msgspec.json.Decoder(list[ManagedFieldsWire] | None).decode
+
+
+def field_writers(managed_fields: Raw) -> tuple[FieldWriter, ...]:
+    """Who has written which field; nothing where it cannot be read, because it only serves messages."""
+    try:
+        entries = _decode(managed_fields) if managed_fields != ABSENT else None
+    except msgspec.MsgspecError:
+        return ()
+    return tuple(FieldWriter(e.manager or "", bytes(e.fields_v1)) for e in entries or ())

@@ -24,8 +24,8 @@ from rescheduler.model.decode.wire_types import (
     ResourcesWire,
     Wire,
 )
-from rescheduler.model.quantity import Amount, units
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.resources import Amount, units
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.storage_records import (
     CSIDriver,

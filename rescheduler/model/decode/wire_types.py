@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Raw
 
-from rescheduler.model.quantity import Amount
+from rescheduler.model.resources import Amount
 
 Time = Annotated[dt.datetime, msgspec.Meta(tz=True)]
 """A metav1.Time: a zone is required."""

@@ -1,12 +1,17 @@
-"""Decodes controllers of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet, Job."""
+"""Decodes controllers of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet, Job; and PodGroups.
+
+What of a Job tells whether it replaces an evicted pod is decoded for Jobs only: those parts stay raw bytes until then.
+"""
 
 from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from rescheduler.model.decode.interning import SharedParts, created_at, kept_annotations, substitute_uid
-from rescheduler.model.decode.jobs import job_state
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.selectors import label_selector
 from rescheduler.model.decode.wire_types import (
@@ -19,6 +24,8 @@ from rescheduler.model.decode.wire_types import (
     Wire,
 )
 from rescheduler.model.kinds import RESOURCES, Kind
+from rescheduler.model.names import MAXIMUM_RUNTIME
+from rescheduler.model.pod_group import PodGroupRecord, members_of_text
 from rescheduler.model.records import JobState, PodSpec, Workload
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Operator, Requirement
 
@@ -248,3 +255,98 @@ def _rolling_out(kind: Kind, spec: WorkloadSpecWire, status: WorkloadStatusWire,
             return (status.updated_number_scheduled or 0) < (status.desired_number_scheduled or 0)
         case _:
             return False
+
+
+_OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
+_DISRUPTION: Final = "DisruptionTarget"
+"""Condition that the API server sets on a pod before it evicts it."""
+_ENDS: Final = ("Complete", "Failed", "SuccessCriteriaMet", "FailureTarget")
+_EMPTY: Final = (b"", b"null")
+
+
+class FailureRuleWire(Wire):
+    """batch/v1 PodFailurePolicyRule; the API server completes the status of a pattern to True."""
+
+    action: str | None = None
+    on_pod_conditions: list[ConditionWire] | None = None
+
+
+class FailurePolicyWire(Wire):
+    """batch/v1 PodFailurePolicy."""
+
+    rules: list[FailureRuleWire] | None = None
+
+
+_decode_conditions = msgspec.json.Decoder(list[ConditionWire]).decode
+_decode_policy = msgspec.json.Decoder(FailurePolicyWire).decode
+_decode_time = msgspec.json.Decoder(dt.datetime).decode
+
+
+def job_state(
+    *,
+    completions: int | None,
+    succeeded: int,
+    failure_policy: Raw,
+    conditions: Raw,
+    started: Raw,
+    deadline_s: int | None,
+    managed_by: str,
+) -> JobState:
+    """The state of a Job. Raises DAMAGE."""
+    return JobState(
+        completions=completions,
+        succeeded=succeeded,
+        ignores_disruption=_ignores_disruption(bytes(failure_policy)),
+        ended=_ended(bytes(conditions)),
+        deadline_at_s=_deadline(bytes(started), deadline_s),
+        managed_by="" if managed_by == _OWN_CONTROLLER else managed_by,
+    )
+
+
+def _ignores_disruption(policy: bytes) -> bool:
+    """As ``matchPodFailurePolicy`` (pkg/controller/job): the first rule that matches the failed pod counts.
+
+    The exit code of a program that is asked to end is its own choice, so any rule with another action that comes
+    first might match.
+    """
+    if policy in _EMPTY:
+        return False
+    for rule in _decode_policy(policy).rules or ():
+        if rule.action != "Ignore":
+            return False
+        if any(c.type == _DISRUPTION and c.status in (None, "True") for c in rule.on_pod_conditions or ()):
+            return True
+    return False
+
+
+def _ended(conditions: bytes) -> str:
+    if conditions in _EMPTY:
+        return ""
+    met = {c.type for c in _decode_conditions(conditions) if c.status == "True"}
+    return next((kind for kind in _ENDS if kind in met), "")
+
+
+def _deadline(started: bytes, deadline_s: int | None) -> float:
+    if deadline_s is None or started in _EMPTY:
+        return 0.0
+    return _decode_time(started).timestamp() + deadline_s
+
+
+class PodGroupWire(ObjectWire):
+    """A PodGroup. What is in its spec is another program's: what cannot be read is taken as not said."""
+
+    spec: Any = None
+
+
+def pod_group(wire: PodGroupWire, meta: MetaWire, shared: SharedParts) -> PodGroupRecord:
+    """The record of a PodGroup."""
+    del shared
+    least = wire.spec.get("minMember") if isinstance(wire.spec, dict) else None
+    return PodGroupRecord(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        resource_version=meta.resource_version or "",
+        maximum_runtime=(meta.annotations or {}).get(MAXIMUM_RUNTIME) or "",
+        min_member=members_of_text(str(least)) if type(least) is int else 0,
+    )

@@ -17,7 +17,7 @@ from kube_sandbox.apiserver.errors import (
     required,
 )
 from kube_sandbox.apiserver.json_values import deep_copy, dig
-from rescheduler.model.quantity import nano
+from rescheduler.model.resources import nano
 
 _QUANTITY = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 _QUANTITY_TEXT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

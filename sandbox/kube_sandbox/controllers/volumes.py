@@ -31,8 +31,8 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from rescheduler.model.names import ZONE
-from rescheduler.model.quantity import nano
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.resources import nano
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

@@ -22,7 +22,7 @@ from kube_sandbox.controllers.unstructured import (
 )
 from kube_sandbox.demo.workloads import RACK
 from rescheduler.model.names import ZONE
-from rescheduler.model.quantity import milli
+from rescheduler.model.resources import milli
 
 _MOVED_APPS = frozenset({"web", "api", "reports", "payments", "db", "kafka"})
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.model.quantity import milli, units
-from rescheduler.model.resources import NO_RESOURCES, Resources
+from rescheduler.model.resources import NO_RESOURCES, Resources, milli, units
 
 ANNOTATION_READY_AFTER = "sandbox.rescheduler.dev/ready-after"
 """On a pod: seconds from start to Ready, or ``never``."""

@@ -21,7 +21,7 @@ from kube_sandbox.controllers.unstructured import NODE, POD, Obj, group_kind, ke
 from kube_sandbox.kubelet.kubelet import Kubelet, KubeletAction, KubeletSettings
 from kube_sandbox.kubelet.objects import kubelet_node, pod_on_node
 from rescheduler.kube.transport import Request, Stream, Transport, TransportError
-from rescheduler.model.quantity import QuantityError
+from rescheduler.model.resources import QuantityError
 
 RELIST_PAUSE_S: Final = 0.2
 WATCH_S: Final = 300

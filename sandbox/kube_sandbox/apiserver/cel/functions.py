@@ -13,7 +13,7 @@ from typing import Any
 import cel
 from cel.stdlib import add_stdlib_to_context
 
-from rescheduler.model.quantity import NANO, nano
+from rescheduler.model.resources import NANO, nano
 
 _QUANTITY = "$nano"
 
