@@ -113,7 +113,7 @@ class Gatherer:
         )
 
     def _observed(self, given: RoundInput, written: Written) -> dict[str, ObservedReservation]:
-        settings, links = given.reservations, links_of(given.index, self.memory.preparing)
+        settings, links = given.reservations, links_of(given.index)
         return ReservationObserver(
             index=given.index,
             placement=given.placement,

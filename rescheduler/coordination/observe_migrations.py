@@ -10,7 +10,7 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_history import MoveHistory
 from rescheduler.coordination.move_order import ConcurrentMoves, EarlierMoves, evicts_first
-from rescheduler.coordination.observe_reservations import link_of, new_pods, replacement_to_come
+from rescheduler.coordination.observe_reservations import new_pods, replacement_to_come
 from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
@@ -273,8 +273,7 @@ class MigrationObserver:
     def _ungated_replacement(self, migration: PodMigration, reservation: Reservation | None) -> Pod | None:
         if reservation is None or reservation.status.current_owners:
             return None
-        link = link_of(migration)
-        pods = new_pods(self.index, reservation, link)
+        pods = new_pods(self.index, reservation, migration)
         if pods:
             claimed = (r.status.current_owners for r in self.index.snapshot.reservations.values())
             served = {owner.uid for owners in claimed for owner in owners}
@@ -283,7 +282,7 @@ class MigrationObserver:
         # controller is about to create one more: the ungated pod may be a sibling from right before the intent.
         if any(map(holds_gate, pods)):
             return None
-        if not pods or replacement_to_come(self.index, reservation, link):
+        if not pods or replacement_to_come(self.index, reservation, migration):
             return None
         return pods[0]
 

@@ -20,7 +20,7 @@ from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase
+from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import key_of_move, serves, took_given_room
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ from rescheduler.replacements.identity import lacks_pods, may_replace
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.koordinator import unlike_asked as unlike_asked_of_koordinator
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation, soft_mode
+from rescheduler.reservations.observed import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
 from rescheduler.reservations.quota import Quota, RoomOfMove, beyond_quota
@@ -43,7 +43,7 @@ class ReservationObserver:
     index: RoundIndex
     placement: Placement
     memory: Memory
-    links: Mapping[str, LinkedMigration]
+    links: Mapping[str, PodMigration]
     """By name of the Reservation."""
     written: Written
     """Rooms whose creation was sent and that are not in the snapshot yet; no node is chosen for them again."""
@@ -91,6 +91,7 @@ class ReservationObserver:
             owners=self.index.owners(reservation),
             arrival=self._arrival(reservation, migration),
             migration=migration,
+            prepares_gate=migration is not None and migration.key in self.memory.preparing,
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             node_autoscaler=self.index.snapshot.node_autoscaler,
@@ -176,12 +177,12 @@ class ReservationObserver:
         machine = ObjectKey("", reservation.name)
         return Choice(node=self.memory.elsewhere.seen(machine, "" if node == waits_on else node, self.now_s))
 
-    def _arrival(self, reservation: Reservation, migration: LinkedMigration | None) -> Pod | None:
+    def _arrival(self, reservation: Reservation, migration: PodMigration | None) -> Pod | None:
         """Mode Soft: the new pod that is bound in the room; one that is bound elsewhere only if no other may come.
 
         A sibling that was created right before the intent must not end the move while the replacement is on its way.
         """
-        if not soft_mode(reservation) or migration is None or not migration.evicted_at_s:
+        if not soft_mode(reservation) or migration is None or not migration.status.evicted_at_s:
             return None
         if reservation.status.phase in FINISHED:
             return None
@@ -221,10 +222,10 @@ def with_koordinator(
     )
 
 
-def links_of(index: RoundIndex, preparing: Collection[ObjectKey] = ()) -> dict[str, LinkedMigration]:
+def links_of(index: RoundIndex) -> dict[str, PodMigration]:
     """The PodMigration of each Reservation that serves one, by name of the Reservation.
 
-    Of several the one that has not ended, and of these the one that goes first. ``preparing``: moves that want the gate on.
+    Of several the one that has not ended, and of these the one that goes first.
     """
     found: dict[str, PodMigration] = {}
     for name, migration in _linked(index):
@@ -238,9 +239,7 @@ def links_of(index: RoundIndex, preparing: Collection[ObjectKey] = ()) -> dict[s
         known = found.get(name)
         if known is None or precedence(migration) < precedence(known):
             found[name] = migration
-    return {
-        name: link_of(migration, prepares=migration.key in preparing) for name, migration in found.items()
-    }
+    return found
 
 
 def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
@@ -254,29 +253,13 @@ def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
             yield migration.reservation_ref, migration
 
 
-def link_of(migration: PodMigration, *, prepares: bool = False) -> LinkedMigration:
-    """The part of a PodMigration that its Reservation depends on."""
-    return LinkedMigration(
-        key=str(migration.key),
-        phase=migration.status.phase,
-        created=not migration.reservation_ref,
-        requested=migration.requested,
-        mode=migration.status.mode,
-        pod_name=migration.pod_name,
-        pod_uid=migration.pod_uid,
-        eviction_requested_at_s=migration.status.eviction_requested_at_s,
-        evicted_at_s=migration.status.evicted_at_s,
-        prepares=prepares,
-    )
-
-
-def new_pods(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> list[Pod]:
+def new_pods(index: RoundIndex, reservation: Reservation, migration: PodMigration) -> list[Pod]:
     """Pods of the owners that were created in the second of the intent to evict or later, and may replace the evicted pod.
 
     Times have whole seconds: a sibling that was created right before the intent may be among them.
     """
     # Not evicted_at_s: if the answer was lost, the eviction is recorded late, and the replacement may be older than that.
-    since_s = float(int(migration.eviction_requested_at_s or migration.evicted_at_s))
+    since_s = float(int(migration.status.eviction_requested_at_s or migration.status.evicted_at_s))
     uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
     return [
         pod
@@ -294,7 +277,7 @@ def awaited_pods(
     found: dict[str, Collection[Pod]] = {}
     for name, observed in rooms.items():
         link, reservation = observed.migration, observed.reservation
-        if link is None or not link.evicted_at_s or link.finished or reservation.status.current_owners:
+        if link is None or not link.status.evicted_at_s or link.finished or reservation.status.current_owners:
             continue
         pods = [pod for pod in new_pods(index, reservation, link) if holds_gate(pod)]
         if pods:
@@ -302,7 +285,7 @@ def awaited_pods(
     return found
 
 
-def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: LinkedMigration) -> bool:
+def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: PodMigration) -> bool:
     """True if a controller of the owners has fewer pods than it wants without the evicted one: it creates another now."""
     uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
     return any(
@@ -314,7 +297,7 @@ def replacement_to_come(index: RoundIndex, reservation: Reservation, migration: 
 
 
 def rooms_beyond_quota(
-    index: RoundIndex, links: Mapping[str, LinkedMigration], quotas: Mapping[str, Quota]
+    index: RoundIndex, links: Mapping[str, PodMigration], quotas: Mapping[str, Quota]
 ) -> dict[str, str]:
     """Pending Reservations that must wait until others have ended, by name, with the message.
 
@@ -322,7 +305,7 @@ def rooms_beyond_quota(
     """
     snapshot = index.snapshot
     defaults = [found for found in snapshot.priority_classes.values() if found.default]
-    moves = {name: _counted(index, link) for name, link in links.items() if link.created}
+    moves = {name: _counted(index, link) for name, link in links.items() if not link.reservation_ref}
     return beyond_quota(
         snapshot.reservations.values(),
         quotas,
@@ -332,12 +315,10 @@ def rooms_beyond_quota(
     )
 
 
-def _counted(index: RoundIndex, link: LinkedMigration) -> RoomOfMove:
-    namespace, _, _ = link.key.partition("/")
-    if link.pod_uid:
-        pod = index.pod(ObjectRef(namespace, link.pod_name, link.pod_uid))
-    else:
-        pod = index.snapshot.pods.get(ObjectKey(namespace, link.pod_name))
+def _counted(index: RoundIndex, link: PodMigration) -> RoomOfMove:
+    pod = index.snapshot.pods.get(ObjectKey(link.namespace, link.pod_name))
+    if pod is not None and link.pod_uid not in ("", pod.uid):
+        pod = None
     stands = pod is not None and not pod.terminal
     spec = pod.spec if pod is not None and stands else None
     return RoomOfMove(link.requested, spec.requests if spec is not None else None, spec)

@@ -13,11 +13,12 @@ from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.assignment import Assignment, Room, assign, from_the_node
 from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.split import flying, free_part
 
 
@@ -163,7 +164,9 @@ def room_of(observed: ObservedReservation) -> Room | None:
     if observed.by_koordinator and not made_for_move:
         return None  # its scheduler assigns it
     # Before the intent no replacement can exist: a pod that matches comes from a scale-up, and must not take this room.
-    if made_for_move and (migration is None or migration.finished or not migration.eviction_requested_at_s):
+    if made_for_move and (
+        migration is None or migration.finished or not migration.status.eviction_requested_at_s
+    ):
         return None
     pending = status.phase is ReservationPhase.PENDING
     if pending and (made_for_move or placeholder is None or not placeholder.node):
@@ -175,16 +178,16 @@ def room_of(observed: ObservedReservation) -> Room | None:
         reservation=reservation,
         size=free_part(observed),
         open=observed.held and available and not reservation.unreadable and not _undecided(migration),
-        since_s=migration.eviction_requested_at_s if migration else 0.0,
+        since_s=migration.status.eviction_requested_at_s if migration else 0.0,
         replaces=migration.pod_name if migration is not None and _intends(migration) else "",
     )
 
 
-def _undecided(migration: LinkedMigration | None) -> bool:
+def _undecided(migration: PodMigration | None) -> bool:
     """True between the intent and the recorded eviction: only then is it clear whether a replacement will come."""
-    return migration is not None and _intends(migration) and not migration.evicted_at_s
+    return migration is not None and _intends(migration) and not migration.status.evicted_at_s
 
 
-def _intends(migration: LinkedMigration) -> bool:
+def _intends(migration: PodMigration) -> bool:
     """True from the intent to evict to the end of the move: the room is for the replacement of that pod."""
-    return bool(migration.eviction_requested_at_s) and not migration.finished
+    return bool(migration.status.eviction_requested_at_s) and not migration.finished

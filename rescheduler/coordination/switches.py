@@ -44,8 +44,8 @@ def wants_gate(observed: ObservedReservation) -> bool:
     # Also while the Reservation is Waiting (its node is not usable): the evicted pod's replacement may come meanwhile.
     if migration is None or migration.finished:
         return False
-    if not migration.eviction_requested_at_s:
-        return migration.prepares and phase not in FINISHED
+    if not migration.status.eviction_requested_at_s:
+        return observed.prepares_gate and phase not in FINISHED
     return phase in (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
 
 

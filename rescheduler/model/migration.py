@@ -107,6 +107,11 @@ class PodMigration(OwnObject, frozen=True, kw_only=True):
         return not self.policy or self.labels.get(LABEL_CREATED_BY) != CREATED_BY
 
     @property
+    def finished(self) -> bool:
+        """True if it has ended, well or badly."""
+        return self.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+
+    @property
     def by(self) -> str:
         """Who wants the move, for people: ``policy NAME``, ``user NAME``, or ``a request`` of somebody unknown."""
         return asked_by(self.annotations) if self.requested else by_policy(self.policy)

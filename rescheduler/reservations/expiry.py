@@ -50,7 +50,7 @@ def wake_for(observed: ObservedReservation, now_s: float, settings: ReservationS
 
 def _needed(observed: ObservedReservation) -> bool:
     migration = observed.migration
-    return migration is not None and not migration.finished and bool(migration.eviction_requested_at_s)
+    return migration is not None and not migration.finished and bool(migration.status.eviction_requested_at_s)
 
 
 def expiry_words(observed: ObservedReservation, status: ReservationStatus) -> str:

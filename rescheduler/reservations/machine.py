@@ -270,7 +270,7 @@ def _placeholder_lost(observed: ObservedReservation) -> bool:
         return False
     migration = observed.migration
     # In mode Soft the replacement takes the room by preempting the placeholder: after the intent that is no loss.
-    yielded = observed.soft and migration is not None and bool(migration.eviction_requested_at_s)
+    yielded = observed.soft and migration is not None and bool(migration.status.eviction_requested_at_s)
     return not yielded
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.reservation import KoordinatorReservation, Reservation
 from rescheduler.model.selectors import NodeSelector
@@ -18,30 +18,6 @@ from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations.waits import PlaceholderTurn, Wait
 
 NOT_ASKED: Final = Choice()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkedMigration:
-    """The part of a PodMigration that its Reservation depends on."""
-
-    key: str
-    phase: MigrationPhase
-    created: bool
-    """True if the Reservation was made for this migration."""
-    requested: bool = False
-    """True if people asked for the move."""
-    mode: MoveMode = MoveMode.RESERVE_FIRST
-    pod_name: str = ""
-    pod_uid: str = ""
-    eviction_requested_at_s: float = 0.0
-    evicted_at_s: float = 0.0
-    prepares: bool = False
-    """True while the move wants the gate on, although it has not written the intent to evict yet."""
-
-    @property
-    def finished(self) -> bool:
-        """True if the move has ended, well or badly."""
-        return self.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +37,10 @@ class ObservedReservation:
     """Pods of ``status.currentOwners`` that are there."""
     arrival: Pod | None = None
     """Soft mode only: the first owner that was bound after the eviction."""
-    migration: LinkedMigration | None = None
+    migration: PodMigration | None = None
+    """The move that it serves: the one that it was made for, or that took it."""
+    prepares_gate: bool = False
+    """The move wants the gate on, although it has not written the intent to evict yet."""
     wait: Wait | None = None
     """Why its claimants take no further step; None: they take it now."""
     turn: PlaceholderTurn = PlaceholderTurn.WAIT

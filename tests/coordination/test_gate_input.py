@@ -13,7 +13,7 @@ from rescheduler.coordination.room_assignment import room_of
 from rescheduler.coordination.switches import gate_keys, wants_gate
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -27,7 +27,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requi
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.gate_keys import MOST_KEYS
 from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b
 
@@ -62,14 +62,14 @@ def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0):
         annotations=LabelSet({"rescheduler.dev/migration": "n1/m"}),
         status=ReservationStatus(phase=phase, node_name="n"),
     )
-    move = LinkedMigration(
-        key="n1/m",
-        phase=MigrationPhase.EVICTING,
-        created=True,
-        prepares=prepares,
-        eviction_requested_at_s=requested,
+    move = PodMigration(
+        name="m",
+        uid="m",
+        namespace="n1",
+        pod_name="",
+        status=MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=requested),
     )
-    observed = ObservedReservation(reservation=reservation, migration=move)
+    observed = ObservedReservation(reservation=reservation, migration=move, prepares_gate=prepares)
     return wants_gate(observed), room_of(observed)
 
 

@@ -27,7 +27,7 @@ from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwn
 from rescheduler.coordination.switches import taint_switches
 from rescheduler.migrations.observed import ALLOWED, Permission
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ObjectRef,
@@ -41,7 +41,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requi
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.assignment import Room
 from rescheduler.reservations.handover import hand_over_toleration
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
 
 NO = Permission(ok=False, message="no")
@@ -151,7 +151,16 @@ def test_what_does_not_fit_the_node_leaves_the_room_to_the_next():
 @pytest.mark.parametrize(
     "fields",
     [
-        {"migration": LinkedMigration(key="a/b", phase=MigrationPhase.EVICTING, created=False)},
+        {
+            "migration": PodMigration(
+                name="b",
+                uid="b",
+                namespace="a",
+                pod_name="",
+                reservation_ref="r",
+                status=MigrationStatus(phase=MigrationPhase.EVICTING),
+            )
+        },
         {"node": Node(name="n1", uid="n1", unschedulable=True)},
         {"by_koordinator": True},
     ],

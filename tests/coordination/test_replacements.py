@@ -4,11 +4,10 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import new_pods
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.observed import LinkedMigration
 
 INTENT_S = 1000.7
 
@@ -31,13 +30,13 @@ def found(kind, *pods):
     )
     owners = (ReservationOwner(controller=ControllerRef(uid="uid-web")),)
     reservation = Reservation(name="room", uid="room", owners=owners, status=ReservationStatus())
-    migration = LinkedMigration(
-        key="shop/move",
-        phase=MigrationPhase.HANDING_OVER,
-        created=True,
+    migration = PodMigration(
+        name="move",
+        uid="move",
+        namespace="shop",
         pod_name="web-0",
         pod_uid="uid-evicted",
-        eviction_requested_at_s=INTENT_S,
+        status=MigrationStatus(phase=MigrationPhase.HANDING_OVER, eviction_requested_at_s=INTENT_S),
     )
     return [pod.name for pod in new_pods(index, reservation, migration)]
 

@@ -13,10 +13,10 @@ from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.reservations.koordinator import koordinator_manifest, unlike_asked
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import LinkedMigration, ObservedReservation
+from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 
 SETTINGS = ReservationSettings(engine=EngineChoice.KOORDINATOR)
@@ -131,12 +131,12 @@ def test_what_is_held_is_never_less_than_asked(cpu, held_cpu, memory, held_memor
 def looked_at(room, held, now_s=1_800_000_000.0):
     cluster = ClusterState()
     cluster.apply(Kind.KOORDINATOR_RESERVATION, held)
-    migration = LinkedMigration(
-        key="shop/m",
-        phase=MigrationPhase.RESERVING,
-        created=True,
-        eviction_requested_at_s=0.0,
-        evicted_at_s=0.0,
+    migration = PodMigration(
+        name="m",
+        uid="m",
+        namespace="shop",
+        pod_name="",
+        status=MigrationStatus(phase=MigrationPhase.RESERVING),
     )
     observed = ObservedReservation(reservation=room, migration=migration)
     return step(with_koordinator(observed, cluster.snapshot(now_s), "koord-scheduler"), now_s, SETTINGS)

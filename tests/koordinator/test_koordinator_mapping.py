@@ -18,7 +18,7 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.conditions import condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -35,7 +35,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.koordinator import backs, koordinator_manifest
 from rescheduler.reservations.koordinator_steps import unsteered
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, LinkedMigration, ObservedReservation
+from rescheduler.reservations.observed import Choice, ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
@@ -87,12 +87,14 @@ def replacement(*, gated=True, on="", **fields):
 def look(reservation, held=None, **fields):
     base = {"node": NODE, "choice": Choice(node="n2"), "by_koordinator": True}
     if reservation.annotations.get(names.ANNOTATION_MIGRATION):
-        base["migration"] = LinkedMigration(
-            key="default/m",
-            phase=MigrationPhase.HANDING_OVER,
-            created=True,
-            eviction_requested_at_s=NOW - 3,
-            evicted_at_s=NOW - 2,
+        base["migration"] = PodMigration(
+            name="m",
+            uid="m",
+            namespace="default",
+            pod_name="",
+            status=MigrationStatus(
+                phase=MigrationPhase.HANDING_OVER, eviction_requested_at_s=NOW - 3, evicted_at_s=NOW - 2
+            ),
         )
     claimant = fields.pop("claimant", None)
     base["owners"] = (claimant,) if claimant else ()

@@ -10,7 +10,7 @@ import pytest
 from rescheduler.errors import TransitionError
 from rescheduler.model import names, room_pod
 from rescheduler.model.conditions import condition
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ReservationOwner,
@@ -27,7 +27,7 @@ from rescheduler.reservations.lifecycle import (
     transition,
 )
 from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, LinkedMigration
+from rescheduler.reservations.observed import Choice
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from tests.reservations.looks import (
@@ -244,12 +244,14 @@ def test_ttl_zero_never_expires():
 
 
 def test_an_evicted_pod_keeps_its_reservation_alive():
-    link = LinkedMigration(
-        key="default/m",
-        phase=MigrationPhase.HANDING_OVER,
-        created=True,
-        eviction_requested_at_s=1.0,
-        evicted_at_s=2.0,
+    link = PodMigration(
+        name="m",
+        uid="m",
+        namespace="default",
+        pod_name="",
+        status=MigrationStatus(
+            phase=MigrationPhase.HANDING_OVER, eviction_requested_at_s=1.0, evicted_at_s=2.0
+        ),
     )
     r = reservation(
         ReservationPhase.AVAILABLE, ttl_s=5.0, annotations=LabelSet({names.ANNOTATION_MIGRATION: "default/m"})
@@ -330,7 +332,14 @@ def test_a_room_that_somebody_counts_on_fails_where_it_is(counted_on):
 
 
 def test_a_room_that_a_move_refers_to_fails_where_it_is():
-    link = LinkedMigration(key="default/m", phase=MigrationPhase.RESERVING, created=False)
+    link = PodMigration(
+        name="m",
+        uid="m",
+        namespace="default",
+        pod_name="",
+        reservation_ref="r",
+        status=MigrationStatus(phase=MigrationPhase.RESERVING),
+    )
     outcome = look(anywhere(), placeholder=None, migration=link)
     assert condition(outcome.status.conditions, "Ready").reason == "PlaceholderLost"
 
