@@ -48,9 +48,8 @@ from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.pending_claimant import takes_by_taint
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
-from rescheduler.reservations.returning_part import waits_for_part
 from rescheduler.reservations.settings import ReservationSettings
-from rescheduler.reservations.split import covering, emptied, returns
+from rescheduler.reservations.split import covering, emptied, returns, waits_for_part
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from rescheduler.scheduling.node_affinity import selects
 from rescheduler.scheduling.taint_toleration import keeps_off

@@ -5,13 +5,19 @@ placeholder for the rest are all nominated; the old placeholder is deleted; when
 the rest is admitted, then the claimants. All pods that fit are claimed at once; later pods wait until these are bound.
 
 Nothing is remembered: ``rest`` is what the placeholders hold beyond the claimants, ``status.allocatable`` is the rest
-plus what the present owners use. What an owner that ends leaves is held again (``returning_part``); until the next split it has a
-placeholder of its own.
+plus what the present owners use.
+
+From the moment at which an owner begins to end, a preallocated placeholder of its size waits for what it leaves (rows K35, K36): gated and
+nominated to the node, so kube-scheduler keeps it against all pods of the same or lower priority. Once the owner is gone the
+placeholder is bound, and its part is held like the rest, with a placeholder of its own until the next split. If another pod was
+faster (the owner ended at once, or its end was not seen in time), the placeholder waits there until that pod leaves. Nothing
+counts as held before it is bound. While claimants are on their way it would be in theirs, so it is deleted for that time, and
+the hand-over taint keeps other pods off what becomes free (``handover_order``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +28,12 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations.assignment import fits, same_size, taken_by
+from rescheduler.reservations.assignment import fits, not_below_zero, same_size, taken_by
 from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.handover import taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
-from rescheduler.reservations.placeholder import Part, create_placeholder, digest
+from rescheduler.reservations.placeholder import Part, create_placeholder, digest, placeholder_name
 from rescheduler.reservations.preallocation import (
     is_preallocated,
     recreate,
@@ -35,11 +41,12 @@ from rescheduler.reservations.preallocation import (
     waiting_message,
     waits_for_room,
 )
-from rescheduler.reservations.returning_part import missing_part, take_back, waiting_for, waits_for_part
-from rescheduler.reservations.waits import HandoverWait, claim_message, look_again_s
+from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, claim_message, look_again_s
 
 Said = tuple[ReservationEvent | None, str]
 """An event for the table of transitions, if there is one, with its message."""
+_BACK: Final = "back-"
+"""Begins what the name of a placeholder for such a part has besides that of the first placeholder; a digest follows."""
 _NOTHING_SAID: Final[Said] = (None, "")
 
 
@@ -172,7 +179,7 @@ def _take_stock(observed: ObservedReservation, status: ReservationStatus) -> _St
         whole, rest = bound, total(bound) - flying
     others = (h for h in standing if not waits_for_part(observed, h) and all(h is not one for one in whole))
     following = next((h for h in others if same_size(h.spec.requests, rest)), None)
-    missing = missing_part(observed, owners, rest)
+    missing = _missing_part(observed, owners, rest)
     return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest, missing=missing)
 
 
@@ -191,9 +198,9 @@ def _reference(pod: Pod) -> ObjectRef:
 def _hold(draft: Draft, stock: _Stock) -> Said:
     node, returns = draft.status.node_name, not nothing(stock.missing)
     if stock.whole or (returns and nothing(stock.rest) and stock.owners):
-        draft.do(*_others(draft, *stock.whole, waiting_for(draft.observed, stock.missing)))
+        draft.do(*_others(draft, *stock.whole, _waiting_for(draft.observed, stock.missing)))
         if returns:
-            draft.do(*take_back(draft, stock.missing, stock.whole))
+            draft.do(*_take_back(draft, stock.missing, stock.whole))
         return ReservationEvent.OWNERS_CHANGED, _holding_words(node, stock)
     if stock.next is not None:
         return _admit_rest(draft, stock.next)
@@ -270,7 +277,7 @@ def _next_step(draft: Draft, stock: _Stock, node: str) -> None:
     observed = draft.observed
     needs_rest = stock.splits and not nothing(stock.rest)
     # What waits for the part of an owner keeps it until everything is ready, and other pods are kept off the node.
-    waits = waiting_for(observed, stock.missing) if stock.whole else None
+    waits = _waiting_for(observed, stock.missing) if stock.whole else None
     draft.do(*_others(draft, *stock.whole, waits, stock.next if needs_rest else None))
     if draft.calls:
         return
@@ -324,3 +331,43 @@ def _release(draft: Draft, stock: _Stock, late: tuple[Pod, ...]) -> Said:
     message = f"{', '.join(str(pod.key) for pod in late)} was not bound in time and may be bound to any node"
     draft.do(*(release(pod, message) for pod in late if holds_gate(pod)))
     return ReservationEvent.OWNERS_CHANGED, message
+
+
+# What an owner leaves --------------------------------------------------------------------------------
+
+
+def _missing_part(observed: ObservedReservation, owners: Sequence[Pod], rest: Resources) -> Resources:
+    """What the template promises beyond what owners that stay use and the rest that is held; no amount is below 0."""
+    template = observed.reservation.template
+    found = (NO_RESOURCES if template is None else template.requests) - rest
+    for owner in owners:
+        found -= NO_RESOURCES if owner.deleting else owner.spec.requests
+    return not_below_zero(found)
+
+
+def waits_for_part(observed: ObservedReservation, holder: Pod) -> bool:
+    """True for a placeholder, not bound yet, of what an owner leaves."""
+    begins = f"{placeholder_name(observed.reservation)}-{_BACK}"
+    return not holder.node and holder.name.startswith(begins)
+
+
+def _waiting_for(observed: ObservedReservation, missing: Resources) -> Pod | None:
+    """The placeholder that waits for that part."""
+    waiting = (pod for pod in observed.placeholders if waits_for_part(observed, pod))
+    return next((p for p in waiting if not p.deleting and same_size(p.spec.requests, missing)), None)
+
+
+def _take_back(draft: Draft, missing: Resources, bound: Sequence[Pod]) -> Iterator[AnyCall]:
+    """The next step towards holding the part again, while no claimant is on its way."""
+    observed, waits = draft.observed, _waiting_for(draft.observed, missing)
+    if waits is not None:
+        yield from wait_for_room(observed, waits)
+        return
+    others = [pod for pod in observed.placeholders if all(pod is not one for one in bound)]
+    if others or observed.turn is PlaceholderTurn.GIVE_WAY:
+        return  # those of an earlier size are deleted first
+    ended = "/".join((*sorted(pod.uid for pod in bound), *(f"{k}={n}" for k, n in missing.items())))
+    part = Part(size=missing, waits=True, suffix=f"{_BACK}{digest(ended)}", volumes=observed.volumes)
+    yield create_placeholder(
+        observed.reservation, observed.reservation.status.node_name, draft.settings, part
+    )
