@@ -19,11 +19,11 @@ from rescheduler.calls.pods import delete_placeholder, nominate, release, remove
 from rescheduler.model import names
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod, PodPhase, Taint, Toleration
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import label_value
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.waits import (
     TOLD_AFTER_S,
     WAIT_MESSAGES,
@@ -73,7 +73,7 @@ def as_released(pod: Pod, node: str) -> Pod:
     )
 
 
-def hand_over(draft: Draft) -> None:
+def hand_over(draft: ReservationDraft) -> None:
     """The next step for a claimed Reservation."""
     # A claimant that is bound comes before a node that is gone: the hand-over was successful, whatever happened since.
     observed, claimant = draft.observed, draft.observed.claimant
@@ -97,7 +97,7 @@ def hand_over(draft: Draft) -> None:
         _released(draft, claimant)
 
 
-def _landed(draft: Draft, claimant: Pod) -> None:
+def _landed(draft: ReservationDraft, claimant: Pod) -> None:
     """The claimant is bound to the node of its room: when that counts as a success.
 
     Being bound is not enough. A pending pod of higher priority can preempt the owner in the next second, and the kubelet can
@@ -126,7 +126,7 @@ def _landed(draft: Draft, claimant: Pod) -> None:
         draft.wake(until_s)
 
 
-def _claimant_lost(draft: Draft) -> None:
+def _claimant_lost(draft: ReservationDraft) -> None:
     pod, placeholder = draft.observed.reservation.status.current_owners[0], draft.observed.placeholder
     name = f"{pod.namespace}/{pod.name}"
     if placeholder is not None and not placeholder.deleting and not placeholder.terminal:
@@ -138,7 +138,7 @@ def _claimant_lost(draft: Draft) -> None:
         draft.enter(ReservationEvent.CLAIMANT_LOST, message)
 
 
-def _gated(draft: Draft, claimant: Pod) -> None:
+def _gated(draft: ReservationDraft, claimant: Pod) -> None:
     observed, settings = draft.observed, draft.settings
     limit_s = claimant.created_at_s + settings.gate_limit_s
     target, wait = observed.reservation.status.node_name, observed.wait
@@ -154,7 +154,7 @@ def _gated(draft: Draft, claimant: Pod) -> None:
         draft.wake(look_again_s(wait, draft.now_s, limit_s))
 
 
-def _target_lost(draft: Draft, claimant: Pod) -> None:
+def _target_lost(draft: ReservationDraft, claimant: Pod) -> None:
     """The node takes no pods, and another one would take the claimant: it is not kept waiting for what may never come.
 
     A room that people reserved is kept for later owners while its placeholder stands; that of a move was for this pod.
@@ -203,7 +203,7 @@ def ungate(observed: ObservedReservation, claimant: Pod) -> Call:
     return remove_gate(claimant, observed.reservation.name, tolerations)
 
 
-def _released(draft: Draft, claimant: Pod) -> None:
+def _released(draft: ReservationDraft, claimant: Pod) -> None:
     """The claimant is not gated any more and waits for kube-scheduler, whose message is passed on."""
     observed, settings = draft.observed, draft.settings
     placeholder, said = observed.placeholder, claimant.unschedulable_message
@@ -220,7 +220,7 @@ def _released(draft: Draft, claimant: Pod) -> None:
         wait_for_scheduler(draft, claimant, limit_s)
 
 
-def wait_for_scheduler(draft: Draft, claimant: Pod, limit_s: float) -> None:
+def wait_for_scheduler(draft: ReservationDraft, claimant: Pod, limit_s: float) -> None:
     """The claimant is to be bound by its scheduler, whose message is passed on. ``limit_s``: at the latest."""
     target, wait = draft.observed.reservation.status.node_name, draft.observed.wait
     message = claim_message((claimant,), target, wait, draft.now_s)

@@ -22,14 +22,14 @@ from rescheduler.model.reservation import (
     ReservationPhase,
 )
 from rescheduler.model.room_of_move import made_for
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.handover import wait_for_scheduler
 from rescheduler.reservations.koordinator import create_koordinator_reservation, given_away, let_go
 from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 
-def follow(draft: Draft) -> None:
+def follow(draft: ReservationDraft) -> None:
     """The next step of a live Reservation."""
     observed, status = draft.observed, draft.status
     if observed.changed and not status.current_owners and not given_away(observed):
@@ -61,7 +61,7 @@ def unsteered(waiting: Iterable[Pod], reservations: Mapping[str, Reservation]) -
 # Before the room is held ---------------------------------------------------------------------------
 
 
-def _pending(draft: Draft) -> None:
+def _pending(draft: ReservationDraft) -> None:
     observed, held = draft.observed, draft.observed.koordinator
     if held is None:
         _reserve(draft)
@@ -83,7 +83,7 @@ def _pending(draft: Draft) -> None:
             draft.enter(ReservationEvent.SCHEDULED, _bad(held.node))
 
 
-def _reserve(draft: Draft) -> None:
+def _reserve(draft: ReservationDraft) -> None:
     reservation, choice = draft.observed.reservation, draft.observed.choice
     if choice.node:
         draft.do(create_koordinator_reservation(reservation, choice.node, draft.settings))
@@ -91,7 +91,7 @@ def _reserve(draft: Draft) -> None:
         draft.enter(ReservationEvent.UNSCHEDULABLE, choice.message or "no node has been chosen yet")
 
 
-def _unscheduled(draft: Draft, held: KoordinatorReservation) -> None:
+def _unscheduled(draft: ReservationDraft, held: KoordinatorReservation) -> None:
     observed, again_s = draft.observed, held.created_at_s + draft.settings.retarget_s
     elsewhere = observed.choice.node and observed.choice.node != held.pinned_node
     if draft.now_s < again_s:
@@ -105,7 +105,7 @@ def _unscheduled(draft: Draft, held: KoordinatorReservation) -> None:
 # While the room is held and no pod has claimed it ---------------------------------------------------
 
 
-def _holding(draft: Draft) -> None:
+def _holding(draft: ReservationDraft) -> None:
     observed, held, node = draft.observed, draft.observed.koordinator, draft.status.node_name
     if held is not None and held.current_owners:
         _given(draft, held)
@@ -121,7 +121,7 @@ def _holding(draft: Draft) -> None:
         draft.claim(observed.assigned[0])
 
 
-def _given(draft: Draft, held: KoordinatorReservation) -> None:
+def _given(draft: ReservationDraft, held: KoordinatorReservation) -> None:
     owner = held.current_owners[0]
     name = f"{owner.namespace}/{owner.name}"
     if made_for(draft.observed.reservation):
@@ -132,7 +132,7 @@ def _given(draft: Draft, held: KoordinatorReservation) -> None:
     draft.enter(ReservationEvent.OWNER_BOUND, f"Koordinator gave the room on node {held.node} to {name}")
 
 
-def _node_bad(draft: Draft) -> None:
+def _node_bad(draft: ReservationDraft) -> None:
     message = _bad(draft.status.node_name)
     ready = condition(draft.status.conditions, CONDITION_READY)
     limit_s = (seconds_of(ready.last_transition_time) if ready else 0.0) + draft.settings.node_grace_s
@@ -147,7 +147,7 @@ def _node_bad(draft: Draft) -> None:
 # After the claim of a move -------------------------------------------------------------------------
 
 
-def _claimed(draft: Draft) -> None:
+def _claimed(draft: ReservationDraft) -> None:
     observed, claimant, held = draft.observed, draft.observed.claimant, draft.observed.koordinator
     target = draft.status.node_name
     if claimant is None or claimant.deleting:
@@ -167,7 +167,7 @@ def _claimed(draft: Draft) -> None:
         _steered(draft, claimant)
 
 
-def _claimant_gone(draft: Draft, held: KoordinatorReservation | None) -> None:
+def _claimant_gone(draft: ReservationDraft, held: KoordinatorReservation | None) -> None:
     owner = draft.status.current_owners[0]
     name = f"{owner.namespace}/{owner.name}"
     if held is not None and held.holds and not held.current_owners:
@@ -177,7 +177,7 @@ def _claimant_gone(draft: Draft, held: KoordinatorReservation | None) -> None:
         draft.enter(ReservationEvent.CLAIMANT_LOST, f"{name} went away in the middle of the hand-over")
 
 
-def _gated(draft: Draft, claimant: Pod, held: KoordinatorReservation) -> None:
+def _gated(draft: ReservationDraft, claimant: Pod, held: KoordinatorReservation) -> None:
     limit, wait = draft.settings.gate_limit_s, draft.observed.wait
     limit_s = claimant.created_at_s + limit
     if draft.now_s >= limit_s:
@@ -191,7 +191,7 @@ def _gated(draft: Draft, claimant: Pod, held: KoordinatorReservation) -> None:
     draft.wake(look_again_s(wait, draft.now_s, limit_s))
 
 
-def _steered(draft: Draft, claimant: Pod) -> None:
+def _steered(draft: ReservationDraft, claimant: Pod) -> None:
     limit_s = claimant.created_at_s + draft.settings.landing_limit_s
     if draft.now_s >= limit_s:
         said = claimant.unschedulable_message or "no word from the scheduler"
@@ -200,7 +200,7 @@ def _steered(draft: Draft, claimant: Pod) -> None:
         wait_for_scheduler(draft, claimant, limit_s)
 
 
-def _lost(draft: Draft, held: KoordinatorReservation | None) -> None:
+def _lost(draft: ReservationDraft, held: KoordinatorReservation | None) -> None:
     what = "is gone" if held is None else f"is {held.phase}" + (f" ({held.failure})" if held.failure else "")
     node = draft.status.node_name
     message = f"Koordinator's Reservation on node {node} {what}: the room is not held any more"

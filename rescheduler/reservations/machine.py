@@ -23,7 +23,6 @@ from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.room_pod import made_for_pod
 from rescheduler.reservations.assignment import fits, taken_by
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_words, wake_for
 from rescheduler.reservations.handover import hand_over
 from rescheduler.reservations.koordinator import given_away
@@ -52,6 +51,7 @@ from rescheduler.reservations.preallocation import (
     recreate,
     wait_for_room,
 )
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
 from rescheduler.reservations.standing_conditions import (
@@ -80,7 +80,7 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     reservation = observed.reservation
     if reservation.unreadable and not reservation.deleting and reservation.status.phase not in FINISHED:
         return _unreadable(observed, now_s)
-    draft = Draft(observed=observed, now_s=now_s, settings=settings, status=reservation.status)
+    draft = ReservationDraft(observed=observed, now_s=now_s, settings=settings, status=reservation.status)
     if reservation.deleting:
         draft.let_go()
     elif reservation.status.phase in FINISHED:
@@ -90,7 +90,7 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     return _close(draft)
 
 
-def _live(draft: Draft) -> None:
+def _live(draft: ReservationDraft) -> None:
     observed, reservation = draft.observed, draft.observed.reservation
     draft.change(
         observed_generation=reservation.generation,
@@ -130,7 +130,7 @@ def _unreadable(observed: ObservedReservation, now_s: float) -> ReservationStep:
     return ReservationStep(status=status, calls=(write_status(reservation, status), said))
 
 
-def _close(draft: Draft) -> ReservationStep:
+def _close(draft: ReservationDraft) -> ReservationStep:
     reservation, status = draft.observed.reservation, draft.status
     calls = tuple(draft.calls)
     if status != reservation.status:
@@ -145,7 +145,7 @@ def _close(draft: Draft) -> ReservationStep:
 # Before the room is held ---------------------------------------------------------------------------
 
 
-def _pending(draft: Draft) -> None:
+def _pending(draft: ReservationDraft) -> None:
     observed = draft.observed
     refused = refusal(observed.reservation, observed.template_refused)
     if refused is not None:
@@ -171,7 +171,7 @@ def _pending(draft: Draft) -> None:
         _unbound(draft, placeholder)
 
 
-def _place(draft: Draft) -> None:
+def _place(draft: ReservationDraft) -> None:
     observed, reservation = draft.observed, draft.observed.reservation
     making, settings = draft.status.making_room, draft.settings
     node = making.node if making is not None else observed.choice.node
@@ -187,7 +187,7 @@ def _place(draft: Draft) -> None:
         draft.enter(ReservationEvent.UNSCHEDULABLE, why)
 
 
-def _preallocated(draft: Draft, placeholder: Pod) -> None:
+def _preallocated(draft: ReservationDraft, placeholder: Pod) -> None:
     """The placeholder is gated and waits for room that is not free yet (row K45)."""
     draft.do(*wait_for_room(draft.observed, placeholder))
     if not draft.observed.reservation.template_node:
@@ -198,7 +198,7 @@ def _preallocated(draft: Draft, placeholder: Pod) -> None:
     draft.enter(ReservationEvent.PREALLOCATED, waiting_words(draft, placeholder))
 
 
-def _unbound(draft: Draft, placeholder: Pod) -> None:
+def _unbound(draft: ReservationDraft, placeholder: Pod) -> None:
     observed = draft.observed
     if observed.turn is PlaceholderTurn.GIVE_WAY:
         draft.do(delete_placeholder(placeholder))
@@ -220,7 +220,7 @@ def _unbound(draft: Draft, placeholder: Pod) -> None:
         draft.do(delete_placeholder(placeholder))
 
 
-def _bound(draft: Draft, placeholder: Pod) -> None:
+def _bound(draft: ReservationDraft, placeholder: Pod) -> None:
     node, reservation = placeholder.node, draft.observed.reservation
     if draft.observed.node is None:
         draft.node_deleted(node)
@@ -240,7 +240,7 @@ def _bound(draft: Draft, placeholder: Pod) -> None:
 # While the room is held and no pod has claimed it ---------------------------------------------------
 
 
-def _holding(draft: Draft) -> None:
+def _holding(draft: ReservationDraft) -> None:
     if _ended_early(draft) or _arrived(draft) or room_given_up(draft) or made_elsewhere(draft):
         return
     observed, node = draft.observed, draft.status.node_name
@@ -274,7 +274,7 @@ def _placeholder_lost(observed: ObservedReservation) -> bool:
     return not yielded
 
 
-def _node_bad(draft: Draft) -> None:
+def _node_bad(draft: ReservationDraft) -> None:
     observed = draft.observed
     message = f"node {draft.status.node_name} is not Ready or not schedulable"
     if observed.other_node and observed.migration is not None:  # its pod has come and is not kept waiting
@@ -293,7 +293,7 @@ def _node_bad(draft: Draft) -> None:
         draft.wake(limit_s)
 
 
-def _arrived(draft: Draft) -> bool:
+def _arrived(draft: ReservationDraft) -> bool:
     """Soft mode: the scheduler has bound the owner, in the room or on another node."""
     pod = draft.observed.arrival
     if pod is None or not pod.node:
@@ -311,7 +311,7 @@ def _arrived(draft: Draft) -> bool:
 # Room for several pods ----------------------------------------------------------------------------
 
 
-def _split(draft: Draft) -> None:
+def _split(draft: ReservationDraft) -> None:
     observed = draft.observed
     waiting = draft.status.phase is ReservationPhase.WAITING
     # It does not expire while claimants are unbound: their room would be lost in the middle of the hand-over.
@@ -344,7 +344,7 @@ def _split(draft: Draft) -> None:
 # Room that Koordinator holds ------------------------------------------------------------------------
 
 
-def _held_by_koordinator(draft: Draft) -> None:
+def _held_by_koordinator(draft: ReservationDraft) -> None:
     observed, pending = draft.observed, draft.status.phase is ReservationPhase.PENDING
     refused = refusal(observed.reservation) if pending else None
     if refused is not None:
@@ -363,7 +363,7 @@ def _held_by_koordinator(draft: Draft) -> None:
 # At the end ----------------------------------------------------------------------------------------
 
 
-def _ended_early(draft: Draft) -> bool:
+def _ended_early(draft: ReservationDraft) -> bool:
     observed, now_s, settings = draft.observed, draft.now_s, draft.settings
     if expired(observed, now_s, settings):
         draft.enter(ReservationEvent.EXPIRED, expiry_words(observed, draft.status))
@@ -376,7 +376,7 @@ def _ended_early(draft: Draft) -> bool:
     return False
 
 
-def _finished(draft: Draft) -> None:
+def _finished(draft: ReservationDraft) -> None:
     observed = draft.observed
     draft.let_go()
     # The object is kept while something is left to release, a claimant is unbound, or its move still reads the outcome.

@@ -26,11 +26,11 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.room_pod import decision_of, made_for_pod
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import digest, pinned_node, slug
 from rescheduler.reservations.preallocation import waiting_message, waits_for_room
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.standing_conditions import reservation_event
 from rescheduler.reservations.template import template_of
 
@@ -53,7 +53,7 @@ def keeps_another_node(holder: Pod, making: MakingRoom) -> bool:
     return pinned_node(holder) != making.node or (not gated and holder.created_at_s < making.since_s)
 
 
-def room_given_up(draft: Draft) -> bool:
+def room_given_up(draft: ReservationDraft) -> bool:
     """True if its room is not made any more: it waits again, on any node.
 
     If one of the pods stayed after others had left, the node is kept for a while, and decided about again.
@@ -87,7 +87,7 @@ def _gives_up(observed: ObservedReservation) -> str:
     return (observed.beyond_quota or observed.room_given_up) if begun else ""
 
 
-def made_elsewhere(draft: Draft) -> bool:
+def made_elsewhere(draft: ReservationDraft) -> bool:
     """True if it was preallocated on one node, and others step aside for it on another one."""
     making, holder = draft.status.making_room, draft.observed.placeholder
     if making is None or holder is None or not keeps_another_node(holder, making):
@@ -107,7 +107,7 @@ def _told(reservation: Reservation, reason: str, text: str) -> Event:
     return Event("v1", "Pod", pod.namespace, pod.name, owner.uid, reason, text, warning=True)
 
 
-def waiting_words(draft: Draft, holder: Pod) -> str:
+def waiting_words(draft: ReservationDraft, holder: Pod) -> str:
     """What it waits for, and who steps aside for it, for people."""
     making = draft.status.making_room or decision_of(draft.observed.reservation)
     waiting = waiting_message(holder)

@@ -21,10 +21,10 @@ from __future__ import annotations
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.expiry import expired
 from rescheduler.reservations.handover import tolerates_taint
 from rescheduler.reservations.lifecycle import ReservationEvent
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 
@@ -33,7 +33,7 @@ def takes_by_taint(pod: Pod, node: str) -> bool:
     return not holds_gate(pod) and tolerates_taint(pod, node)
 
 
-def hand_over_by_taint(draft: Draft) -> bool:
+def hand_over_by_taint(draft: ReservationDraft) -> bool:
     """The next step while the placeholder stands; False if the claimant is another one, or the placeholder is gone."""
     observed, now_s, limit = draft.observed, draft.now_s, draft.settings.gate_limit_s
     claimant, placeholder = observed.claimant, observed.placeholder
@@ -53,7 +53,7 @@ def hand_over_by_taint(draft: Draft) -> bool:
     return True
 
 
-def _dropped(draft: Draft, claimant: Pod, limit_s: float | None) -> str:
+def _dropped(draft: ReservationDraft, claimant: Pod, limit_s: float | None) -> str:
     """Why the claim is given back; "" if it is not."""
     observed, target = draft.observed, draft.observed.reservation.status.node_name
     if claimant.node:

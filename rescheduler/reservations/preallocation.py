@@ -17,10 +17,10 @@ from rescheduler.model.conditions import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -60,7 +60,7 @@ def is_preallocated(status: ReservationStatus) -> bool:
     return waits and ready is not None and ready.reason == ReservationReason.WAITING_FOR_ROOM
 
 
-def goes_elsewhere(draft: Draft, holder: Pod) -> bool:
+def goes_elsewhere(draft: ReservationDraft, holder: Pod) -> bool:
     """True if another node has room: it waits for that one from now on, once its nomination to the first one is gone."""
     observed, node = draft.observed, draft.observed.choice.node
     if observed.turn is not PlaceholderTurn.MOVE or not node or observed.reservation.status.current_owners:
@@ -70,7 +70,7 @@ def goes_elsewhere(draft: Draft, holder: Pod) -> bool:
     return True
 
 
-def recreate(draft: Draft, size: Resources | None) -> None:
+def recreate(draft: ReservationDraft, size: Resources | None) -> None:
     """Make a new placeholder for one that is gone. Nothing was held, so nothing is lost."""
     observed = draft.observed
     if observed.placeholders:

@@ -29,7 +29,6 @@ from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations.assignment import fits, not_below_zero, same_size, taken_by
-from rescheduler.reservations.draft import Draft
 from rescheduler.reservations.handover import taken_back, ungate
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
@@ -41,6 +40,7 @@ from rescheduler.reservations.preallocation import (
     waiting_message,
     waits_for_room,
 )
+from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, claim_message, look_again_s
 
 Said = tuple[ReservationEvent | None, str]
@@ -114,7 +114,7 @@ def flying(observed: ObservedReservation) -> tuple[Pod, ...]:
     return tuple(pod for pod in _present(observed) if not pod.node)
 
 
-def split(draft: Draft) -> Said:
+def split(draft: ReservationDraft) -> Said:
     """The next step for a Reservation that is split. Phases Available and Waiting."""
     stock = _take_stock(draft.observed, draft.status)
     _tell(draft, stock.owners, stock.rest)
@@ -150,7 +150,7 @@ def returns(observed: ObservedReservation) -> bool:
     return not nothing(_take_stock(observed, reservation.status).missing)
 
 
-def claim(draft: Draft, pods: tuple[Pod, ...]) -> None:
+def claim(draft: ReservationDraft, pods: tuple[Pod, ...]) -> None:
     """Give these pods their parts."""
     owners = (*draft.status.current_owners, *map(_reference, pods))
     allocated = draft.status.allocated + used_by(pods, draft.observed.reservation)
@@ -183,7 +183,7 @@ def _take_stock(observed: ObservedReservation, status: ReservationStatus) -> _St
     return _Stock(owners=owners, flight=flight, whole=whole, next=following, rest=rest, missing=missing)
 
 
-def _tell(draft: Draft, owners: tuple[Pod, ...], rest: Resources) -> None:
+def _tell(draft: ReservationDraft, owners: tuple[Pod, ...], rest: Resources) -> None:
     used = used_by(owners, draft.observed.reservation)
     draft.change(current_owners=tuple(map(_reference, owners)), allocated=used, allocatable=rest + used)
 
@@ -195,7 +195,7 @@ def _reference(pod: Pod) -> ObjectRef:
 # No claimant is on its way ------------------------------------------------------------------------------
 
 
-def _hold(draft: Draft, stock: _Stock) -> Said:
+def _hold(draft: ReservationDraft, stock: _Stock) -> Said:
     node, returns = draft.status.node_name, not nothing(stock.missing)
     if stock.whole or (returns and nothing(stock.rest) and stock.owners):
         draft.do(*_others(draft, *stock.whole, _waiting_for(draft.observed, stock.missing)))
@@ -227,7 +227,7 @@ def _holding_words(node: str, stock: _Stock) -> str:
     return f"used by {plural(len(owners), 'pod')} on node {node}; the rest is held{back}"
 
 
-def _admit_rest(draft: Draft, rest: Pod) -> Said:
+def _admit_rest(draft: ReservationDraft, rest: Pod) -> Said:
     """The claimants are bound or gone, and the placeholder of the rest is not bound yet."""
     draft.do(*_others(draft, rest))
     if draft.calls or any(holder.deleting for holder in draft.observed.placeholders):
@@ -241,7 +241,7 @@ def _admit_rest(draft: Draft, rest: Pod) -> Said:
     return _NOTHING_SAID
 
 
-def _others(draft: Draft, *kept: Pod | None) -> Iterable[AnyCall]:
+def _others(draft: ReservationDraft, *kept: Pod | None) -> Iterable[AnyCall]:
     """Deletes all placeholders but these."""
     for holder in draft.observed.placeholders:
         if not holder.deleting and all(holder is not one for one in kept):
@@ -251,7 +251,7 @@ def _others(draft: Draft, *kept: Pod | None) -> Iterable[AnyCall]:
 # Claimants are on the way --------------------------------------------------------------------------
 
 
-def _hand_over(draft: Draft, stock: _Stock) -> Said:
+def _hand_over(draft: ReservationDraft, stock: _Stock) -> Said:
     # The limit comes before every wait: no reason may keep a pod gated for longer.
     observed, now_s = draft.observed, draft.now_s
     limits_s = {pod.uid: _limit_s(draft, pod) for pod in stock.flight}
@@ -273,7 +273,7 @@ def _hand_over(draft: Draft, stock: _Stock) -> Said:
     return ReservationEvent.CLAIMED, claim_message(stock.flight, node, wait, now_s)
 
 
-def _next_step(draft: Draft, stock: _Stock, node: str) -> None:
+def _next_step(draft: ReservationDraft, stock: _Stock, node: str) -> None:
     observed = draft.observed
     needs_rest = stock.splits and not nothing(stock.rest)
     # What waits for the part of an owner keeps it until everything is ready, and other pods are kept off the node.
@@ -317,13 +317,13 @@ def _refused(observed: ObservedReservation, stock: _Stock, pod: Pod) -> bool:
     return bool(observed.unfit) and bool(stock.whole) and not holds_gate(pod)
 
 
-def _limit_s(draft: Draft, pod: Pod) -> float:
+def _limit_s(draft: ReservationDraft, pod: Pod) -> float:
     if holds_gate(pod):
         return pod.created_at_s + draft.settings.gate_limit_s
     return max(pod.created_at_s, draft.observed.claimed_since_s) + draft.settings.landing_limit_s
 
 
-def _release(draft: Draft, stock: _Stock, late: tuple[Pod, ...]) -> Said:
+def _release(draft: ReservationDraft, stock: _Stock, late: tuple[Pod, ...]) -> Said:
     """Release the pods that are late. Their parts go back into the rest if the old placeholder is still bound."""
     kept = tuple(pod for pod in stock.owners if pod not in late)
     rest = stock.rest + used_by(late, draft.observed.reservation) if stock.whole else stock.rest
@@ -357,7 +357,7 @@ def _waiting_for(observed: ObservedReservation, missing: Resources) -> Pod | Non
     return next((p for p in waiting if not p.deleting and same_size(p.spec.requests, missing)), None)
 
 
-def _take_back(draft: Draft, missing: Resources, bound: Sequence[Pod]) -> Iterator[AnyCall]:
+def _take_back(draft: ReservationDraft, missing: Resources, bound: Sequence[Pod]) -> Iterator[AnyCall]:
     """The next step towards holding the part again, while no claimant is on its way."""
     observed, waits = draft.observed, _waiting_for(draft.observed, missing)
     if waits is not None:

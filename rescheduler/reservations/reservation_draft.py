@@ -31,7 +31,7 @@ _LOSSES: Final = frozenset({ReservationEvent.NODE_NOT_READY, ReservationEvent.PL
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class ReservationDraft:
     """Collects the outcome of one step. Only the modules of the machine use it."""
 
     observed: ObservedReservation
