@@ -1,8 +1,8 @@
 """Status writes that change nothing but words wait for a moment: most of them are out of date before anybody has read them.
 
 A move without trouble passes through half a dozen reasons, each for some milliseconds. Words (reason, message, conditions that
-nobody decides by) are written together with the next thing that others rely on, or once the stored ones have been wrong
-for ``TOLD_AFTER_S``. Promises: what another machine, another process or a later step relies on is written at once, before
+nobody decides by, that room is held for a move) are written together with the next thing that others rely on, or once the stored
+ones have been wrong for ``TOLD_AFTER_S``, those of a move for ``MOVE_TOLD_AFTER_S``: longer than a gate settles. Promises: what another machine, another process or a later step relies on is written at once, before
 the calls that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import writes_status
+from rescheduler.calls.call import AnyCall, writes_status
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
@@ -22,6 +22,7 @@ from rescheduler.migrations.lifecycle import (
     CONDITION_READY,
     FINISHED,
     LASTING,
+    MigrationReason,
 )
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.model.conditions import Condition
@@ -31,11 +32,24 @@ from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
+MOVE_TOLD_AFTER_S: Final = 2.0
+INTENT_FRESH_S: Final = 2.0
+"""An eviction follows a compare-and-swap of the PodMigration that is at most so old: of its intent, or of words."""
 _WORDS: Final = "words"
 _BY_THEMSELVES: Final = frozenset(
-    {"try_creation", "rehearse_eviction", "prove_gate", "write_avoid_hints", "adopt_pod"}
+    {
+        "try_creation",
+        "rehearse_eviction",
+        "prove_gate",
+        "measure_watch",
+        "evict",
+        "write_avoid_hints",
+        "adopt_pod",
+    }
 )
-"""Calls of moves that do not follow from the status that is written before them: they change nothing, or have a precondition."""
+"""Calls of moves that do not follow from words: they change nothing, have a precondition, or follow from an intent that is stored."""
+_TOLD_AT_ONCE: Final = LASTING | {MigrationReason.MAKING_ROOM}
+"""Reasons that stay for long, or that other moves wait for."""
 _TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMITTED})
 """Conditions of moves by which nobody decides."""
 
@@ -49,7 +63,7 @@ class DeferredStatus:
     def reservation(self, reservation: Reservation, step: ReservationStep, now_s: float) -> ReservationStep:
         """The step, without its write of the status if that may wait."""
         may_wait = _words_of_room(reservation.status, step.status)
-        due_s = self._due_s(ObjectKey("", reservation.name), now_s, may_wait=may_wait)
+        due_s = self._due_s(ObjectKey("", reservation.name), now_s, TOLD_AFTER_S, may_wait=may_wait)
         if now_s >= due_s:
             return step
         kept = tuple(call for call in step.calls if not writes_status(call))
@@ -59,19 +73,24 @@ class DeferredStatus:
         """The same for a move."""
         kept = tuple(call for call in step.calls if not writes_status(call))
         may_wait = (
-            _words_of_move(migration.status, step.status)
-            and step.status.reason not in LASTING
+            _words_of_move(migration, step.status)
+            and step.status.reason not in _TOLD_AT_ONCE
             and all(call.does in _BY_THEMSELVES for call in kept)
+            and (now_s <= step.status.eviction_requested_at_s + INTENT_FRESH_S or not _evicts(kept))
         )
-        due_s = self._due_s(migration.key, now_s, may_wait=may_wait)
+        due_s = self._due_s(migration.key, now_s, MOVE_TOLD_AFTER_S, may_wait=may_wait)
         if now_s >= due_s:
             return step
         return replace(step, calls=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
 
-    def _due_s(self, machine: ObjectKey, now_s: float, *, may_wait: bool) -> float:
+    def _due_s(self, machine: ObjectKey, now_s: float, after_s: float, *, may_wait: bool) -> float:
         """When the status of this step must be written; now, unless it may wait."""
         since_s = self.sightings.since(_WORDS, machine, now_s, state=may_wait)
-        return since_s + TOLD_AFTER_S if may_wait else now_s
+        return since_s + after_s if may_wait else now_s
+
+
+def _evicts(calls: Iterable[AnyCall]) -> bool:
+    return any(call.does == "evict" for call in calls)
 
 
 def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:
@@ -82,13 +101,19 @@ def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:
     return new != stored and same == stored
 
 
-def _words_of_move(stored: MigrationStatus, new: MigrationStatus) -> bool:
+def _words_of_move(migration: PodMigration, new: MigrationStatus) -> bool:
     """True if nobody decides by what is different, and the move has not ended.
 
     The mode is chosen anew in each step before the move begins. In a hand-over the Reservation says who the replacement is;
     in mode StartFirst nothing else does.
     """
+    stored, differs = migration.status, new != migration.status
     phase, mode = stored.phase, stored.mode
+    held = phase is MigrationPhase.RESERVING and new.phase is MigrationPhase.EVICTING
+    if held and mode is not MoveMode.START_FIRST and not migration.reservation_ref:
+        # The Reservation itself says that the room is held.
+        uid, at_s = stored.reservation_uid, stored.reserved_at_s
+        new = msgspec.structs.replace(new, phase=phase, reservation_uid=uid, reserved_at_s=at_s)
     same = msgspec.structs.replace(
         new,
         observed_generation=stored.observed_generation,
@@ -99,7 +124,7 @@ def _words_of_move(stored: MigrationStatus, new: MigrationStatus) -> bool:
         replacement=new.replacement if new.mode is MoveMode.START_FIRST else stored.replacement,
     )
     others = _others(stored.conditions) == _others(new.conditions)
-    return new != stored and same == stored and others and phase not in FINISHED
+    return differs and same == stored and others and phase not in FINISHED
 
 
 def _others(conditions: Iterable[Condition]) -> list[Condition]:

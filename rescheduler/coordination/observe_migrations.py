@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_history import MoveHistory
@@ -14,6 +16,8 @@ from rescheduler.coordination.observe_reservations import new_pods, replacement_
 from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
+from rescheduler.migrations.draft import available
+from rescheduler.migrations.lifecycle import MigrationReason
 from rescheduler.migrations.observed import (
     ALLOWED,
     Calls,
@@ -74,11 +78,10 @@ class MigrationObserver:
         held_back = self._held_back(migration, pod) if pod is not None and not recorded.begun else None
         earlier = self.earlier_moves.before(migration)
         waits = held_back is not None or bool(earlier.waits_for)
-        seen, judged = self._modes_judged(migration, pod if same else None, reservation, seen, waits=waits)
+        now = self._as_evicting(migration)
+        seen, judged = self._modes_judged(now, pod if same else None, reservation, seen, waits=waits)
         choice, movable, fits = judged
-        higher = (
-            None if waits else self._higher_waits(migration, pod if same else None, reservation, seen, judged)
-        )
+        higher = None if waits else self._higher_waits(now, pod if same else None, reservation, seen, judged)
         replacement = self.replacements.of(pod) if pod else None
         key = migration.key
         calls = self.memory.answers.of(key)
@@ -103,17 +106,16 @@ class MigrationObserver:
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
             reservation_refused=refused,
-            # A claim that was written and is not in the cache yet takes the room away from this move.
-            room_held=room is not None
-            and room.held
-            and not room.changed
-            and not self.memory.expectations.claims.get(name),
+            room_held=reservation is not None and self._room_held(name),
+            room_ready_since_s=self.memory.sightings.since(
+                "room ready", key, self.now_s, state=now is not migration
+            ),
             owner_of_reservation=self._owns((replacement and replacement.pod) or pod, reservation),
             budgets=budgets,
-            availability=self.unbudgeted.of(migration, pod) if same and not budgets else None,
+            availability=self.unbudgeted.of(now, pod) if same and not budgets else None,
             claimant=claimant or (room.claimant if room else None),
             ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
-            evicts_first=self._evicts_first(migration, pod) if same and pod else "",
+            evicts_first=self._evicts_first(now, pod) if same and pod else "",
             none_comes=self._none_comes(owner) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
             earlier=earlier,
@@ -129,6 +131,23 @@ class MigrationObserver:
             watch_lag=self._watch_lag(room),
             calls=self._with_gate(dataclasses.replace(calls, pod_gone_at_s=gone_s), pod),
         )
+
+    def _as_evicting(self, migration: PodMigration) -> PodMigration:
+        """As it will be written together with its intent, if its room is held: it is about to evict already."""
+        status, name = migration.status, name_of_reservation(migration)
+        reservation = self.index.snapshot.reservations.get(name)
+        reserves = status.phase is MigrationPhase.RESERVING and status.mode is not MoveMode.START_FIRST
+        if not reserves or reservation is None or not (available(reservation) and self._room_held(name)):
+            return migration
+        node, phase, reason = reservation.status.node_name, MigrationPhase.EVICTING, MigrationReason.CHECKING
+        later = msgspec.structs.replace(status, phase=phase, reason=str(reason), node_name=node)
+        return msgspec.structs.replace(migration, status=later)
+
+    def _room_held(self, name: str) -> bool:
+        """A claim that was written and is not in the cache yet takes the room away from the move."""
+        room = self.rooms.get(name)
+        claimed = self.memory.expectations.claims.get(name)
+        return room is not None and room.held and not room.changed and not claimed
 
     def _watch_lag(self, room: ObservedReservation | None) -> ObservedWatchLag:
         holder = room.placeholder if room is not None else None
@@ -246,7 +265,7 @@ class MigrationObserver:
             return ""
         uid = pod.controller.uid
         begun = (m for m in self.index.view.migrations.values() if m.status.phase not in _NOT_EVICTING)
-        others = (m for m in begun if self._controller_uid(m) == uid)
+        others = (self._as_evicting(m) for m in begun if self._controller_uid(m) == uid)
         return evicts_first(migration, others, self.index.pods_of(uid), self.now_s)
 
     def _controller_uid(self, migration: PodMigration) -> str:

@@ -121,8 +121,9 @@ def reserving(draft: Draft) -> None:
     """Room is being reserved: wait until the Reservation is Available."""
     if not still_wanted(draft):
         return
-    prepare(draft)
     reservation = draft.observed.reservation
+    if not draft.room_ready:
+        prepare(draft)
     if draft.observed.reservation_refused:
         draft.fail(Why.RESERVATION_UNFIT, draft.observed.reservation_refused)
     elif reservation is None:
@@ -360,7 +361,11 @@ def _reserved(draft: Draft, reservation: Reservation) -> None:
     if pod is not None and pod.node == node:
         draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {node} already")
         return
-    draft.change(node_name=node, reserved_at_s=draft.now_s, reservation_uid=reservation.uid)
+    since_s = draft.observed.room_ready_since_s or draft.now_s
+    # The intent is of a later step: it must be on the API server before the eviction.
+    draft.change(
+        node_name=node, reserved_at_s=since_s, reservation_uid=reservation.uid, eviction_requested_at_s=0.0
+    )
     message = f"Reservation {reservation.name} holds room on node {node}"
     draft.go(MigrationPhase.EVICTING, Why.CHECKING, message)
 

@@ -112,7 +112,7 @@ class Draft:
     @property
     def room_ready(self) -> bool:
         """True if the room is held now and no pod has claimed it: the condition for an eviction."""
-        return self.observed.room_held and _available(self.observed.reservation)
+        return self.observed.room_held and available(self.observed.reservation)
 
     @property
     def soft(self) -> bool:
@@ -145,7 +145,8 @@ class Draft:
         return since_s + self.settings.reservations.ttl_s
 
 
-def _available(reservation: Reservation | None) -> bool:
+def available(reservation: Reservation | None) -> bool:
+    """True if it holds room that no pod has claimed."""
     return (
         reservation is not None
         and reservation.status.phase is ReservationPhase.AVAILABLE

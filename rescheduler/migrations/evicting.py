@@ -23,7 +23,7 @@ from rescheduler.migrations.checks import (
     still_wanted,
 )
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.gate_in_force import gate_proven, prepare, settled_s, settles
+from rescheduler.migrations.gate_in_force import gate_proven, prepare, proves, settled_s, settles
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import (
     LAST_LOOK_S,
@@ -70,7 +70,7 @@ def evicting(draft: Draft, held: Callable[[Draft], bool] = room_held) -> None:
         _requested(draft, held)
     elif still_wanted(draft) and held(draft) and _keeps_its_place(draft, None):
         prepare(draft)
-        if budgets_allow(draft) and not settles(draft) and _looked(draft):
+        if budgets_allow(draft) and not proves(draft) and _looked(draft):
             _rehearse(draft)
 
 
@@ -169,7 +169,7 @@ def _rehearse(draft: Draft) -> None:
             draft.wake(retry_at_s)
             return
         # Only now, so that a move that says it waits for others could evict itself (``coordination.made_rooms``).
-        if not _others_ready(draft):
+        if settles(draft) or not _others_ready(draft):
             return
         draft.change(eviction_requested_at_s=draft.now_s)
         draft.say(Why.EVICTING if draft.soft else Why.PROVING_GATE, "the eviction is being prepared")

@@ -35,8 +35,13 @@ def prepare(draft: Draft) -> None:
         _prove(draft)
 
 
+def proves(draft: Draft) -> bool:
+    """True while the proof of the gate is awaited: the eviction is rehearsed after it, while the gate settles."""
+    return not draft.observed.calls.gate_proven_at_s and settles(draft)
+
+
 def settles(draft: Draft) -> bool:
-    """True while the intent waits for the gate, so that what is looked at right before it is looked at once.
+    """True while the intent waits for the gate.
 
     If that takes long, or a proof failed, the intent is written all the same: then the move ends, or goes on, as its limit says.
     """

@@ -7,7 +7,9 @@ releases everything and leaves the pod running; after the eviction the Reservati
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -58,19 +60,32 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         if not draft.evicted:
             draft.release(f"PodMigration {migration.key} is being deleted")
         return MigrationStep(status=migration.status, calls=tuple(draft.calls))
-    match migration.status.phase:
-        case MigrationPhase.PENDING:
-            if may_begin(draft):
-                (start_first.begin if draft.starts_first else pending)(draft)
-        case MigrationPhase.RESERVING:
-            (start_first.starting if draft.starts_first else reserving)(draft)
-        case MigrationPhase.EVICTING:
-            (start_first.evicting_the_old_pod if draft.starts_first else evicting)(draft)
-        case MigrationPhase.HANDING_OVER:
-            (start_first.adopting if draft.starts_first else handing_over)(draft)
-        case MigrationPhase.SUCCEEDED | MigrationPhase.FAILED:
-            finished(draft)
+    phase = migration.status.phase
+    if phase in FINISHED:
+        finished(draft)
+    elif phase is not MigrationPhase.PENDING or may_begin(draft):
+        (_START_FIRST if draft.starts_first else _RESERVE_FIRST)[phase](draft)
     return _close(draft)
+
+
+def _reserving(draft: Draft) -> None:
+    reserving(draft)
+    if draft.status.phase is MigrationPhase.EVICTING:  # in the same round, so that one write says both
+        evicting(draft)
+
+
+_RESERVE_FIRST: Final[Mapping[MigrationPhase, Callable[[Draft], None]]] = {
+    MigrationPhase.PENDING: pending,
+    MigrationPhase.RESERVING: _reserving,
+    MigrationPhase.EVICTING: evicting,
+    MigrationPhase.HANDING_OVER: handing_over,
+}
+_START_FIRST: Final[Mapping[MigrationPhase, Callable[[Draft], None]]] = {
+    MigrationPhase.PENDING: start_first.begin,
+    MigrationPhase.RESERVING: start_first.starting,
+    MigrationPhase.EVICTING: start_first.evicting_the_old_pod,
+    MigrationPhase.HANDING_OVER: start_first.adopting,
+}
 
 
 def _unreadable(migration: PodMigration, now_s: float) -> MigrationStep:
@@ -96,9 +111,8 @@ def _close(draft: Draft) -> MigrationStep:
     migration, status = draft.observed.migration, draft.status
     if status != migration.status:
         draft.calls.insert(0, write_status(migration, status))
-        if status.phase is not migration.status.phase:
-            reason = status.reason if status.phase in FINISHED else str(status.phase)
-            draft.tell(reason, status.message, warning=status.phase is MigrationPhase.FAILED)
+        if status.phase is not migration.status.phase and status.phase in FINISHED:
+            draft.tell(status.reason, status.message, warning=status.phase is MigrationPhase.FAILED)
     return MigrationStep(
         status=status,
         calls=tuple(draft.calls),

@@ -220,6 +220,8 @@ class ObservedMigration:
     reservation_refused: str = ""
     """Why it may not: a Reservation of that name is not for this move."""
     room_held: bool = True
+    room_ready_since_s: float = 0.0
+    """Since when it has been seen that the room is held and claimed by no pod."""
     """Its placeholder is bound, and the room was not just assigned to a pod: the status may not show either yet."""
     owner_of_reservation: bool = True
     """The pod matches the owners of the Reservation."""

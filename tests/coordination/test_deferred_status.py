@@ -6,7 +6,7 @@ import pytest
 from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
-from rescheduler.coordination.deferred_status import DeferredStatus
+from rescheduler.coordination.deferred_status import INTENT_FRESH_S, MOVE_TOLD_AFTER_S, DeferredStatus
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
@@ -54,14 +54,14 @@ class Moves:
         return any(a.does == "write_status" for a in self.step(*actions, **changes).calls)
 
 
-def test_words_are_written_once_the_stored_ones_have_been_wrong_for_a_second():
+def test_words_are_written_once_the_stored_ones_have_been_wrong_for_a_while():
     moves = Moves()
     first = moves.step(REHEARSAL, **WAITS)
     assert first.calls == (REHEARSAL,)
-    assert first.wake_at_s == NOW + TOLD_AFTER_S
+    assert first.wake_at_s == NOW + MOVE_TOLD_AFTER_S
     assert first.status.reason == WAITS["reason"]
-    assert not moves.writes(at_s=NOW + 0.9, reason="PausedByAnother", message="other words")
-    assert moves.writes(at_s=NOW + TOLD_AFTER_S, **WAITS)
+    assert not moves.writes(at_s=NOW + 1.9, reason="PausedByAnother", message="other words")
+    assert moves.writes(at_s=NOW + MOVE_TOLD_AFTER_S, **WAITS)
 
 
 def test_an_earlier_look_stays():
@@ -72,7 +72,7 @@ def test_words_that_are_right_again_in_between_begin_anew():
     moves = Moves()
     assert not moves.writes(**WAITS)
     moves.step(at_s=NOW + 0.5, eviction_requested_at_s=NOW)
-    assert not moves.writes(at_s=NOW + 1.4, **WAITS)
+    assert not moves.writes(at_s=NOW + 2.4, **WAITS)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,27 @@ def test_a_wait_that_will_last_is_told_at_once(reason):
     assert Moves(MigrationStatus()).writes(reason=str(reason), message="until tomorrow")
 
 
-@pytest.mark.parametrize("action", [EVICTION, EVENT], ids=["eviction", "event"])
-def test_what_follows_from_the_status_is_not_sent_without_it(action):
-    assert Moves().writes(action, reason="Evicting", message="pod web-0 is being evicted")
+EVICTING = {"reason": "Evicting", "message": "pod web-0 is being evicted"}
+
+
+def test_what_comes_with_an_event_is_written_with_it():
+    assert Moves().writes(EVENT, **EVICTING)
+
+
+@pytest.mark.parametrize(("age_s", "writes"), [(INTENT_FRESH_S, False), (INTENT_FRESH_S + 0.1, True)])
+def test_an_eviction_follows_a_write_that_nobody_else_has_overtaken(age_s, writes):
+    intended = msgspec.structs.replace(STORED, eviction_requested_at_s=NOW - age_s)
+    assert Moves(intended).writes(EVICTION, **EVICTING) is writes
+    assert Moves(STORED).writes(EVICTION, eviction_requested_at_s=NOW, **EVICTING), "the intent is new"
+
+
+def test_that_room_is_held_is_written_with_what_follows():
+    reserving = msgspec.structs.replace(STORED, phase=PHASE.RESERVING)
+    held = {"phase": PHASE.EVICTING, "reserved_at_s": NOW, "reservation_uid": "r"}
+    assert not Moves(reserving).writes(REHEARSAL, **held)
+    assert Moves(reserving).writes(REHEARSAL, **held, node_name="another")
+    assert Moves(reserving).writes(eviction_requested_at_s=NOW, **held)
+    assert Moves(reserving).writes(reason="MakingRoom", **held), "other moves wait for it"
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from rescheduler.migrations.observed import (
     Recorded,
 )
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
-from rescheduler.model.names import API_VERSION
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
@@ -346,7 +345,7 @@ def test_an_event_about_a_custom_owner_has_its_api_version_and_names_the_pod():
     outcome = look(begun, reservation=reservation(), calls=calls, pod=evicted)
     events = {a.kind: a for a in outcome.calls if a.does == "record_event"}
     versions = {kind: event.api_version for kind, event in events.items()}
-    assert versions == {"Pod": "v1", "CloneSet": owner.api_version, "PodMigration": API_VERSION}
+    assert versions == {"Pod": "v1", "CloneSet": owner.api_version}
     assert events["CloneSet"].pod == ObjectRef("default", "web-0", "u1")
 
 
