@@ -9,7 +9,7 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.text_files import PathText, read_text_or_stdin
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.conversion.convert import convert_policy
+from rescheduler.conversion.policy_conversion import convert_policy
 
 
 @click.command("convert")

@@ -16,77 +16,58 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 ENVIRONMENT: Final = "RESCHEDULER_"
 
-
-def target_namespace_option(command: F) -> F:
-    """-n, --namespace; None: that of the context, as kubectl takes it."""
-    return click.option(
-        "-n",
-        "--namespace",
-        envvar=f"{ENVIRONMENT}NAMESPACE",
-        metavar="NAME",
-        help="Namespace of the pods or the workload; default: that of the context.",
-    )(command)
-
-
-def controller_namespace_option(command: F) -> F:
-    """--controller-namespace."""
-    return click.option(
-        "--controller-namespace",
-        envvar=f"{ENVIRONMENT}CONTROLLER_NAMESPACE",
-        default=DEFAULT_NAMESPACE,
-        show_default=True,
-        metavar="NAME",
-        help="Where the controller runs.",
-    )(command)
-
-
-def config_option(command: F) -> F:
-    """--config."""
-    return click.option(
-        "--config",
-        "config_file",
-        envvar=f"{ENVIRONMENT}CONFIG",
-        type=PathText(),
-        metavar="FILE",
-        help="A ReschedulerConfiguration document; default: that of the controller, for a dump the built-in balanced one.",
-    )(command)
-
-
-def scheduler_config_option(command: F) -> F:
-    """--scheduler-config."""
-    return click.option(
-        "--scheduler-config",
-        "scheduler_config",
-        envvar=f"{ENVIRONMENT}SCHEDULER_CONFIG",
-        type=PathText(),
-        metavar="FILE",
-        help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
-    )(command)
-
-
-def from_options(command: F) -> F:
-    """--from PATH, and more paths as arguments."""
-    command = click.argument("more_paths", nargs=-1, type=PathText(), metavar="[PATH]...")(command)
-    return click.option(
-        "--from",
-        "paths",
-        multiple=True,
-        envvar=f"{ENVIRONMENT}FROM",
-        type=PathText(),
-        metavar="PATH",
-        help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
-        "files, or - for standard input; gzip and zstd are decompressed. May be given several times.",
-    )(command)
+target_namespace_option: Final = click.option(
+    "-n",
+    "--namespace",
+    envvar=f"{ENVIRONMENT}NAMESPACE",
+    metavar="NAME",
+    help="Namespace of the pods or the workload; default: that of the context.",
+)
+controller_namespace_option: Final = click.option(
+    "--controller-namespace",
+    envvar=f"{ENVIRONMENT}CONTROLLER_NAMESPACE",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="Where the controller runs.",
+)
+config_option: Final = click.option(
+    "--config",
+    "config_file",
+    envvar=f"{ENVIRONMENT}CONFIG",
+    type=PathText(),
+    metavar="FILE",
+    help="A ReschedulerConfiguration document; default: that of the controller, for a dump the built-in balanced one.",
+)
+scheduler_config_option: Final = click.option(
+    "--scheduler-config",
+    envvar=f"{ENVIRONMENT}SCHEDULER_CONFIG",
+    type=PathText(),
+    metavar="FILE",
+    help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
+)
+from_option: Final = click.option(
+    "--from",
+    "paths",
+    multiple=True,
+    envvar=f"{ENVIRONMENT}FROM",
+    type=PathText(),
+    metavar="PATH",
+    help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
+    "files, or - for standard input; gzip and zstd are decompressed. May be given several times.",
+)
+more_paths_argument: Final = click.argument("more_paths", nargs=-1, type=PathText(), metavar="[PATH]...")
+now_option: Final = click.option(
+    "--now",
+    envvar=f"{ENVIRONMENT}NOW",
+    metavar="TIME",
+    help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
+)
 
 
-def now_option(command: F) -> F:
-    """--now."""
-    return click.option(
-        "--now",
-        envvar=f"{ENVIRONMENT}NOW",
-        metavar="TIME",
-        help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
-    )(command)
+def timeout_option(default: str, text: str) -> Callable[[F], F]:
+    """--timeout."""
+    return click.option("--timeout", default=default, show_default=True, metavar="DURATION", help=text)
 
 
 def parse_now(text: str | None) -> float | None:
@@ -98,11 +79,6 @@ def parse_now(text: str | None) -> float | None:
     except ValueError as error:
         remedy = "write it like 2026-11-21T10:00:00Z"
         raise CommandError(f"--now: {text!r} is not an RFC 3339 time ({remedy})", EXIT_USAGE) from error
-
-
-def timeout_option(default: str, text: str) -> Callable[[F], F]:
-    """--timeout."""
-    return click.option("--timeout", default=default, show_default=True, metavar="DURATION", help=text)
 
 
 def parse_seconds(option: str, text: str) -> float:

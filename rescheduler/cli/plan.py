@@ -18,7 +18,8 @@ from rescheduler.cli.live_controller import (
 from rescheduler.cli.options import (
     config_option,
     controller_namespace_option,
-    from_options,
+    from_option,
+    more_paths_argument,
     now_option,
     scheduler_config_option,
 )
@@ -50,7 +51,8 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
 
 
 @click.command("plan")
-@from_options
+@from_option
+@more_paths_argument
 @config_option
 @scheduler_config_option
 @controller_namespace_option

@@ -15,7 +15,13 @@ from rescheduler import logs
 from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, live_controller, load_configuration
-from rescheduler.cli.options import config_option, controller_namespace_option, from_options, now_option
+from rescheduler.cli.options import (
+    config_option,
+    controller_namespace_option,
+    from_option,
+    more_paths_argument,
+    now_option,
+)
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.controller.live_page import Leadership, LivePage
@@ -35,7 +41,8 @@ _HOSTS: Final = frozenset({_LOOPBACK, "localhost"})
 
 
 @click.command("ui")
-@from_options
+@from_option
+@more_paths_argument
 @config_option
 @controller_namespace_option
 @cluster_options

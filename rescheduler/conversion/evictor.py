@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rescheduler.conversion.document import Remark, Result, Section
+from rescheduler.conversion.converted_document import Remark, Result, Section
 from rescheduler.conversion.operator_profiles import PROTECTED_NAMESPACES
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields
 from rescheduler.model.counted import plural
@@ -82,7 +82,7 @@ def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
             result.limits.put(name, most, note)
         else:
             reason = f"limits.{name} is {plural(ours, 'move')} at the same time, and more careful"
-            result.limits.leave_out(top.line_of(key), key, most, reason)
+            top.leave_out(result.limits, key, reason, most)
     for key, reason in _SETTINGS.items():
         if key in top and top.get(key, object) not in (None, False):
             result.left_out.append(Remark(top.line_of(key), key, reason))
@@ -110,7 +110,7 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> list[ProfileR
     )
     for source in sources:
         if source.get("nodeFit", bool) is False:
-            part.leave_out(source.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
+            source.leave_out(part, "nodeFit", ALWAYS_FITS)
         if source.get("noEvictionPolicy", str) == "Mandatory":
             part.put("preferNoEviction", True, line=source.line_of("noEvictionPolicy"))
     for source, of in evictors:
@@ -138,16 +138,16 @@ def _without_equivalent(source: Fields, of: Sequence[ProfileRules], part: Sectio
         source.get(key, object)
     if selected := source.get("nodeSelector", str):
         reason = "with nodeFit it says which nodes count as places to go; here these are all that the scheduler allows"
-        part.leave_out(source.line_of("nodeSelector"), "nodeSelector", selected, reason)
+        source.leave_out(part, "nodeSelector", reason, selected)
     if selector := source.get("namespaceLabelSelector", dict[str, Any]):
         reason = "namespaces are given by name here: write those with these labels into 'namespaces' of the policies"
-        part.leave_out(source.line_of("namespaceLabelSelector"), "namespaceLabelSelector", selector, reason)
+        source.leave_out(part, "namespaceLabelSelector", reason, selector)
         for rule in of:
             rule.off.append(
                 "the profile evicts only from namespaces with certain labels: name them, and switch it on"
             )
     for key in source.unread():
-        part.leave_out(source.line_of(key), key, source.raw(key), "descheduler has no such argument")
+        source.leave_out(part, key, "descheduler has no such argument", source.raw(key))
 
 
 def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -> int | None:
@@ -157,7 +157,7 @@ def threshold(fields: Fields, part: Section, *, value_key: str, name_key: str) -
         value = _CLASSES.get(name)
         if value is None:
             reason = "write protections.priorityThreshold: the value of this PriorityClass, which only the cluster knows"
-            part.leave_out(fields.line_of(name_key), name_key, name, reason)
+            fields.leave_out(part, name_key, reason, name)
     return value
 
 
@@ -212,7 +212,7 @@ def _replicas_and_age(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], 
         try:
             ages.append((parse_duration(age), source.line_of("minPodAge")))
         except DurationError as error:
-            part.leave_out(source.line_of("minPodAge"), "minPodAge", age, str(error))
+            source.leave_out(part, "minPodAge", str(error), age)
             for rule in of:
                 rule.off.append("the age of pods that are protected cannot be read: write protections.minAge")
     if ages:
@@ -225,7 +225,7 @@ def _protected_kinds(sources: list[Fields], part: Section, *, every_profile: boo
     for source in sources:
         for key, reason in _OLD_NAMES.items():
             if source.get(key, bool):
-                part.leave_out(source.line_of(key), key, None, reason)
+                source.leave_out(part, key, reason)
         protections = source.within("podProtections")
         off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED)
         on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
@@ -266,7 +266,7 @@ def _storage_classes(protections: Fields | None, part: Section) -> None:
     config = protections.within("config") if protections is not None else None
     if config is not None and "PodsWithPVC" in config:
         reason = "all pods with persistent volume claims are protected, whatever their storage class"
-        part.leave_out(config.line_of("PodsWithPVC"), "PodsWithPVC", None, reason)
+        config.leave_out(part, "PodsWithPVC", reason)
 
 
 def _selector(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import Document, Path
-from rescheduler.conversion.document import Remark
+from rescheduler.conversion.converted_document import Remark
 
 OPERATOR_KIND: Final = "KubeDescheduler"
 PROTECTED_NAMESPACES: Final = "protected namespaces of the operator"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import Document, Path, Word, YamlError, load_all
-from rescheduler.conversion.document import Remark
+from rescheduler.conversion.converted_document import Remark
 from rescheduler.conversion.operator_profiles import OPERATOR_KIND, generated
 from rescheduler.yaml_limits import decoded
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rescheduler.conversion.document import PolicyEntry, Remark, Result, Section
+from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result, Section
 from rescheduler.conversion.evictor import (
     ALWAYS_FITS,
     UNKNOWN_CLASS,
@@ -68,8 +68,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
         _priority(plugin.arguments, part, result.protections)
         convert(plugin.arguments, part)
         for key in plugin.arguments.unread():
-            line, value = plugin.arguments.line_of(key), plugin.arguments.raw(key)
-            part.leave_out(line, key, value, f"no argument of {plugin.name}")
+            plugin.arguments.leave_out(part, key, f"no argument of {plugin.name}", plugin.arguments.raw(key))
     own = part.values.get("labelSelector")
     if (selected := both_selectors(rules.selector, own)) is not None:
         part.put(
@@ -97,7 +96,7 @@ def _common(arguments: Fields, part: PolicyEntry) -> None:
     for key in ("namespaces", "evictableNamespaces"):
         _namespaces(arguments.within(key), part)
     if arguments.get("nodeFit", bool) is False:
-        part.leave_out(arguments.line_of("nodeFit"), "nodeFit", None, ALWAYS_FITS)
+        arguments.leave_out(part, "nodeFit", ALWAYS_FITS)
 
 
 def _priority(arguments: Fields, part: PolicyEntry, protections: Section) -> None:
@@ -128,9 +127,8 @@ def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
                 )
                 part.leave_out(fields.line_of_item(key, index), f"namespaces.{key}", name, reason)
     for key in fields.unread():
-        part.leave_out(
-            fields.line_of(key), f"namespaces.{key}", fields.raw(key), "descheduler has no such key"
-        )
+        reason = "descheduler has no such key"
+        fields.leave_out(part, key, reason, fields.raw(key), name=f"namespaces.{key}")
 
 
 def _node_taints(arguments: Fields, part: PolicyEntry) -> None:
@@ -153,11 +151,6 @@ def _node_affinity(arguments: Fields, part: PolicyEntry) -> None:
         part.put("types", list(dict.fromkeys(known)))
 
 
-def _nothing_more(arguments: Fields, part: PolicyEntry) -> None:
-    """Only the arguments of every plugin."""
-    del arguments, part
-
-
 def _topology_spread(arguments: Fields, part: PolicyEntry) -> None:
     if arguments.get("includeSoftConstraints", bool):
         part.put("constraints", ["DoNotSchedule", "ScheduleAnyway"])
@@ -165,8 +158,7 @@ def _topology_spread(arguments: Fields, part: PolicyEntry) -> None:
     if constraints:
         part.put("constraints", constraints)
     if arguments.get("topologyBalanceNodeFit", bool) is False:
-        line = arguments.line_of("topologyBalanceNodeFit")
-        part.leave_out(line, "topologyBalanceNodeFit", None, ALWAYS_FITS)
+        arguments.leave_out(part, "topologyBalanceNodeFit", ALWAYS_FITS)
 
 
 def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
@@ -175,10 +167,8 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
         part.put("useDeviationThresholds", True)
     limits = arguments.within("evictionLimits")
     if limits is not None:
-        line, most = limits.line_of("node"), limits.get("node", int)
-        part.leave_out(
-            line, "evictionLimits.node", most, "limits.perNode holds for the moves of all policies"
-        )
+        reason = "limits.perNode holds for the moves of all policies"
+        limits.leave_out(part, "node", reason, limits.get("node", int), name="evictionLimits.node")
     _measured(arguments, part)
 
 
@@ -189,7 +179,7 @@ def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     modes = arguments.get("evictionModes", list[str])
     if modes:
         reason = "a node is emptied as a whole or not at all, so no pod of it is left out"
-        part.leave_out(arguments.line_of("evictionModes"), "evictionModes", modes, reason)
+        arguments.leave_out(part, "evictionModes", reason, modes)
         note = "it would move pods that descheduler leaves: switch it on if these may go as well"
         part.put("enabled", False, note)
 
@@ -217,7 +207,7 @@ def _measured(arguments: Fields, part: PolicyEntry) -> None:
             "usage is read from metrics-server only: give it thresholds of cpu and memory and 'usage: actual', "
             "and switch it on"
         )
-        part.leave_out(metrics.line_of("prometheus"), "metricsUtilization.prometheus", None, reason)
+        metrics.leave_out(part, "prometheus", reason, name="metricsUtilization.prometheus")
         for key in ("thresholds", "targetThresholds"):
             part.values.pop(key, None)
         part.put("enabled", False, "the thresholds of a query are none of nodes")
@@ -226,7 +216,7 @@ def _measured(arguments: Fields, part: PolicyEntry) -> None:
 _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] = {
     "RemovePodsViolatingNodeTaints": ("NodeTaints", _node_taints),
     "RemovePodsViolatingNodeAffinity": ("NodeAffinity", _node_affinity),
-    "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", _nothing_more),
+    "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", lambda *_: None),
     "RemovePodsViolatingTopologySpreadConstraint": ("TopologySpread", _topology_spread),
     "LowNodeUtilization": ("LowNodeUtilization", _low_node_utilization),
     "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from rescheduler.configuration.problems import Problem
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Document, Path, Word
-from rescheduler.conversion.document import Remark
+from rescheduler.conversion.converted_document import Remark, Section
 from rescheduler.conversion.places import VERSIONS, find_policy
 
 T = TypeVar("T")
@@ -93,6 +93,10 @@ class Fields:
         joined = Fields(self._reader, self._document, (outer, *((*outer, name) for name in nested)))
         joined._read.update(nested)
         return joined
+
+    def leave_out(self, part: Section, key: str, reason: str, value: Any = None, *, name: str = "") -> None:
+        """Say in ``part`` why the key, or what ``name`` calls it, is not there."""
+        part.leave_out(self.line_of(key), name or key, value, reason)
 
     def unread(self) -> tuple[str, ...]:
         """The keys that nobody asked for, in the order of the text."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
-from rescheduler.conversion.convert import convert_policy
+from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.state import SchedulingState

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
-from rescheduler.conversion.convert import convert_policy
-from rescheduler.conversion.document import flow
+from rescheduler.conversion.converted_document import flow
+from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.model.selectors import LabelSet
 
 EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "40"))

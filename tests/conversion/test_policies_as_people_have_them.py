@@ -5,7 +5,7 @@ import pytest
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.conversion.convert import convert_policy
+from rescheduler.conversion.policy_conversion import convert_policy
 
 HEAD = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
 AS_AN_OPERATOR_WRITES_THEM = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.conversion.convert import convert_policy
+from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.planning.limits import Protections, limits_for
 
 V2 = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"

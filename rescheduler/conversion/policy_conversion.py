@@ -8,7 +8,7 @@ from typing import Final
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import Word
-from rescheduler.conversion.document import Remark, Result
+from rescheduler.conversion.converted_document import Remark, Result
 from rescheduler.conversion.evictor import convert_evictors, convert_settings
 from rescheduler.conversion.plugins import convert_plugins
 from rescheduler.conversion.policy_document import read_policy
