@@ -1,6 +1,6 @@
 """Moves the pods of one node elsewhere. Unlike `kubectl drain`, room is reserved for each pod before it is evicted.
 
-    pip install 'rescheduler[pykube]'
+    pip install '.[pykube]'
     python examples/move_pods_of_node.py NODE [--namespace NS] [--at-once 3] [--timeout 300]
 
 The cluster needs `manifests/` and the controller. Pods of DaemonSets and pods without a controller stay. A pod whose

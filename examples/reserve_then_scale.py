@@ -1,6 +1,6 @@
 """Scales a Deployment up after room is held for every new pod; if room for one is missing, nothing is scaled.
 
-    pip install 'rescheduler[pykube]'
+    pip install '.[pykube]'
     python examples/reserve_then_scale.py NAME --namespace NS --replicas 10 [--timeout 120]
 
 `rescheduler scale` does the same and checks more; this script shows how the objects are used.

@@ -36,9 +36,7 @@ class MissingExtraError(ReschedulerError):
     def __init__(self, extra: Extra, user: str) -> None:
         self.extra = extra
         """The one that is missing."""
-        self.remedy = (
-            f"pip install 'rescheduler[{extra}]'; for the image: docker build --build-arg EXTRAS={extra}"
-        )
+        self.remedy = f"pip install '.[{extra}]' in a clone of the project; for the image: docker build --build-arg EXTRAS={extra}"
         """What to do about it."""
         super().__init__(f"{user} needs the extra '{extra}', which is not installed ({self.remedy})")
 
