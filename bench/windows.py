@@ -26,7 +26,7 @@ from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION, MAXIMUM_RUNTIME

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError

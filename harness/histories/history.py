@@ -39,7 +39,7 @@ from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import START_S, NotSettledError, Sandbox
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.assembly import machine_settings
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.installation import install

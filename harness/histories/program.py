@@ -24,11 +24,12 @@ from kube_sandbox.controllers.unstructured import GroupKind, Obj, key
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
-from rescheduler.controller.assembly import Ports, assemble, leadership, machine_settings
+from rescheduler.controller.assembly import assemble, leadership, machine_settings
 from rescheduler.controller.crashes import Step
 from rescheduler.controller.effects import NotLeaderError
-from rescheduler.controller.loop import GATE_KEYS_CHANGED, LoopTimings
+from rescheduler.controller.loop import GATE_KEYS_CHANGED
 from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.ports import LoopTimings, Ports
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi

@@ -8,58 +8,45 @@ and nothing here starts a thread, opens a socket or reads a clock of its own.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
-from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.crashes import CrashReports
-from rescheduler.controller.cycle import Cycle, Decision
-from rescheduler.controller.decision_inputs import DecisionInputs
+from rescheduler.controller.cycle import Cycle
+from rescheduler.controller.decision_inputs import AUTOSCALER, USAGE, DecisionInputs, GateReader, HelpfulRead
 from rescheduler.controller.dispatcher import Listener
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
-from rescheduler.controller.loop import InformerCaches, Loop, LoopTimings, Reconciles
-from rescheduler.controller.memory import sparing
+from rescheduler.controller.loop import Loop, Reconciles
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
+from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import ProbingReconciler
-from rescheduler.controller.reads import AUTOSCALER, USAGE, GateReader, HelpfulRead
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
-from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
-from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.placement import Placement, protection_of
-from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
-from rescheduler.kube.gate import KEYS_LAST_S, PROOF, Gate
+from rescheduler.kube.gate import KEYS_LAST_S, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
-from rescheduler.kube.retry import Retry
-from rescheduler.kube.server_clock import ServerClock
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import (
     AVOID_CONFIG_MAP,
-    CONFIG_MAP,
-    DEFAULT_NAMESPACE,
     GATE_CONFIG_MAP,
     HISTORY_CONFIG_MAP,
 )
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -70,69 +57,6 @@ KEYS_STAY_S: Final = 0.5
 is gated meanwhile is admitted in the next round."""
 HINTS_WAIT_S: Final = 2.0
 """How long nodes to avoid may wait for others: they are preferences for the next half an hour."""
-
-
-class EventSink(Protocol):
-    """Records Events; ``kube.events.EventRecorder`` writes them on a thread of its own."""
-
-    @property
-    def dropped(self) -> int:
-        """Events that could not be written."""
-        ...
-
-    def record(self, what: Occurrence) -> None:
-        """Record it. Neither blocks nor fails."""
-        ...
-
-
-def unseen(_snapshot: Snapshot, _decision: Decision | None) -> None:
-    """Where nothing shows what the core thread sees."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """Everything outside the process that the controller uses."""
-
-    api: KubeApi
-    """The calls to the API server, without retries: what failed is tried again when it is due."""
-    informers: InformerCaches
-    """The caches of the cluster. The caller of ``assemble`` starts and stops them."""
-    leads: Callable[[], bool]
-    """True while this process leads: checked in every turn and right before each eviction."""
-    gate_ready: Callable[[], bool]
-    """True if new replacements get the gate: otherwise no move is begun. Raises ApiError, TransportError."""
-    events: EventSink
-    process: str
-    """Unique to this process, also among former ones: it is part of names of pods."""
-    configured_by: ObjectReference = field(
-        default_factory=lambda: ObjectReference(
-            kind="ConfigMap", name=CONFIG_MAP, namespace=DEFAULT_NAMESPACE
-        )
-    )
-    """The object of Events about the configuration."""
-    metrics: Metrics = field(default_factory=Metrics)
-    heartbeat: Heartbeat = field(default_factory=Heartbeat)
-    timings: LoopTimings = field(default_factory=LoopTimings)
-    dry_run: bool = False
-    """Decide and log; change nothing."""
-    once: bool = False
-    """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
-    clock: Callable[[], float] = time.monotonic
-    """Monotonic seconds: for intervals."""
-    server_time: ServerClock = field(default_factory=ServerClock)
-    """The API server's time: for what is compared with times in objects. It hears what ``api`` is answered."""
-    cpu: Callable[[], float] = time.thread_time
-    """CPU seconds of the calling thread."""
-    pool: CallPool = field(default_factory=InlinePool)
-    """Where calls wait for their answers."""
-    gate_keys: Callable[[], StoredConfigMap | None] = lambda: None
-    """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
-    gate_proof: Retry = PROOF
-    """How often and at which intervals the proof of the gate is tried."""
-    show: Callable[[Snapshot, Decision | None], None] = unseen
-    """Called by the core thread with what it has seen and decided last; it keeps nothing that grows with pods."""
-    deciding: Callable[[bool], AbstractContextManager[None]] = sparing
-    """A context for each decision; the argument is True for the first one of the process."""
 
 
 def assemble(
@@ -181,7 +105,7 @@ class _Assembly:
         reconciler = self._reconciler(sender, recorder)
         gates.append(reconciler.gate)
         return Loop(
-            informers=ports.informers,
+            ports,
             reconciler=self._cautious(reconciler),
             cycle=Cycle(
                 issuer=issuer,
@@ -192,12 +116,7 @@ class _Assembly:
                 clock=ports.clock,
             ),
             configuration=self.configuration,
-            seen_replacements=SeenReplacements(),
-            leads=ports.leads,
-            metrics=ports.metrics,
             crashes=CrashReports(ports.metrics.crashed),
-            heartbeat=ports.heartbeat,
-            pool=ports.pool,
             inputs=DecisionInputs(
                 usage=HelpfulRead(
                     what=USAGE, read=lambda: node_usage(ports.api), unknown=(), pool=ports.pool
@@ -212,14 +131,7 @@ class _Assembly:
                 gate=GateReader(read=ports.gate_ready, pool=ports.pool),
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
-            deciding=ports.deciding,
             informed=reconciler.informed,
-            show=ports.show,
-            once=ports.once,
-            timings=ports.timings,
-            clock=ports.clock,
-            wall=ports.server_time.now_s,
-            cpu=ports.cpu,
         )
 
     def _strategy(self, gate_keys: Callable[[], Mapping[str, str] | None]) -> tuple[Sender, MoveIssuer]:

@@ -17,10 +17,9 @@ import structlog
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.crashes import CrashReports, Step
+from rescheduler.controller.decision_warnings import UnknownNames, UnmeasuredNodes
 from rescheduler.controller.issuing import Issue, MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.unknown_names import UnknownNames
-from rescheduler.controller.unmeasured import UnmeasuredNodes
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot

@@ -1,17 +1,103 @@
 """What a decision needs besides the objects of the cluster: usage, a node autoscaler, past moves, the gate. Asked for beside the loop.
 
-A decision is put off while one of its inputs is awaited; nothing else is, and nothing here waits.
+A decision is put off while one of its inputs is awaited; nothing else is, and nothing here waits. A read that only helps (usage,
+autoscaler) and fails or hangs delays nothing but what it would have told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
 
-from rescheduler.controller.reads import GateReader, HelpfulRead
+from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage
+
+USAGE: Final = "measured usage of nodes"
+AUTOSCALER: Final = "whether a node autoscaler is at work"
+GATE: Final = "whether the gate is in force"
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class HelpfulRead(Generic[T]):
+    """Reads one thing at intervals. Used by the core thread only."""
+
+    what: str
+    """For logs."""
+    read: Callable[[], T]
+    """Raises ApiError, TransportError."""
+    unknown: T
+    """What is taken while it cannot be read."""
+    pool: CallPool
+    every_s: float = 30.0
+    _due_s: float = 0.0
+    _asks: bool = False
+    _answer: T | None = None
+
+    def current(self, now_s: float) -> T | None:
+        """What is known; None until the first read has an answer, or has failed. Begins the next read if it is due."""
+        if not self._asks and (now_s >= self._due_s or self._answer is None):
+            self._asks, self._due_s = True, now_s + self.every_s
+            failed = self.unknown
+            self.pool.begin(
+                OneCall(self.what, self.read, self._take, lambda _, at_s: self._take(failed, at_s)), now_s
+            )
+        return self._answer
+
+    @property
+    def awaited(self) -> bool:
+        """True while the first read has no answer."""
+        return self._asks and self._answer is None
+
+    def _take(self, answer: T, _now_s: float) -> None:
+        self._asks, self._answer = False, answer
+
+
+@dataclass(slots=True, kw_only=True)
+class GateReader:
+    """Reads whether the gate is in force, for decisions; each eviction proves it anew. Used by the core thread only."""
+
+    read: Callable[[], bool]
+    """Raises ApiError, TransportError."""
+    pool: CallPool = field(default_factory=InlinePool)
+    every_s: float = 5.0
+    _due_s: float = 0.0
+    _asks: bool = False
+    _in_force: bool | None = None
+    _error: Exception | None = None
+
+    def current(self, now_s: float) -> bool | None:
+        """What is known; None until the first answer. That it is not in force counts for one decision, then it is read again.
+
+        Raises what the last read raised, once.
+        """
+        if not self._asks and now_s >= self._due_s:
+            self._asks, self._due_s = True, now_s + self.every_s
+            self.pool.begin(OneCall(GATE, self.read, self._take, self._failed), now_s)
+        error, known = self._error, self._in_force
+        self._error = None
+        if known is False:
+            self._in_force, self._due_s = None, now_s
+        if error is not None:
+            raise error
+        return known
+
+    @property
+    def awaited(self) -> bool:
+        """True while a decision needs the answer of a read."""
+        return self._asks and self._in_force is None
+
+    def _take(self, in_force: bool, _now_s: float) -> None:  # noqa: FBT001
+        self._asks, self._in_force = False, in_force
+
+    def _failed(self, error: Exception, _now_s: float) -> None:
+        self._asks, self._in_force, self._due_s, self._error = False, None, 0.0, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,28 +14,24 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
 
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
-from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.crashes import CrashReports, Step
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.issuing import Issue
 from rescheduler.controller.marks_memory import MarksMemory
-from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.ports import Ports
 from rescheduler.controller.seen_replacements import SeenReplacements
-from rescheduler.controller.server import HealthReport, Heartbeat
+from rescheduler.controller.server import HealthReport
 from rescheduler.controller.wakeups import concerns_moves, matters
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.informer import Events
-from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
+from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import ClusterState, RecordChange
 from rescheduler.model.kinds import Kind
@@ -58,39 +54,6 @@ WAKE: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.SYNCED, None)
 """Wakes a loop that waits for events, and changes nothing."""
 
 
-class InformerCaches(Protocol):
-    """The caches of the cluster as the loop sees them; ``kube.informers.Informers`` fills them by threads."""
-
-    @property
-    def events(self) -> Events:
-        """What has changed, in order within each kind."""
-        ...
-
-    def synced(self) -> bool:
-        """True once the first list of every kind is in the queue."""
-        ...
-
-    def stale_for_s(self) -> float:
-        """Seconds since the server last proved that the oldest cache is up to date."""
-        ...
-
-    def waiting_for(self) -> Sequence[Kind]:
-        """Kinds whose first list is not complete."""
-        ...
-
-    def unknown(self) -> Mapping[Kind, str]:
-        """Kinds of which nothing is known now although they were read before, each with the reason."""
-        ...
-
-    def problems(self) -> Mapping[Kind, str]:
-        """Kinds that are not up to date, each with the reason."""
-        ...
-
-    def gaps(self, kind: Kind) -> Gaps:
-        """What may be missing from the events of one kind, or out of order in them."""
-        ...
-
-
 class Reconciles(Protocol):
     """Takes every Reservation and PodMigration one step further."""
 
@@ -103,79 +66,35 @@ class Reconciles(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopTimings:
-    """Intervals of the loop, in seconds."""
-
-    settle_s: float = 1.0
-    """From an event that brings a decision forward to the decision, so that related events arrive first."""
-    rest_s: float = 2.0
-    """Shortest time between two decisions; after a long decision, five times as long as it took."""
-    turn_s: float = 1.0
-    """Longest wait for events. While the loop may not act, it checks at this interval whether it may."""
-    stale_s: float = 120.0
-    """No decision is made on caches that were not proven fresh for longer than this."""
-    reconcile_gap_s: float = 0.02
-    """Shortest time between two reconciliations; after a long one, its CPU time.
-
-    Time spent waiting for answers of the API server does not count.
-    """
-    expectations_s: float = 5.0
-    """How long a decision waits for the moves of the last one to appear in the cache."""
-    retry_s: float = 1.0
-    """Wait after a turn that an error of the API server ended."""
-
-
 class Loop:
     """The loop of one controller process. ``run`` returns when ``stop`` is set or (``once``) when all is done."""
 
     def __init__(
         self,
+        ports: Ports,
         *,
-        informers: InformerCaches,
         reconciler: Reconciles,
         cycle: Cycle,
         configuration: LiveConfiguration,
-        seen_replacements: SeenReplacements,
-        leads: Callable[[], bool],
-        metrics: Metrics,
         crashes: CrashReports,
-        heartbeat: Heartbeat,
-        pool: CallPool,
         inputs: DecisionInputs,
         on_configuration: Callable[[Reload], None],
-        deciding: Callable[[bool], AbstractContextManager[None]],
         informed: Callable[[Snapshot, float], Snapshot],
-        show: Callable[[Snapshot, Decision | None], None],
-        once: bool,
-        timings: LoopTimings,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        cpu: Callable[[], float],
     ) -> None:
         """``inputs``: what a decision needs besides the cluster's objects.
 
-        ``deciding``: a context for each decision; its argument is True for the first one.
-
         ``informed``: adds to a snapshot what the API server has answered besides its objects.
-
-        ``show``: called with what was seen and decided last, after each round and each decision.
-
-        ``clock``: monotonic seconds; ``wall``: seconds since the epoch; ``cpu``: CPU seconds of this thread.
         """
-        self._informers, self._reconciler, self._cycle = informers, reconciler, cycle
-        self._configuration, self._seen, self._marks = configuration, seen_replacements, MarksMemory()
-        self._leads, self._metrics, self._heartbeat = leads, metrics, heartbeat
-        self._pool, self._inputs = pool, inputs
-        self._deciding, self._informed, self._show = deciding, informed, show
-        self._crashes = crashes
+        self._ports, self._informers, self._metrics = ports, ports.informers, ports.metrics
+        self._pool, self._once, self._timings = ports.pool, ports.once, ports.timings
+        self._clock, self._wall = ports.clock, ports.server_time.now_s
+        self._reconciler, self._cycle, self._informed = reconciler, cycle, informed
+        self._configuration, self._inputs, self._crashes = configuration, inputs, crashes
+        self._seen, self._marks = SeenReplacements(), MarksMemory()
         self._on_configuration = on_configuration
-        self._once = once
-        self._timings = timings
-        self._clock, self._wall, self._cpu = clock, wall, cpu
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
-        began_s = clock()
+        began_s = self._clock()
         self._may_act = False
         self._look_at_s = began_s
         """While the loop may not act: when to check again whether it may. While rounds crash: when to look again at gated pods."""
@@ -217,14 +136,14 @@ class Loop:
         Raises:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
-        self._heartbeat.beat()
+        self._ports.heartbeat.beat()
         self._take_queued()
         self._attempt(Step.ANSWER, self._land, self._wall())
         self._attempt(Step.CONFIGURATION, self._reload, self._clock())
         now_s = self._clock()
         ready = self.ready().ok
         # Events and configuration are taken in any case: a process that becomes leader or ready can then act at once.
-        self._may_act = ready and self._leads()
+        self._may_act = ready and self._ports.leads()
         if not self._may_act:
             self._look_at_s = now_s + self._timings.turn_s
             if not ready:
@@ -297,7 +216,7 @@ class Loop:
 
     def _release_overdue(self, _now_s: float) -> None:
         unknown = self._informers.unknown()
-        if unknown and Kind.POD not in unknown and self._informers.synced() and self._leads():
+        if unknown and Kind.POD not in unknown and self._informers.synced() and self._ports.leads():
             self._release_held()
 
     def _release_held(self) -> None:
@@ -328,12 +247,12 @@ class Loop:
 
     def _reconcile(self, now_s: float) -> None:
         self._dirty = False
-        wall_s, cpu_s = self._wall(), self._cpu()
+        wall_s, cpu_s = self._wall(), self._ports.cpu()
         snapshot = self.snapshot()
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
         )
-        self._attempt(Step.PAGE, lambda _: self._show(snapshot, self.decision), now_s)
+        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision), now_s)
         wake_s = self._reconciler.reconcile(snapshot, wall_s)
         gap_s = self._timings.reconcile_gap_s
         # It runs now and then in any case, as a resync: a change may be missed, and no event tells what became of the
@@ -342,7 +261,7 @@ class Loop:
         wait_s = resync_s if wake_s is None else min(resync_s, max(gap_s, wake_s - wall_s))
         self._reconcile_at_s = now_s + wait_s
         # At most half of the thread's time, however fast events come: a move takes a dozen rounds, one after the other.
-        self._reconcile_after_s = self._clock() + max(gap_s, self._cpu() - cpu_s)
+        self._reconcile_after_s = self._clock() + max(gap_s, self._ports.cpu() - cpu_s)
 
     def _decide(self, now_s: float) -> None:
         first = self.decision is None
@@ -353,12 +272,12 @@ class Loop:
         self._state.set_usage(inputs.usage)
         self._state.set_node_autoscaler(reports=inputs.node_autoscaler)
         self._state.set_past_moves(inputs.past_moves)
-        with self._deciding(first):
+        with self._ports.deciding(first):
             snapshot = self.snapshot()
             self.decision = self._cycle.run(
                 snapshot, self._configuration.current, gate_ready=inputs.gate_ready
             )
-        self._attempt(Step.PAGE, lambda _: self._show(snapshot, self.decision), now_s)
+        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision), now_s)
         self._issue = self.decision.issue
         self._put_off = False
         rest_s = max(self._timings.rest_s, 5 * self.decision.seconds)

@@ -1,43 +1,65 @@
-"""What belongs to no single Reservation and no move, but is looked after in every round: emptied nodes, windows, head-rooms."""
+"""Steps of what is looked after in rounds and is no Reservation and no move; here those that keep emptied nodes empty.
+
+``coordination.emptied_nodes`` decides. Looking visits all pods while there is such a node, so it is done once a second
+at most, not in every round.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Final, NamedTuple
 
+from rescheduler.calls.call import AnyCall
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.keeping_empty import EmptiedNodeKeeper
-from rescheduler.controller.periodic_step import PeriodicStep
-from rescheduler.controller.room_sets import RoomSetKeeper
-from rescheduler.controller.settings import Settings
-from rescheduler.coordination.index import RoundIndex
-from rescheduler.model.records import ObjectKey
+from rescheduler.coordination.emptied_nodes import observed_nodes, step
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.keeping_empty import KeepingRule
+
+_BETWEEN_LOOKS_S: Final = 1.0
+
+
+def keeping_machine(node: str) -> ObjectKey:
+    """The machine that keeps one node empty."""
+    return ObjectKey("kept-empty", node)
+
+
+class PeriodicStep(NamedTuple):
+    """Of something that is looked after in rounds and is no Reservation and no move: emptied nodes, windows, head-rooms."""
+
+    step: Step
+    machine: ObjectKey
+    uid: str
+    """Of the object that it is for; "": it is no object of ours."""
+    calls: Callable[[], Sequence[AnyCall]]
+    """Decides; what it raises concerns this machine only."""
 
 
 @dataclass(slots=True)
-class PeriodicSteps:
-    """All of them; used by the core thread only."""
+class EmptiedNodeKeeper:
+    """Remembers when it looked last; used by the core thread only."""
 
-    _nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
-    _room_sets: RoomSetKeeper = field(default_factory=RoomSetKeeper)
+    again_s: float | None = None
+    """When to look again at the latest; None: only when something changes."""
+    machines: tuple[ObjectKey, ...] = ()
+    """Of the nodes that were found at the last look."""
+    _looked_s: float | None = None
 
     def steps(
-        self, whole: Snapshot, index: RoundIndex, settings: Settings, now_s: float
+        self, snapshot: Snapshot, unbound: Iterable[Pod], rules: Sequence[KeepingRule], now_s: float
     ) -> Iterator[PeriodicStep]:
-        """What is to be done now, for each machine. ``whole``: with what the round leaves out."""
-        for machine, calls in self._nodes.steps(whole, index.unbound(), settings.keeping, now_s):
-            yield PeriodicStep(Step.NODE, machine, "", partial(tuple, calls))
-        yield from self._room_sets.steps(index, now_s)
-
-    @property
-    def machines(self) -> tuple[ObjectKey, ...]:
-        """Of all that was found at the last look."""
-        return (*self._nodes.machines, *self._room_sets.machines)
-
-    @property
-    def again_s(self) -> float | None:
-        """When to look again at the latest; None: only when something changes."""
-        times = (self._nodes.again_s, self._room_sets.again_s)
-        return min((at_s for at_s in times if at_s is not None), default=None)
+        """What is to be done now. ``unbound``: pods without a node."""
+        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            # What woke this round may be seen only now: without a time nobody would look until the next change.
+            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
+            return
+        self._looked_s = now_s
+        found = tuple(observed_nodes(snapshot, unbound, rules, now_s))
+        self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
+        self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
+        for observed in found:
+            if calls := step(observed, now_s):
+                machine = keeping_machine(observed.node.name)
+                yield PeriodicStep(Step.NODE, machine, "", partial(tuple, calls))

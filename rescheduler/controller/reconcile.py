@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, writes_status
@@ -27,8 +28,9 @@ from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
-from rescheduler.controller.periodic_steps import PeriodicSteps
+from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.controller.recording import MoveRecorder
+from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
@@ -92,7 +94,8 @@ class Reconciler:
     _prepared: tuple[Pod, ...] = ()
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
-    _keepers: PeriodicSteps = field(default_factory=PeriodicSteps)
+    _emptied_nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
+    _room_sets: RoomSetKeeper = field(default_factory=RoomSetKeeper)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
     _wake_at_s: float | None = None
@@ -271,7 +274,7 @@ class Reconciler:
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
-        yield from self._keepers.machines
+        yield from (*self._emptied_nodes.machines, *self._room_sets.machines)
         for node in index.kept.nodes.hinted:
             yield hints_machine(node.name)
 
@@ -296,11 +299,14 @@ class Reconciler:
             self._do(hints_machine(call.key.name), call, step=Step.NODE)
 
     def _keep(self) -> None:
-        for step in self._keepers.steps(self._index.snapshot, self._index, self.settings, self._now_s):
+        index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
+        kept = nodes.steps(index.snapshot, index.unbound(), self.settings.keeping, now_s)
+        for step in chain(kept, self._room_sets.steps(index, now_s)):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
                 take = partial(self._keep_one, step.machine, step.calls)
                 self._alone(step.step, step.machine, take, step.uid)
-        self._wake(self._keepers.again_s)
+        self._wake(nodes.again_s)
+        self._wake(self._room_sets.again_s)
 
     def _keep_one(self, machine: ObjectKey, calls: Callable[[], Iterable[AnyCall]]) -> None:
         self._carry_out(machine, calls())

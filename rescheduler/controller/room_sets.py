@@ -14,7 +14,7 @@ from typing import Final
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.periodic_step import PeriodicStep
+from rescheduler.controller.periodic_steps import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod

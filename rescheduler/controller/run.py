@@ -21,14 +21,15 @@ import structlog
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
-from rescheduler.controller.assembly import Ports, assemble, leadership, unseen
+from rescheduler.controller.assembly import assemble, leadership
 from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.live_page import Leadership, LivePage
-from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop, LoopTimings
+from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
+from rescheduler.controller.ports import LoopTimings, Ports, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.client import KubeApi

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from rescheduler.controller.loop import LoopTimings
 from rescheduler.controller.own_config_maps import GATE_MARGIN_S
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.probing import MOST_S as PROBE_ANSWER_S
 from rescheduler.controller.run import CALL_DEADLINE_S
 from rescheduler.coordination.expectations import UNSEEN_LIMIT_S

@@ -15,7 +15,7 @@ from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.main import main
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
 from rescheduler.kube.installation import install

@@ -7,7 +7,7 @@ from scenes import Scene
 
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
-from rescheduler.controller.keeping_empty import EmptiedNodeKeeper
+from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 from rescheduler.model.snapshot import Snapshot
 

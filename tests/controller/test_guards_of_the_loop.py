@@ -11,7 +11,8 @@ from scenes import LEASE, Scene, refusal
 from harness.histories.program import Events
 from kube_sandbox.controllers.unstructured import spec
 from rescheduler.configuration.live import LiveConfiguration
-from rescheduler.controller.assembly import Ports, assemble
+from rescheduler.controller.assembly import assemble
+from rescheduler.controller.ports import Ports
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.model.kinds import Kind

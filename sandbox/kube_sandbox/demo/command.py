@@ -24,7 +24,7 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler import logs
 from rescheduler.cli.errors import EXIT_FAILED
 from rescheduler.cli.output import emit, style, tell, wants_colour
-from rescheduler.controller.loop import LoopTimings
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
 from rescheduler.kube.installation import install

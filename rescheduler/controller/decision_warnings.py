@@ -1,6 +1,6 @@
-"""Tells the operator of nodes that take no part in a policy because their usage is not measured: log and metric.
+"""Tells the operator what keeps policies from doing their work: nodes without measured usage, names that no node has.
 
-Used by the core thread only. One line when it begins or other nodes are concerned, one when it is over.
+Used by the core thread only. Each is told when it begins or changes, not at every decision.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rescheduler.policies.measurement import Unmeasured
 
 
 class UnmeasuredNodes:
-    """What was said of them last."""
+    """Nodes that take no part in a policy because their usage is not measured: log and metric."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -46,3 +46,22 @@ class UnmeasuredNodes:
             last_measured=format_timestamp(unmeasured.last_s) if unmeasured.last_s else "never",
             remedy="check metrics-server: kubectl top nodes, kubectl get apiservice v1beta1.metrics.k8s.io",
         )
+
+
+class UnknownNames:
+    """What the policies name and no node has. It is no error: the nodes that have the resource may come later."""
+
+    def __init__(self) -> None:
+        self._said: frozenset[str] = frozenset()
+        self._log = structlog.get_logger("rescheduler.configuration")
+
+    def found(self, sentences: tuple[str, ...]) -> None:
+        """A decision found these. Only what was not there at the decision before is said."""
+        for sentence in sentences:
+            if sentence not in self._said:
+                self._log.warning(
+                    "The configuration names something that nodes do not have",
+                    problem=sentence,
+                    remedy="correct it, or wait for the nodes that have it",
+                )
+        self._said = frozenset(sentences)
