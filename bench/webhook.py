@@ -22,7 +22,8 @@ from rescheduler.kube.gate import probe_pod
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.match_conditions import MOST_KEYS
-from rescheduler.webhook.webhook import Webhook, WebhookSettings
+from rescheduler.webhook.registration import WebhookSettings
+from rescheduler.webhook.webhook import Webhook
 
 HELD = "uid-of-a-held-controller"
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"

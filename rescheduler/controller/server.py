@@ -165,12 +165,7 @@ def _handler(routes: Routes, hosts: frozenset[str] | None) -> type[BaseHTTPReque
     nothing_here = HttpAnswer(body=f"{' '.join(sorted(routes))}\n".encode(), status=HTTPStatus.NOT_FOUND)
 
     class Handler(BoundedHandler, BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
         timeout = _CLIENT_TIMEOUT_S
-        wbufsize = -1  # headers and body in one packet
-        disable_nagle_algorithm = True
-        server_version = "rescheduler"
-        sys_version = ""
 
         def do_GET(self) -> None:
             self.answering()

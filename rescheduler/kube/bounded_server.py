@@ -109,6 +109,11 @@ class BoundedHandler(BaseHTTPRequestHandler):
     """A handler for such a server; it calls ``answering`` once it has a request."""
 
     server: BoundedHttpServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one packet
+    disable_nagle_algorithm = True
+    server_version = "rescheduler"
+    sys_version = ""
 
     def handle_one_request(self) -> None:
         """Wait for a request, and answer it."""

@@ -107,12 +107,7 @@ def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
     log = structlog.get_logger("rescheduler.webhook")
 
     class Handler(BoundedHandler, BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
         timeout = _IDLE_S
-        wbufsize = -1  # headers and body in one packet
-        disable_nagle_algorithm = True
-        server_version = "rescheduler"
-        sys_version = ""
 
         def do_POST(self) -> None:
             respond = routes.get(self.path.partition("?")[0])

@@ -23,10 +23,6 @@ MOST_CHARACTERS: Final = 100_000
 """Of one expression; the API server's own limit."""
 
 _LEGAL: Final = re.compile(r"[-._a-zA-Z0-9]+")
-_OBJECT: Final = "object."
-_LABEL: Final = "label."
-_LABELLED: Final = "labelled."
-_KINDS: Final = (CONTROLLER, NAMED, _OBJECT, _LABEL, _LABELLED)
 _HASH: Final = f"'-' + object.metadata.labels['{TEMPLATE_HASH}']"
 _NAMES: Final = (
     "[o.kind + '.' + o.name, o.kind == 'ReplicaSet' && has(object.metadata.labels) &&"
@@ -36,6 +32,33 @@ _NAMES: Final = (
     " 'CronJob.' + o.name.substring(0, o.name.lastIndexOf('-')) : '')]"
 )
 """KIND.NAME of the pod's controller ``o``, and of the one above it as far as its name tells (``named_controllers``)."""
+
+
+_EXPRESSIONS: Final = {
+    CONTROLLER: (
+        "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+        " has(o.controller) && o.controller && [HOME, ''].exists(n,"
+        " ('controller.' + n + '.' + o.uid) in KEYS)))"
+    ),
+    NAMED: (
+        "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
+        f" has(o.controller) && o.controller && {_NAMES}.exists(k, [request.namespace, ''].exists(n,"
+        " ('named.' + n + '.' + k) in KEYS))))"
+    ),
+    "object.": (
+        "(has(object.metadata.name) && [request.namespace, ''].exists(n,"
+        " ('object.' + n + '.' + object.metadata.name) in KEYS))"
+    ),
+    "label.": (
+        "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
+        " ('label.' + n + '.' + k.replace('/', '__') + '.' + object.metadata.labels[k]) in KEYS)))"
+    ),
+    "labelled.": (
+        "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
+        " ('labelled.' + n + '.' + k.replace('/', '__')) in KEYS)))"
+    ),
+}
+"""For each kind of key: true for the pods that one of KEYS finds. HOME: the namespace of the pod (``_home``)."""
 
 
 class MatchCondition(msgspec.Struct, frozen=True):
@@ -62,7 +85,7 @@ def match_conditions(keys: Iterable[str], own: str) -> tuple[MatchCondition, ...
 
     Beyond MOST_KEYS every unbound pod that could be held matches, and the webhook itself looks.
     """
-    wanted = sorted(key for key in keys if key.startswith(_KINDS) and _LEGAL.fullmatch(key))
+    wanted = sorted(key for key in keys if key.startswith(tuple(_EXPRESSIONS)) and _LEGAL.fullmatch(key))
     if not wanted:
         return (NOTHING,)
     found = MatchCondition("owner", " || ".join(_alternatives(wanted, own)))
@@ -73,39 +96,9 @@ def match_conditions(keys: Iterable[str], own: str) -> tuple[MatchCondition, ...
 
 def _alternatives(keys: list[str], own: str) -> Iterator[str]:
     """One expression for each kind of key that occurs; the lists are constants of the expression."""
-    named = [key for key in keys if key.startswith(_OBJECT)]
-    labelled = [key for key in keys if key.startswith(_LABEL)]
-    any_value = [key for key in keys if key.startswith(_LABELLED)]
-    confined = [key for key in keys if key.startswith(CONTROLLER)]
-    by_name = [key for key in keys if key.startswith(NAMED)]
-    if confined:
-        yield (
-            "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-            f" has(o.controller) && o.controller && [{_home(own)}, ''].exists(n,"
-            f" ('controller.' + n + '.' + o.uid) in {_list(confined)})))"
-        )
-    if by_name:
-        yield (
-            "(has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
-            f" has(o.controller) && o.controller && {_NAMES}.exists(k, [request.namespace, ''].exists(n,"
-            f" ('named.' + n + '.' + k) in {_list(by_name)}))))"
-        )
-    if named:
-        yield (
-            "(has(object.metadata.name) && [request.namespace, ''].exists(n,"
-            f" ('object.' + n + '.' + object.metadata.name) in {_list(named)}))"
-        )
-    if labelled:
-        yield (
-            "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
-            " ('label.' + n + '.' + k.replace('/', '__') + '.' + object.metadata.labels[k])"
-            f" in {_list(labelled)})))"
-        )
-    if any_value:
-        yield (
-            "(has(object.metadata.labels) && object.metadata.labels.exists(k, [request.namespace, ''].exists(n,"
-            f" ('labelled.' + n + '.' + k.replace('/', '__')) in {_list(any_value)})))"
-        )
+    for kind, expression in _EXPRESSIONS.items():
+        if found := [key for key in keys if key.startswith(kind)]:
+            yield expression.replace("HOME", _home(own)).replace("KEYS", _list(found))
 
 
 def _home(own: str) -> str:

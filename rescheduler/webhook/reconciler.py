@@ -17,7 +17,7 @@ import structlog
 from rescheduler.kube.errors import ApiError, ConflictError
 from rescheduler.kube.transport import TransportError
 from rescheduler.webhook.certificates import Material, renewed
-from rescheduler.webhook.registration import Address, MutatingWebhook, WebhookConfiguration, webhooks
+from rescheduler.webhook.registration import MutatingWebhook, WebhookConfiguration, WebhookSettings, webhooks
 from rescheduler.webhook.secret import CertificateStore
 
 CERTIFICATES_EVERY_S: Final = 60.0
@@ -43,10 +43,7 @@ class WebhookParts:
     configuration: WebhookConfiguration
     """The MutatingWebhookConfiguration."""
     server: Serving
-    address: Address
-    """Where API servers find the webhook."""
-    hosts: tuple[str, ...]
-    """DNS names of the certificate."""
+    settings: WebhookSettings
     leads: Callable[[], bool]
     """Only the leader writes the MutatingWebhookConfiguration."""
     gate_keys: Callable[[], Mapping[str, str] | None]
@@ -125,7 +122,7 @@ class WebhookReconciler:
         if now_s < self._certificates_due_s:
             return
         stored = parts.store.read()
-        material = renewed(stored.material, parts.hosts, now_s)
+        material = renewed(stored.material, parts.settings.hosts, now_s)
         if material != stored.material:
             parts.store.write(material, stored.resource_version)
             self._log.info("The webhook's certificates were renewed")
@@ -144,7 +141,7 @@ class WebhookReconciler:
                 now_s + CONFIGURATION_EVERY_S if gate_keys is None else now_s + RETRY_S
             )
             return
-        wanted = webhooks(parts.address, material.bundle, gate_keys, avoid_nodes)
+        wanted = webhooks(parts.settings, material.bundle, gate_keys, avoid_nodes)
         if wanted != self._written or now_s >= self._configuration_due_s:
             known, self._written = self._written is not None, None  # unknown until this has gone well
             changed = known and now_s < self._configuration_due_s  # no need to look: it is what we wrote

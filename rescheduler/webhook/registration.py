@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -89,12 +90,22 @@ class _Stored(msgspec.Struct):
     webhooks: list[msgspec.Raw] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where API servers find the webhook: through the Service in ``namespace``, or at ``url``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """How the webhook is served, and where API servers find it."""
 
     namespace: str
+    """The controller's own, with the Service."""
+    port: int
     url: str = ""
+    """Where API servers reach this replica if not through the Service."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """What the certificate must name."""
+        service = f"{SERVICE_NAME}.{self.namespace}.svc"
+        own = urlsplit(self.url).hostname if self.url else None
+        return (service, f"{service}.cluster.local", *((own,) if own else ()))
 
     def client(self, path: str, bundle: bytes) -> ClientConfig:
         """How to call ``path``."""
@@ -106,14 +117,14 @@ class Address:
 
 
 def webhooks(
-    address: Address, bundle: bytes, gate_keys: Iterable[str], avoid_nodes: Iterable[str]
+    settings: WebhookSettings, bundle: bytes, gate_keys: Iterable[str], avoid_nodes: Iterable[str]
 ) -> tuple[MutatingWebhook, ...]:
     """Both webhooks for the controllers whose pods are held (``gate_keys``) or get a hint (``avoid_nodes``)."""
     return tuple(
         MutatingWebhook(
             name=name,
-            client_config=address.client(path, bundle),
-            match_conditions=match_conditions(keys, address.namespace),
+            client_config=settings.client(path, bundle),
+            match_conditions=match_conditions(keys, settings.namespace),
         )
         for name, path, keys in (
             ("gate.rescheduler.dev", GATE_PATH, gate_keys),

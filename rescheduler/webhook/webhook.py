@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -27,33 +25,14 @@ from rescheduler.webhook.reconciler import WebhookParts, WebhookReconciler
 from rescheduler.webhook.registration import (
     GATE_PATH,
     HINT_PATH,
-    SERVICE_NAME,
-    Address,
     WebhookConfiguration,
+    WebhookSettings,
 )
 from rescheduler.webhook.review import Purpose, answer, gate_keys, hint_keys, hold, steer
 from rescheduler.webhook.secret import CertificateStore
 
 _LOOK_LIMIT_S: Final = 0.4
 """For reading the gate keys during a review, which has a second in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings:
-    """How the webhook is served."""
-
-    namespace: str
-    """The controller's own."""
-    port: int
-    url: str = ""
-    """Where API servers reach this replica if not through the Service."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """What the certificate must name."""
-        service = f"{SERVICE_NAME}.{self.namespace}.svc"
-        own = urlsplit(self.url).hostname if self.url else None
-        return (service, f"{service}.cluster.local", *((own,) if own else ()))
 
 
 class Webhook:
@@ -90,8 +69,7 @@ class Webhook:
                 store=CertificateStore(api, settings.namespace),
                 configuration=WebhookConfiguration(api),
                 server=self._server,
-                address=Address(settings.namespace, settings.url),
-                hosts=settings.hosts,
+                settings=settings,
                 leads=leads,
                 gate_keys=lambda: self._gate_keys.data,
                 avoid_nodes=lambda: self._avoid_nodes.data,

@@ -24,7 +24,8 @@ from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
-from rescheduler.webhook.webhook import Webhook, WebhookSettings
+from rescheduler.webhook.registration import WebhookSettings
+from rescheduler.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.realcluster
 

@@ -18,8 +18,9 @@ from rescheduler.model.names import AVOID_CONFIG_MAP
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
 from rescheduler.webhook.match_conditions import MOST_KEYS, MOVABLE
+from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.secret import CertificateStore
-from rescheduler.webhook.webhook import Webhook, WebhookSettings
+from rescheduler.webhook.webhook import Webhook
 
 pytestmark = pytest.mark.realcluster
 

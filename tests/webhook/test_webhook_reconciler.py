@@ -16,10 +16,10 @@ from rescheduler.webhook.reconciler import (
     WebhookParts,
     WebhookReconciler,
 )
-from rescheduler.webhook.registration import Address
+from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.secret import Stored
 
-HOSTS = ("hook.example.org",)
+HOSTS = WebhookSettings(namespace="rescheduler", port=0).hosts
 
 
 class Cluster:
@@ -68,8 +68,7 @@ def reconciler_of(cluster, **more):
         store=cluster,
         configuration=cluster,
         server=cluster,
-        address=Address("rescheduler"),
-        hosts=HOSTS,
+        settings=WebhookSettings(namespace="rescheduler", port=0),
         leads=lambda: cluster.leads,
         gate_keys=lambda: cluster.gate_keys,
         avoid_nodes=dict,
