@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from limits_of_a_move import RULES, broken_rules, time_limits
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.controller.time_limits import RULES, broken_rules, time_limits
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.times import LEAST_GATE_LIMIT_S
 

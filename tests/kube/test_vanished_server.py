@@ -1,7 +1,7 @@
 """A server that vanishes without a word: its connections stay open, and nothing comes over them any more.
 
 As behind a load balancer or a firewall that forgets connections. The watch must be back within the limits of
-``controller/time_limits.py``; here the silence is shortened, after it was compared with that table.
+``tests/controller/limits_of_a_move.py``; here the silence is shortened, after it was compared with that table.
 """
 
 import dataclasses
