@@ -19,7 +19,7 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
-from rescheduler.controller.decision_inputs import AUTOSCALER, USAGE, DecisionInputs, GateReader, HelpfulRead
+from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, USAGE, DecisionInputs, RepeatedRead
 from rescheduler.controller.dispatcher import Listener
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Reconciles
@@ -118,17 +118,22 @@ class _Assembly:
             configuration=self.configuration,
             crashes=CrashReports(ports.metrics.crashed),
             inputs=DecisionInputs(
-                usage=HelpfulRead(
-                    what=USAGE, read=lambda: node_usage(ports.api), unknown=(), pool=ports.pool
+                usage=RepeatedRead(
+                    what=USAGE,
+                    read=lambda: node_usage(ports.api),
+                    pool=ports.pool,
+                    every_s=30.0,
+                    unknown=(),
                 ),
-                node_autoscaler=HelpfulRead(
+                node_autoscaler=RepeatedRead(
                     what=AUTOSCALER,
                     read=lambda: node_autoscaler_reports(ports.api, ports.server_time.now_s()),
-                    unknown=False,
                     pool=ports.pool,
+                    every_s=30.0,
+                    unknown=False,
                 ),
                 recorder=recorder,
-                gate=GateReader(read=ports.gate_ready, pool=ports.pool),
+                gate=RepeatedRead(what=GATE, read=ports.gate_ready, pool=ports.pool, every_s=5.0),
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
             informed=reconciler.informed,

@@ -7,10 +7,10 @@ autoscaler) and fails or hangs delays nothing but what it would have told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.call_pool import CallPool
 from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
@@ -25,79 +25,51 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class HelpfulRead(Generic[T]):
+class RepeatedRead(Generic[T]):
     """Reads one thing at intervals. Used by the core thread only."""
 
     what: str
     """For logs."""
     read: Callable[[], T]
     """Raises ApiError, TransportError."""
-    unknown: T
-    """What is taken while it cannot be read."""
     pool: CallPool
-    every_s: float = 30.0
+    every_s: float
+    unknown: T | None = None
+    """What is taken while it cannot be read; None: it is read again at once, and its error is raised."""
     _due_s: float = 0.0
     _asks: bool = False
     _answer: T | None = None
-
-    def current(self, now_s: float) -> T | None:
-        """What is known; None until the first read has an answer, or has failed. Begins the next read if it is due."""
-        if not self._asks and (now_s >= self._due_s or self._answer is None):
-            self._asks, self._due_s = True, now_s + self.every_s
-            failed = self.unknown
-            self.pool.begin(
-                OneCall(self.what, self.read, self._take, lambda _, at_s: self._take(failed, at_s)), now_s
-            )
-        return self._answer
-
-    @property
-    def awaited(self) -> bool:
-        """True while the first read has no answer."""
-        return self._asks and self._answer is None
-
-    def _take(self, answer: T, _now_s: float) -> None:
-        self._asks, self._answer = False, answer
-
-
-@dataclass(slots=True, kw_only=True)
-class GateReader:
-    """Reads whether the gate is in force, for decisions; each eviction proves it anew. Used by the core thread only."""
-
-    read: Callable[[], bool]
-    """Raises ApiError, TransportError."""
-    pool: CallPool = field(default_factory=InlinePool)
-    every_s: float = 5.0
-    _due_s: float = 0.0
-    _asks: bool = False
-    _in_force: bool | None = None
     _error: Exception | None = None
 
-    def current(self, now_s: float) -> bool | None:
-        """What is known; None until the first answer. That it is not in force counts for one decision, then it is read again.
+    def current(self, now_s: float) -> T | None:
+        """What is known; None until there is an answer. Begins the next read if it is due.
 
         Raises what the last read raised, once.
         """
         if not self._asks and now_s >= self._due_s:
             self._asks, self._due_s = True, now_s + self.every_s
-            self.pool.begin(OneCall(GATE, self.read, self._take, self._failed), now_s)
-        error, known = self._error, self._in_force
-        self._error = None
-        if known is False:
-            self._in_force, self._due_s = None, now_s
+            self.pool.begin(OneCall(self.what, self.read, self._take, self._failed), now_s)
+        error, self._error = self._error, None
         if error is not None:
             raise error
-        return known
+        return self._answer
+
+    def again(self, now_s: float) -> None:
+        """What is known counts no more, and is read anew."""
+        self._answer, self._due_s = None, now_s
 
     @property
     def awaited(self) -> bool:
-        """True while a decision needs the answer of a read."""
-        return self._asks and self._in_force is None
+        """True while a read is under way and nothing is known."""
+        return self._asks and self._answer is None
 
-    def _take(self, in_force: bool, _now_s: float) -> None:  # noqa: FBT001
-        self._asks, self._in_force = False, in_force
+    def _take(self, answer: T, _now_s: float) -> None:
+        self._asks, self._answer = False, answer
 
     def _failed(self, error: Exception, _now_s: float) -> None:
-        self._asks, self._in_force, self._due_s, self._error = False, None, 0.0, error
+        self._asks, self._answer = False, self.unknown
+        if self.unknown is None:
+            self._due_s, self._error = 0.0, error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +88,11 @@ class Inputs:
 class DecisionInputs:
     """Used by the core thread only."""
 
-    usage: HelpfulRead[Sequence[NodeUsage]]
-    node_autoscaler: HelpfulRead[bool]
+    usage: RepeatedRead[Sequence[NodeUsage]]
+    node_autoscaler: RepeatedRead[bool]
     recorder: MoveRecorder
-    gate: GateReader
+    gate: RepeatedRead[bool]
+    """Whether it is in force. Each eviction proves it anew."""
 
     def current(self, now_s: float, *, first: bool, gated: bool) -> Inputs | None:
         """What is known; None while something is awaited. Begins the reads that are due.
@@ -129,6 +102,8 @@ class DecisionInputs:
         """
         usage, autoscaler = self.usage.current(now_s), self.node_autoscaler.current(now_s)
         gate_ready = self.gate.current(now_s) if gated else True
+        if gate_ready is False:  # counts for one decision
+            self.gate.again(now_s)
         past_moves = self.recorder.current()
         if gate_ready is None or past_moves is None or self.awaited(first=first):
             return None

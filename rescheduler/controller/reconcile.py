@@ -91,7 +91,6 @@ class Reconciler:
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
     _deferred: DeferredStatus = field(init=False)
-    _prepared: tuple[Pod, ...] = ()
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _emptied_nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
@@ -154,7 +153,7 @@ class Reconciler:
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             step = partial(self._step_migration, migration, observer, marks)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
-        self._end(objects)
+        self._end(objects, found.assignment)
         return self._wake_at_s
 
     def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
@@ -201,7 +200,7 @@ class Reconciler:
             raise
         return index
 
-    def _end(self, objects: RoundObjects) -> None:
+    def _end(self, objects: RoundObjects, assignment: Assignment) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
         snapshot = self._index.snapshot
         sightings, settings = self.memory.sightings, self.settings.reservations
@@ -211,7 +210,7 @@ class Reconciler:
         self._alone(Step.ROUND, ObjectKey("periodic steps", ""), self._keep)
         self._record()
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
-        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left)})
+        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, assignment)})
         for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
@@ -264,11 +263,11 @@ class Reconciler:
             now_s=self._now_s,
         )
 
-    def _helpers(self, left: Iterable[Leftover]) -> Iterable[ObjectKey]:
+    def _helpers(self, left: Iterable[Leftover], assignment: Assignment) -> Iterable[ObjectKey]:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
         yield from (GATE, AVOID, HISTORY)
-        for pod in (*index.gated, *self._prepared):
+        for pod in (*index.gated, *(pod for pod, _ in assignment.preparing)):
             yield release_machine(pod.uid)
         yield from self.memory.proofs.machines()
         yield from (leftover.machine for leftover in left)
@@ -390,7 +389,6 @@ class Reconciler:
                 self._do(release_machine(pod.uid), release(pod, why))
 
     def _prepare(self, found: Gathered) -> None:
-        self._prepared = tuple(pod for pod, _ in found.assignment.preparing)
         for pod, room in found.assignment.preparing:
             tolerations = as_released(pod, found.rooms[room].reservation.status.node_name).spec.tolerations
             self._do(release_machine(pod.uid), tolerate(pod, room, tolerations))
