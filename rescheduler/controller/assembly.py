@@ -20,7 +20,6 @@ from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutc
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, USAGE, DecisionInputs, RepeatedRead
-from rescheduler.controller.dispatcher import Listener
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Reconciles
 from rescheduler.controller.metrics import Metrics
@@ -30,7 +29,7 @@ from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import ProbingReconciler
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.controller.reporting import ConfigurationReporter, EventReporter, MoveCounter, both
+from rescheduler.controller.reporting import MoveCounter, occurrence, report_reload
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.placement import Placement, protection_of
@@ -150,7 +149,7 @@ class _Assembly:
             ),
             still_leader=self.ports.leads,
             gate_stands=partial(_stands, gate_keys, self.ports.gate_keys),
-            record_event=EventReporter(self.ports.events.record),
+            record_event=lambda event: self.ports.events.record(occurrence(event)),
         )
         return sender, ApiIssuer(self.ports.api, self.ports.leads, self.ports.pool, self.ports.clock)
 
@@ -178,14 +177,10 @@ class _Assembly:
             settings=self._settings(),
             pool=self.ports.pool,
             clock=self.ports.clock,
-            listener=self._listener(),
+            # Of a dry run nothing is true: each round would log again what it would write.
+            listeners=(MoveCounter(self.ports.metrics), *(() if self.ports.dry_run else (MoveLog(),))),
             crashes=CrashReports(self.ports.metrics.crashed),
         )
-
-    def _listener(self) -> Listener:
-        counter = MoveCounter(self.ports.metrics)
-        # Of a dry run nothing is true: each round would say again what it would write.
-        return counter if self.ports.dry_run else both(counter, MoveLog())
 
     def _cautious(self, reconciler: Reconciler) -> Reconciles:
         """A dry run gives no room up, so it need not ask whether the schedulers are up to date."""
@@ -231,7 +226,7 @@ class _Assembly:
             reconciler.placement = _placement(self.configuration.current, self.states)
         ports = self.ports
         record = None if ports.dry_run else ports.events.record
-        ConfigurationReporter(ports.metrics, ports.configured_by, record)(reload)
+        report_reload(reload, ports.metrics, ports.configured_by, record)
 
 
 def machine_settings(configuration: Configuration) -> Settings:

@@ -37,10 +37,6 @@ FRESH_S: Final = 2.0
 Listener = Callable[[AnyCall, Effect], None]
 
 
-def silent(_call: AnyCall, _effect: Effect) -> None:
-    """A listener that does nothing."""
-
-
 @dataclass(slots=True, kw_only=True)
 class SentStep:
     """The calls of one machine in order, as a ``call_pool.Work``. If one fails, the rest is dropped: it depends on it."""
@@ -86,7 +82,7 @@ class Dispatcher:
     pool: CallPool
     memory: Memory
     recorder: MoveRecorder
-    listener: Listener = silent
+    listeners: tuple[Listener, ...] = ()
     crashed: Callable[[ObjectKey, Exception, float], None]
     """Called with what a call raised if it is neither an answer nor the lack of one."""
     clock: Callable[[], float]
@@ -172,7 +168,8 @@ class Dispatcher:
         self.memory.expectations.restore(machine, step.before)
         for call, effect in zip(step.calls, step.effects, strict=False):
             self._remember(step, call, effect, now_s)
-            self.listener(call, effect)
+            for listener in self.listeners:
+                listener(call, effect)
         if step.error is None:
             self._done(machine, keep_failure=step.keep_failure)
             return

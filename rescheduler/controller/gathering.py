@@ -56,10 +56,14 @@ class RoundInput:
     index: RoundIndex
     placement: Placement
     """That of the configuration in force, which is another one after each change of it."""
-    reservations: ReservationSettings
     migrations: MigrationSettings
     lag: SchedulerLag
     now_s: float
+
+    @property
+    def reservations(self) -> ReservationSettings:
+        """The Reservation machine's."""
+        return self.migrations.reservations
 
 
 @dataclass(slots=True, kw_only=True)

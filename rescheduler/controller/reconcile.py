@@ -23,7 +23,7 @@ from rescheduler.calls.nodes import taint_node, untaint_node
 from rescheduler.calls.pods import release, tolerate
 from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.crashes import CrashReports, Step, words_of
-from rescheduler.controller.dispatcher import Dispatcher, Listener, silent
+from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
 from rescheduler.controller.mirror import Mirror
@@ -80,7 +80,7 @@ class Reconciler:
     pool: CallPool = field(default_factory=InlinePool)
     clock: Callable[[], float] = time.monotonic
     """Monotonic seconds: the age of steps under way."""
-    listener: Listener = silent
+    listeners: tuple[Listener, ...] = ()
     crashes: CrashReports = field(default_factory=CrashReports)
     lag: SchedulerLag = NO_LAG
     """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
@@ -105,7 +105,7 @@ class Reconciler:
             pool=self.pool,
             memory=self.memory,
             recorder=self.recorder,
-            listener=self.listener,
+            listeners=self.listeners,
             crashed=self._crashed_in_call,
             clock=self.clock,
         )
@@ -183,7 +183,6 @@ class Reconciler:
         objects = chooser.of(
             self._index,
             self.recorder.history.counts,
-            reservations=settings.reservations,
             migrations=settings.migrations,
             limits=settings.limits,
             now_s=now_s,
@@ -230,13 +229,11 @@ class Reconciler:
             released_s = pod.created_at_s + limit_s
             if self._now_s < released_s:
                 self._wake(released_s)
-        settings = self.settings
         return self._gatherer.of(
             RoundInput(
                 index=index,
                 placement=self.placement,
-                reservations=settings.reservations,
-                migrations=settings.migrations,
+                migrations=self.settings.migrations,
                 lag=self.lag,
                 now_s=self._now_s,
             )

@@ -41,77 +41,51 @@ def occurrence(event: Event) -> Occurrence:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EventReporter:
-    """Records the machines' events as Events of Kubernetes."""
+def report_reload(
+    reload: Reload,
+    metrics: Metrics,
+    regarding: ObjectReference,
+    record: Callable[[Occurrence], None] | None,
+) -> None:
+    """Tell whether a new configuration document is in force: in the log, in metrics, and as an Event if it is not.
 
-    record: Callable[[Occurrence], None]
+    ``regarding``: what the Event is about, the ConfigMap. ``record``: None in a dry run, which writes nothing.
+    """
 
-    def __call__(self, event: Event) -> None:
-        """Say it."""
-        self.record(occurrence(event))
+    def warn(reason: str, note: str) -> None:
+        if record is not None:
+            record(Occurrence(regarding=regarding, reason=reason, note=note, warning=True))
 
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationReporter:
-    """Reports whether a new configuration document is in force: in the log, in metrics, and as an Event if it is not."""
-
-    metrics: Metrics
-    regarding: ObjectReference
-    """What the Event is about: the ConfigMap."""
-    record: Callable[[Occurrence], None] | None
-    """None in a dry run, which writes nothing."""
-
-    def __call__(self, reload: Reload) -> None:
-        """Say it."""
-        if reload.outcome is not ReloadOutcome.UNREADABLE:
-            self.metrics.configuration(reload.outcome, {change.key for change in reload.waiting})
-        match reload.outcome:
-            case ReloadOutcome.TAKEN:
-                _CONFIGURATION_LOG.info("The new configuration is in force", version=reload.version)
-            case ReloadOutcome.REFUSED:
-                _CONFIGURATION_LOG.error(
-                    "The new configuration is refused; the last good one stays in force",
-                    version=reload.version,
-                    problems=reload.problem,
-                )
-                self._warn(
-                    "ConfigurationRefused", f"the last good configuration stays in force: {reload.problem}"
-                )
-            case ReloadOutcome.MISSING:
-                _CONFIGURATION_LOG.error(
-                    "The configuration is gone; the last good one stays in force until a restart",
-                    version=reload.version,
-                    remedy=reload.problem,
-                )
-                self._warn(
-                    "ConfigurationMissing",
-                    f"the last good configuration stays in force until a restart; {reload.problem}",
-                )
-            case ReloadOutcome.UNREADABLE:
-                _CONFIGURATION_LOG.warning(
-                    "The configuration cannot be read; the last one stays in force", error=reload.problem
-                )
-        if reload.waiting:
-            note = "; ".join(map(str, reload.waiting))
-            _CONFIGURATION_LOG.warning("A part of the new configuration waits for a restart", changes=note)
-            self._warn("ConfigurationWaits", note)
-
-    def _warn(self, reason: str, note: str) -> None:
-        if self.record is not None:
-            self.record(Occurrence(regarding=self.regarding, reason=reason, note=note, warning=True))
-
-
-def both(
-    first: Callable[[AnyCall, Effect], None], second: Callable[[AnyCall, Effect], None]
-) -> Callable[[AnyCall, Effect], None]:
-    """A listener that calls these two."""
-
-    def listener(call: AnyCall, effect: Effect) -> None:
-        first(call, effect)
-        second(call, effect)
-
-    return listener
+    if reload.outcome is not ReloadOutcome.UNREADABLE:
+        metrics.configuration(reload.outcome, {change.key for change in reload.waiting})
+    match reload.outcome:
+        case ReloadOutcome.TAKEN:
+            _CONFIGURATION_LOG.info("The new configuration is in force", version=reload.version)
+        case ReloadOutcome.REFUSED:
+            _CONFIGURATION_LOG.error(
+                "The new configuration is refused; the last good one stays in force",
+                version=reload.version,
+                problems=reload.problem,
+            )
+            warn("ConfigurationRefused", f"the last good configuration stays in force: {reload.problem}")
+        case ReloadOutcome.MISSING:
+            _CONFIGURATION_LOG.error(
+                "The configuration is gone; the last good one stays in force until a restart",
+                version=reload.version,
+                remedy=reload.problem,
+            )
+            warn(
+                "ConfigurationMissing",
+                f"the last good configuration stays in force until a restart; {reload.problem}",
+            )
+        case ReloadOutcome.UNREADABLE:
+            _CONFIGURATION_LOG.warning(
+                "The configuration cannot be read; the last one stays in force", error=reload.problem
+            )
+    if reload.waiting:
+        note = "; ".join(map(str, reload.waiting))
+        _CONFIGURATION_LOG.warning("A part of the new configuration waits for a restart", changes=note)
+        warn("ConfigurationWaits", note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import key_of_move, took_given_room
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.placeholder import placeholder_name
-from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,6 @@ class Chooser:
         index: RoundIndex,
         counts: Callable[[PodMigration], bool],
         *,
-        reservations: ReservationSettings,
         migrations: MigrationSettings,
         limits: Limits,
         now_s: float,
@@ -57,7 +55,7 @@ class Chooser:
         """``counts``: whether limits count a move already, although its status does not show that it has begun."""
         snapshot, begun = index.snapshot, self.memory.expectations.begun
         rooms = self.memory.rooms.of(
-            snapshot.reservations, lambda room: self._holds(index, room), reservations, now_s
+            snapshot.reservations, lambda room: self._holds(index, room), migrations.reservations, now_s
         )
         earlier = EarlierMoves.of(snapshot.migrations)
         moves = self.memory.moves.of(

@@ -23,7 +23,6 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.machine import ReservationStep
-from rescheduler.reservations.settings import ReservationSettings
 
 CROWD = 20 * AT_ONCE
 
@@ -57,7 +56,6 @@ class Rounds:
         return Chooser(memory=self.memory, under_way=self.under_way).of(
             RoundIndex.of(snapshot),
             lambda _: False,
-            reservations=ReservationSettings(),
             migrations=MigrationSettings(),
             limits=Limits(),
             now_s=now_s,
