@@ -16,7 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
+
+from rescheduler.controller.effects import NotLeaderError
+
+T = TypeVar("T")
 
 OWN_LANE: Final = ""
 """Calls that wait for no tenant: cluster-wide objects, and the controller's own namespace."""
@@ -46,6 +50,41 @@ class Work(Protocol):
     def land(self, now_s: float) -> None:
         """Take the outcome, on the core thread. Raises NotLeaderError. ``now_s``: seconds since the epoch."""
         ...
+
+
+@dataclass(slots=True)
+class OneCall(Generic[T]):
+    """A ``Work`` of one call that is no step of a Reservation or a move: the controller's own ConfigMaps, probes, reads for a decision.
+
+    ``take`` and ``failed`` also get seconds since the epoch. Nothing is tried again here.
+    """
+
+    what: str
+    """What it is about, for people."""
+    ask: Callable[[], T]
+    take: Callable[[T, float], None]
+    failed: Callable[[Exception, float], None]
+    """Called with whatever ``ask`` raised, defects included; lost leadership is raised instead."""
+    lane: str = OWN_LANE
+    _answer: list[T] = field(default_factory=list)
+    _error: Exception | None = None
+
+    def call(self) -> bool:
+        """Make the call."""
+        try:
+            self._answer.append(self.ask())
+        except Exception as error:  # noqa: BLE001 - it is told on the core thread
+            self._error = error
+        return False
+
+    def land(self, now_s: float) -> None:
+        """Give the outcome on. Raises NotLeaderError."""
+        if isinstance(self._error, NotLeaderError):
+            raise self._error
+        if self._error is not None:
+            self.failed(self._error, now_s)
+        for answer in self._answer:
+            self.take(answer, now_s)
 
 
 class CallPool(Protocol):

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from rescheduler.controller.call_pool import CallPool
-from rescheduler.controller.one_call import OneCall
+from rescheduler.controller.call_pool import CallPool, OneCall
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage

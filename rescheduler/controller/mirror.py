@@ -15,9 +15,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from rescheduler.calls.objects import create_config_map, set_keys
-from rescheduler.controller.call_pool import CallPool, InlinePool
+from rescheduler.controller.call_pool import CallPool, InlinePool, OneCall
 from rescheduler.controller.effects import Effect
-from rescheduler.controller.one_call import OneCall
 from rescheduler.controller.sender import Sender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import StoredConfigMap, read_config_map

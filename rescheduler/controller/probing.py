@@ -20,8 +20,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
-from rescheduler.controller.one_call import OneCall
+from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool, OneCall
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.coordination.handover_order import SchedulerLag
 from rescheduler.kube.answers import read_answer

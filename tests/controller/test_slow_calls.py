@@ -5,10 +5,10 @@ import itertools
 import pytest
 from scenes import Scene, refusal
 
+from rescheduler.controller.call_pool import OneCall
 from rescheduler.controller.decision_inputs import USAGE
 from rescheduler.controller.dispatcher import FRESH_S, SentStep
 from rescheduler.controller.issuing import Creations
-from rescheduler.controller.one_call import OneCall
 from rescheduler.coordination.deferred_status import INTENT_FRESH_S
 
 HANGS_S = 8.0
