@@ -2,10 +2,13 @@
 
 Stage one (``*Head``) is decoded for every pod; parts that the pods of one template share stay ``Raw``.
 Without the fields in which those pods differ it is encoded again: these bytes are the key of the shared spec.
-Stage two (``*Wire``) is decoded from that key, once per distinct content.
+Stage two (``*Wire``) is decoded from that key, once per distinct content. Of what both have, stage one is derived from stage two.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec import Raw
@@ -49,110 +52,6 @@ class PodMetaHead(Wire):
     owner_references: Raw = ABSENT
     finalizers: list[str] | None = None
     managed_fields: Raw = ABSENT
-
-
-class MountHead(Wire):
-    """A volume mount."""
-
-    bind_mount_options: Raw = ABSENT
-
-
-class ContainerHead(Wire):
-    """A container of any sort."""
-
-    name: str | None = None
-    image: str | None = None
-    resources: Raw = ABSENT
-    ports: Raw = ABSENT
-    restart_policy: str | None = None
-    restart_policy_rules: Raw = ABSENT
-    volume_mounts: list[MountHead] | None = None
-
-
-class VolumeHead(Wire):
-    """A volume. The name matters for ephemeral and local volumes only; a projected volume has another name in each pod."""
-
-    name: str | None = None
-    persistent_volume_claim: Raw = ABSENT
-    ephemeral: Raw = ABSENT
-    empty_dir: Raw = ABSENT
-    host_path: Raw = ABSENT
-    csi: Raw = ABSENT
-    gce_persistent_disk: Raw = ABSENT
-    aws_elastic_block_store: Raw = ABSENT
-    iscsi: Raw = ABSENT
-    rbd: Raw = ABSENT
-    azure_disk: Raw = ABSENT
-    cinder: Raw = ABSENT
-    portworx_volume: Raw = ABSENT
-    image: Raw = ABSENT
-
-
-class PodSpecHead(Wire):
-    """spec of a pod, stage one."""
-
-    node_name: str | None = None
-    containers: list[ContainerHead] | None = None
-    init_containers: list[ContainerHead] | None = None
-    ephemeral_containers: list[ContainerHead] | None = None
-    volumes: list[VolumeHead] | None = None
-    affinity: Raw = ABSENT
-    tolerations: Raw = ABSENT
-    topology_spread_constraints: Raw = ABSENT
-    node_selector: Raw = ABSENT
-    scheduling_gates: Raw = ABSENT
-    overhead: Raw = ABSENT
-    resources: Raw = ABSENT
-    resource_claims: Raw = ABSENT
-    scheduling_group: Raw = ABSENT
-    priority: int | None = None
-    priority_class_name: str | None = None
-    active_deadline_seconds: int | None = None
-    preemption_policy: str | None = None
-    restart_policy: str | None = None
-    scheduler_name: str | None = None
-    host_network: bool | None = None
-    host_users: bool | None = None
-    termination_grace_period_seconds: int | None = None
-
-
-class ContainerStatusHead(Wire):
-    """Resources of a container as the kubelet reports them."""
-
-    name: str | None = None
-    resources: Raw = ABSENT
-    allocated_resources: Raw = ABSENT
-
-
-class PodStatusHead(Wire):
-    """status of a pod, stage one. The resource parts are encoded again as a key."""
-
-    phase: str | None = None
-    nominated_node_name: str | None = None
-    start_time: Time | None = None
-    conditions: list[ConditionWire] | None = None
-    container_statuses: list[ContainerStatusHead] | None = None
-    init_container_statuses: list[ContainerStatusHead] | None = None
-    resources: Raw = ABSENT
-    allocated_resources: Raw = ABSENT
-
-
-class PodHead(Wire):
-    """A pod, stage one."""
-
-    metadata: PodMetaHead | None = None
-    spec: PodSpecHead | None = None
-    status: PodStatusHead | None = None
-
-
-class HeldKey(Wire):
-    """The parts of a pod's status that determine the resources it occupies."""
-
-    containers: list[ContainerStatusHead] | None = None
-    init_containers: list[ContainerStatusHead] | None = None
-    resources: Raw = ABSENT
-    allocated: Raw = ABSENT
-    infeasible: bool = False
 
 
 class PortWire(Wire):
@@ -357,10 +256,53 @@ class ContainerStatusWire(Wire):
 
 
 class HeldWire(Wire):
-    """``HeldKey``, stage two."""
+    """The parts of a pod's status that determine the resources it occupies."""
 
     containers: list[ContainerStatusWire] | None = None
     init_containers: list[ContainerStatusWire] | None = None
     resources: ResourcesWire | None = None
     allocated: ResourceList | None = None
     infeasible: bool = False
+
+
+def _head(wire: type[Wire], heads: Mapping[Any, Any] = {}) -> Any:
+    """Stage one of ``wire``: scalars as they are, lists of what ``heads`` knows (type -> its stage one), all else raw."""
+    fields: list[tuple[str, Any, Any]] = []
+    for field in msgspec.structs.fields(wire):
+        declared = next(iter(get_args(field.type)), field.type)
+        head: Any = heads.get(next(iter(get_args(declared)), None))
+        if head is not None:
+            fields.append((field.name, list[head] | None, None))
+        elif declared in _SCALARS:
+            fields.append((field.name, field.type, field.default))
+        else:
+            fields.append((field.name, Raw, ABSENT))
+    return msgspec.defstruct(f"{wire.__name__.removesuffix('Wire')}Head", fields, bases=(Wire,), gc=False)
+
+
+_SCALARS: Final = (str, int, bool)
+_CONTAINER: Final = _head(ContainerWire, {MountWire: _head(MountWire)})
+_STATUS: Final = _head(ContainerStatusWire)
+PodSpecHead: Final = _head(PodSpecWire, {ContainerWire: _CONTAINER, VolumeWire: _head(VolumeWire)})
+HeldHead: Final = _head(HeldWire, {ContainerStatusWire: _STATUS})
+
+
+class PodStatusHead(Wire):
+    """status of a pod, stage one. The resource parts are encoded again as a key."""
+
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    start_time: Time | None = None
+    conditions: list[ConditionWire] | None = None
+    container_statuses: list[_STATUS] | None = None  # type: ignore[valid-type]
+    init_container_statuses: list[_STATUS] | None = None  # type: ignore[valid-type]
+    resources: Raw = ABSENT
+    allocated_resources: Raw = ABSENT
+
+
+class PodHead(Wire):
+    """A pod, stage one."""
+
+    metadata: PodMetaHead | None = None
+    spec: PodSpecHead | None = None  # type: ignore[valid-type]
+    status: PodStatusHead | None = None

@@ -20,7 +20,7 @@ from rescheduler.model.decode.pod_requests import Requests, held_resources, inco
 from rescheduler.model.decode.pod_spec import SpecError, pod_spec
 from rescheduler.model.decode.pod_wire_types import (
     KEPT_ANNOTATIONS,
-    HeldKey,
+    HeldHead,
     HeldWire,
     PodAnnotationsHead,
     PodHead,
@@ -37,7 +37,6 @@ from rescheduler.model.selectors import NO_LABELS, LabelSet
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
 _NO_ANNOTATIONS: Final = PodAnnotationsHead()
 _NO_STATUS: Final = PodStatusHead()
-_ABSENT_PARTS: Final = (b"", b"null")
 _READ_CONDITIONS: Final = frozenset({"Ready", "PodScheduled", "PodResizePending", "DisruptionTarget"})
 _DIGEST_BYTES: Final = 16
 _LABEL_KEYS: Final = b"atchLabelKeys"
@@ -67,7 +66,8 @@ class PodDecoder:
             ValueError: a part has a senseless value; the message names it.
             msgspec.ValidationError: a part has the wrong type.
         """
-        meta, spec, status = wire.metadata or PodMetaHead(), wire.spec, wire.status or _NO_STATUS
+        meta, status = wire.metadata or PodMetaHead(), wire.status or _NO_STATUS
+        spec: Any = wire.spec
         if not meta.name:
             raise SpecError("metadata.name is missing")
         if spec is None:
@@ -76,7 +76,7 @@ class PodDecoder:
         _clear_own_names(spec)
         namespace = intern(meta.namespace or "default")
         seen = _ReadConditions(status.conditions)
-        reported = HeldKey(
+        reported = HeldHead(
             status.container_statuses,
             status.init_container_statuses,
             status.resources,
@@ -137,7 +137,7 @@ class PodDecoder:
             self._time_before_s = seconds
         return self._time_before_s
 
-    def _sibling(self, spec: PodSpecHead, reported: HeldKey) -> _Sibling:
+    def _sibling(self, spec: Any, reported: Any) -> _Sibling:
         encoded = self._encode(spec)
         amounts = self._encode(_amounts(spec))
         record = self._specs.get(_digest(encoded), lambda _: self._make_spec(encoded, amounts))
@@ -159,13 +159,13 @@ class PodDecoder:
 class _Sibling(NamedTuple):
     """Parts of a pod of stage one, and the records made of them, which a pod with equal parts shares."""
 
-    spec: PodSpecHead
-    reported: HeldKey
+    spec: Any
+    reported: Any
     record: PodSpec
     holds: Requests
 
 
-def _clear_own_names(spec: PodSpecHead) -> None:
+def _clear_own_names(spec: Any) -> None:
     """Clear the fields in which pods of one template differ: the node and the names of volumes.
 
     A name is kept where it is part of a claim's name, or of an error message of kube-scheduler, or where an annotation may name it.
@@ -177,7 +177,7 @@ def _clear_own_names(spec: PodSpecHead) -> None:
             volume.name = None
 
 
-def _amounts(spec: PodSpecHead) -> tuple[object, ...]:
+def _amounts(spec: Any) -> tuple[object, ...]:
     """The parts of a spec that its requests depend on. There are few combinations; many templates share each."""
     containers, init_containers = (
         [(c.name, c.resources, c.restart_policy) for c in listed or ()]
