@@ -5,8 +5,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# One test process for each core; those of the real control plane mostly wait for its servers.
+# One test process for each core, and half as many again on the real control plane, whose tests mostly wait for its servers.
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
+PLANES ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
 # the output: a test that passes then depends on the tests before it, and is to be mended.
@@ -46,7 +47,8 @@ tests: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 --keep-going UNIT_NICE='nice -n 5' unit servers
 
 servers: $(STAMP)
-	@{ $(MAKE) --no-print-directory -j1 realcluster && $(MAKE) --no-print-directory -j1 koordinator; } > build/servers.log 2>&1; \
+	@{ { ! command -v go >/dev/null || $(MAKE) --no-print-directory -j1 controlplane; } && \
+	  $(MAKE) --no-print-directory -j2 --keep-going --output-sync=target realcluster koordinator; } > build/servers.log 2>&1; \
 	  passed=$$?; cat build/servers.log; exit $$passed
 
 lint: $(STAMP)
@@ -71,7 +73,7 @@ controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.helm && \
-	  { $(call pytest,-n $(JOBS) --dist loadfile -m realcluster $(call files,realcluster)); }; \
+	  { $(call pytest,-n $(PLANES) --dist loadfile -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
