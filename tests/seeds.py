@@ -12,6 +12,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
+
+
+def fresh(usual: int, after: int = 0) -> range:
+    """Seeds from FIRST and ``after`` on: ``usual`` of them for each change, RESCHEDULER_SEEDS in the nightly run, other ones each night."""
+    return range(FIRST + after, FIRST + after + int(os.environ.get("RESCHEDULER_SEEDS", usual)))
+
+
+def parts(every: int) -> range:
+    """Of tests that try each ``every``-th of many moments: the first part, and all of them in the nightly run."""
+    return range(every if NIGHTLY else 1)
 
 
 def seeds(first: int, end: int, usual: int) -> range:

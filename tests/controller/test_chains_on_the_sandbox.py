@@ -1,14 +1,12 @@
 """A tight cluster is repaired end to end: a pod makes room for another, also if the controller dies in the middle."""
 
-import os
-
 import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import spec, status
+from tests.seeds import parts
 
-NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
 DOCUMENT = b"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
@@ -64,7 +62,7 @@ def test_the_pod_that_makes_room_lands_before_the_other_one_is_evicted():
     assert earlier is None or status(earlier)["phase"] == "Succeeded"
 
 
-@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+@pytest.mark.parametrize("part", parts(8))
 def test_a_controller_that_dies_in_the_middle_goes_on_with_the_chain(part):
     """It dies at each eighth write, nightly at each, once in each cluster; nothing is lost and nothing is left behind."""
     scene = tight()

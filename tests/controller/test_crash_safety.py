@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from scenes import Scene
 
 from kube_sandbox.controllers.unstructured import NODE, POD, controller_of, meta, spec
 from rescheduler.model.names import ANNOTATION_RESERVATION
+from tests.seeds import fresh, parts
 
-FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
-NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
-seeds = pytest.mark.parametrize("seed", range(FIRST, FIRST + int(os.environ.get("RESCHEDULER_SEEDS", "4"))))
+seeds = pytest.mark.parametrize("seed", fresh(2))
 KINDS = pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 
 
@@ -58,16 +55,16 @@ def writes_of(scene):
 
 
 @KINDS
-@pytest.mark.parametrize("part", range(4 if NIGHTLY else 1))
+@pytest.mark.parametrize("part", parts(8))
 def test_a_crash_at_every_single_write(kind, part):
-    """Dying before one is dying after the one before. Nightly all of them, else every fourth."""
+    """Dying before one is dying after the one before. Nightly all of them, else every eighth."""
     scene = full_cluster(kind)
     scene.start()
     targets = two_moves(scene)
     finish(scene, *targets)
     total = writes_of(scene)
     assert total > 20
-    for write in range(1 + part, total + 1, 4):
+    for write in range(1 + part, total + 1, 8):
         scene = full_cluster(kind)
         program = scene.start()
         program.line.doom(write, after=False)

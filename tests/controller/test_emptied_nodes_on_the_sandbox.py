@@ -1,7 +1,5 @@
 """Nodes that the controller has emptied: cordoned or tainted, given back in time or at once, never taken from an administrator."""
 
-import os
-
 import pytest
 from scenes import Scene
 
@@ -10,8 +8,8 @@ from kube_sandbox.controllers.unstructured import NODE, POD, annotations_of, spe
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 from rescheduler.model.snapshot import Snapshot
+from tests.seeds import parts
 
-NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
 PLAIN = b"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
@@ -232,12 +230,11 @@ def test_a_configuration_that_changes_from_taint_to_cordon_leaves_what_stands_un
     assert not cordoned(scene)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+@pytest.mark.parametrize("part", parts(16))
 @pytest.mark.parametrize(
     ("document", "is_kept"), [(CORDON, kept), (TAINT, kept_by_a_taint)], ids=["cordon", "taint"]
 )
-def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_kept(document, is_kept, part, after):
+def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_kept(document, is_kept, part):
     scene = sparse()
     scene.start(document=document)
     scene.until(lambda: is_kept(scene), 120.0)
@@ -245,10 +242,10 @@ def test_a_controller_that_dies_at_any_write_gives_back_what_it_has_kept(documen
     writes = scene.calls.of(lambda call: call.writes)
     on_nodes = [i for i, call in enumerate(writes, 1) if "/nodes/" in call.path]
     assert len(on_nodes) >= 2, "the cordon, and what takes it off"
-    for write in {*on_nodes, *range(1 + part, len(writes) + 1, 8)}:
+    for write in {*on_nodes, *range(1 + part, len(writes) + 1, 16)}:
         scene = sparse()
         program = scene.start(document=document)
-        program.line.doom(write, after=after)
+        program.line.doom(write, after=False)
         scene.until(lambda scene=scene: is_kept(scene), 240.0)
         scene.until(lambda scene=scene: note(scene) == "", 720.0)
         scene.advance(10.0)

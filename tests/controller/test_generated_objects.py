@@ -35,7 +35,7 @@ from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
 NIGHTLY = "RESCHEDULER_EXAMPLES" in os.environ
-EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "25"))
 CONFIGURATIONS = [
     parse_configuration(
         f"{{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, aggressiveness: aggressive, policies: [{policies}]}}".encode(),

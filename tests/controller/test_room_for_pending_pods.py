@@ -1,6 +1,5 @@
 """Pods that kube-scheduler cannot place start where others have stepped aside for them. On the sandbox, with the whole controller."""
 
-import os
 from types import MappingProxyType
 
 import pytest
@@ -9,8 +8,7 @@ from scenes import PENDING_PODS, Scene, full_nodes
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import POD, status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, ANNOTATION_PENDING_POD
-
-NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+from tests.seeds import parts
 
 
 def apart_from(app):
@@ -181,7 +179,7 @@ def test_the_room_is_given_back_once_the_pod_waits_no_more():
     assert scene.leftovers() == []
 
 
-@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+@pytest.mark.parametrize("part", parts(8))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
     """It dies at each eighth write, nightly at each, once in each cluster; the pod lands all the same."""
     scene = full_nodes()

@@ -1,15 +1,12 @@
 """Running pods step aside for a Reservation that fits nowhere (``makeRoom``). On the sandbox, with the whole controller."""
 
-import os
-
 import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
-
-NIGHTLY = "RESCHEDULER_SEEDS" in os.environ
+from tests.seeds import parts
 
 
 def wants(scene, cpu="4", name="big", **spec):
@@ -112,7 +109,7 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     assert told.endswith("nobody was evicted")
 
 
-@pytest.mark.parametrize("part", range(8 if NIGHTLY else 1))
+@pytest.mark.parametrize("part", parts(8))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
     """It dies at each eighth write, nightly at each, once in each cluster; the room is made all the same."""
     scene = full_nodes()

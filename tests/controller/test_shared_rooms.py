@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from scenes import Scene
 
 from kube_sandbox.controllers.unstructured import NODE, POD, spec, status
+from tests.seeds import fresh
 
-FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
-seeds = pytest.mark.parametrize("seed", range(FIRST, FIRST + int(os.environ.get("RESCHEDULER_SEEDS", "4"))))
+seeds = pytest.mark.parametrize("seed", fresh(2))
 
 
 def begin(scene, seed):

@@ -22,8 +22,9 @@ from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests.seeds import examples
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = Limits(
     moves_at_once=100,
     moves_per_hour=100,
@@ -407,7 +408,12 @@ def test_the_generated_clusters_have_moves_of_both_modes_and_rules_that_matter()
     """Otherwise the properties would say nothing."""
     seen = set()
 
-    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=examples(30, 60),
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(cluster=clusters())
     def look(cluster):
         for move in decided(cluster).moves:

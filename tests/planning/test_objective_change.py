@@ -13,6 +13,7 @@ from rescheduler.policies.wire import LabelSelectorArgs
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import CPU_AND_MEMORY, Profile, ScoringStrategy, ShapePoint
 from rescheduler.scheduling.state import SchedulingState
+from tests.seeds import NIGHTLY, seeds
 
 MOST = Profile(fit_strategy=ScoringStrategy.MOST_ALLOCATED)
 RATIO = Profile(
@@ -47,7 +48,7 @@ def test_change_is_the_difference_of_badness(name, args, profile):
     kind = REGISTRY[name]
     policy = kind.build(kind.args(**args))
     different = 0
-    for seed in range(40):
+    for seed in seeds(0, 40, 12):
         cluster = random_cluster(seed)
         chance = random.Random(seed)  # noqa: S311 -- the same choices each time
         state = SchedulingState(cluster, profile)
@@ -56,13 +57,13 @@ def test_change_is_the_difference_of_badness(name, args, profile):
         for pod in chance.sample(pods, min(3, len(pods))):
             for replacement in (_from_template(cluster, pod), _like(chance.choice(pods), pod)):
                 different += _check(policy, pod, replacement, view)
-    assert different > 5, "moves that change nothing prove nothing"
+    assert different > (5 if NIGHTLY else 1), "moves that change nothing prove nothing"
 
 
 def test_change_is_exact_in_the_middle_of_a_plan():
     """Moves that stand in the what-if state bring classes and counts that were not there before."""
     policies = [REGISTRY[name].build(REGISTRY[name].args(**args)) for name, args, _ in POLICIES]
-    for seed in range(40):
+    for seed in seeds(0, 40, 12):
         cluster = random_cluster(seed)
         chance = random.Random(seed)  # noqa: S311 -- the same choices each time
         state = SchedulingState(cluster)

@@ -9,17 +9,17 @@ from rescheduler.model.names import HOSTNAME
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.testing import builders as b
-from tests.seeds import seeds, some
+from tests.seeds import NIGHTLY, seeds, some
 
 
 @pytest.mark.parametrize("one", list(documents()), ids=lambda one: one.name)
 def test_every_shipped_document_comes_to_rest(one):
     moves = 0
-    for seed in seeds(400, 412, 3):
+    for seed in seeds(400, 412, 1):
         course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
         assert course.faults == (), seed
         moves += sum(course.moves)
-    assert moves > 1, "clusters that need no moves prove nothing"
+    assert moves > 0, "clusters that need no moves prove nothing"
 
 
 def test_no_chain_ends_with_a_move_that_gains_nothing():
@@ -40,12 +40,12 @@ def test_pods_of_one_owner_do_not_swap_in_stages():
 
 def test_any_two_policies_come_to_rest_in_any_order():
     moves = 0
-    for number, one in some(enumerate(pairs()), 5):
+    for number, one in some(enumerate(pairs()), 12):
         for seed in seeds(3 * number, 3 * number + 3, 1):
             course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
             assert course.faults == (), (one.name, seed)
             moves += sum(course.moves)
-    assert moves > 20
+    assert moves > (20 if NIGHTLY else 2)
 
 
 def test_soft_spread_and_a_soft_taint_do_not_fight_over_a_deployment():

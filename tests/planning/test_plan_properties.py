@@ -22,7 +22,7 @@ from tests.seeds import examples
 
 ORDINARY = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "LowNodeUtilization")
 PACKING = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "HighNodeUtilization")
-QUICK = settings(max_examples=examples(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(10, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite

@@ -4,7 +4,6 @@ Components take turns at random, so each seed is another interleaving. A failure
 """
 
 import json
-import os
 import random
 from collections import defaultdict
 
@@ -24,6 +23,7 @@ from kube_sandbox.nodes import SandboxNode, ready_condition
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.transport import Request
 from rescheduler.model.resources import milli
+from tests.seeds import fresh
 
 POD, NODE = GroupKind("", "Pod"), GroupKind("", "Node")
 DEPLOY, SET, BUDGET = (
@@ -31,9 +31,6 @@ DEPLOY, SET, BUDGET = (
     GroupKind("apps", "StatefulSet"),
     GroupKind("policy", "PodDisruptionBudget"),
 )
-
-SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "15"))
-"""Runs of each kind; a nightly job takes hundreds."""
 
 
 class Chaos:
@@ -229,14 +226,14 @@ def desired(budget_spec, replicas):
     return -(-replicas * int(budget_spec["minAvailable"].removesuffix("%")) // 100)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", fresh(4))
 def test_calm_cluster_keeps_every_budget(seed, objects):
     run = Chaos(seed, objects, calm=True)
     run.run()
     assert run.evicted > 0
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", fresh(4))
 def test_stormy_cluster_comes_to_rest_as_asked(seed, objects):
     Chaos(seed, objects, calm=False).run()
 

@@ -5,8 +5,6 @@ more than replicas + 1, no eviction before the replacement is Ready. At the end 
 wants it and nothing of ours is left.
 """
 
-import os
-
 import pytest
 
 from harness.histories.user_requests import MOVE
@@ -20,13 +18,11 @@ from kube_sandbox.controllers.unstructured import (
     status,
     uid,
 )
-
-FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
-SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "2"))
+from tests.seeds import fresh
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("seed", fresh(1))
 def test_moves_under_a_budget_that_allows_nothing(scene, replicas, seed):
     s = scene(seed, replicas=replicas)
     for _ in range(3):
@@ -65,7 +61,7 @@ def test_two_moves_of_one_workload_take_turns(scene):
     assert (s.witness.least, s.witness.most) == (3, 4)
 
 
-@pytest.mark.parametrize("seed", range(FIRST + 300, FIRST + 300 + SEEDS))
+@pytest.mark.parametrize("seed", fresh(1, 300))
 def test_a_replacement_that_a_failed_move_left_goes_before_the_next_one_starts(scene, seed):
     """The first move is paused until its time is over; its Ready replacement must not stand beside that of the second."""
     s = scene(seed, replicas=2)
@@ -88,7 +84,7 @@ def test_a_replacement_that_a_failed_move_left_goes_before_the_next_one_starts(s
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("seed", range(FIRST + 100, FIRST + 100 + 3 * SEEDS))
+@pytest.mark.parametrize("seed", fresh(3, 100))
 def test_a_process_that_dies_at_any_write(scene, replicas, seed):
     s = scene(seed, replicas=replicas, crashes=4)
     name, target, _ = s.move(ttl="3m")
@@ -143,7 +139,7 @@ EVENTS = (
 
 
 @pytest.mark.parametrize("what", EVENTS)
-@pytest.mark.parametrize("seed", range(FIRST + 200, FIRST + 200 + SEEDS))
+@pytest.mark.parametrize("seed", fresh(2, 200))
 def test_interruptions_at_any_moment(scene, what, seed):
     s = scene(seed, replicas=3, crashes=seed % 2)
     name, target, old = s.move()

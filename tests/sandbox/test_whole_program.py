@@ -3,7 +3,6 @@
 A crash forgets everything that is in memory, at any write; a new process goes on from the objects.
 """
 
-import os
 import random
 
 import pytest
@@ -27,9 +26,8 @@ from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.installation import install
 from rescheduler.model.names import GATE, LABEL_PLACEHOLDER
+from tests.seeds import fresh
 
-FIRST = int(os.environ.get("RESCHEDULER_FIRST_SEED", "0"))
-SEEDS = int(os.environ.get("RESCHEDULER_SEEDS", "3"))
 CONFIGURATION = b"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
@@ -116,7 +114,7 @@ def leftovers(cluster):
     return placeholders, gated, rooms, gate_keys.get("data") or {}
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("seed", fresh(1))
 def test_untidy_cluster_becomes_tidy_and_every_replacement_lands(play, seed):
     cluster, witness, _ = play(seed)
     found = demo.measure(cluster.api)
@@ -127,7 +125,7 @@ def test_untidy_cluster_becomes_tidy_and_every_replacement_lands(play, seed):
     assert leftovers(cluster) == ([], [], [], {})
 
 
-@pytest.mark.parametrize("seed", range(FIRST + 100, FIRST + 100 + SEEDS))
+@pytest.mark.parametrize("seed", fresh(1, 100))
 def test_process_that_dies_at_any_write_leaves_nothing_behind(play, seed):
     cluster, witness, program = play(seed, crashes=8)
     assert program.died == 8
