@@ -78,6 +78,11 @@ def refused(answer, message):
         ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
         ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
         ({"owners": [{"labelSelector": {}}]}, "an empty labelSelector would match every pod"),
+        ({"owners": [{"object": {"uid": "u"}}]}, "nothing here finds a pod"),
+        (
+            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}]},
+            "nothing here finds a pod",
+        ),
         (
             {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]},
             "In and NotIn need values",
@@ -144,7 +149,8 @@ def test_what_is_held_cannot_be_changed(reserve, world):
     body["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     answer = world.api.update(path, body)
     assert (answer.status, "the template is immutable" in answer.body["message"]) == (422, True)
-    assert world.api.patch(path, {"spec": {"allocateOnce": False}}).status == 422
+    for change in ({"allocateOnce": False}, {"preAllocation": True}):
+        assert world.api.patch(path, {"spec": change}).status == 422
     assert world.api.patch(path, {"spec": {"ttl": "1h"}}).status == 200
 
 

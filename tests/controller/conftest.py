@@ -55,11 +55,15 @@ def real_api(control_plane):
 @pytest.fixture(
     scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
 )
-def api(request):
+def cluster(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def api(cluster):
     """A cluster with the controller at work; it takes up what is asked for and decides nothing itself.
 
     On the sandbox it acts as its service account, whose writes admission narrows.
     """
-    api = request.getfixturevalue(request.param)
-    with running(getattr(api, "controller", api.transport)):
-        yield api
+    with running(getattr(cluster, "controller", cluster.transport)):
+        yield cluster

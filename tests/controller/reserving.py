@@ -1,10 +1,14 @@
-"""Reservations on the real control plane, as people make and look at them."""
+"""Reservations on a cluster, as people make and look at them, and on which of the two clusters a test runs."""
 
 from __future__ import annotations
+
+import pytest
 
 from harness.controlplane.world import RESERVATIONS, condition, node_of
 
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
+SANDBOX = pytest.mark.parametrize("cluster", ["embedded_api"], indirect=True)
+"""Of tests of which the real control plane would say the same: what they look at is the controller's alone."""
 
 
 def reserve(world, name, owner, *, node="", cpu="1", template=None, labels=None, **spec):

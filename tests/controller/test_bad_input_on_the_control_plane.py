@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reserving import look, of_web, on, path_of, phase, placeholders, reserve, scale, told
+from reserving import of_web, on, path_of, phase, placeholders, reserve, scale
 
 from harness.controlplane.world import condition, gates_of, node_of
 
@@ -23,28 +23,6 @@ def world(reserving):
 def container(limits=None, **requests):
     resources = {"requests": requests, "limits": limits or {}}
     return {"containers": [{"name": "main", "image": "pause", "resources": resources}]}
-
-
-@pytest.mark.parametrize(
-    ("template", "words"),
-    [
-        (container(cpu="64"), "Insufficient cpu"),
-        ({**container(cpu="64"), "nodeName": "NODE"}, "node NODE: Insufficient cpu"),
-        (
-            container(limits={"example.com/none": "1"}, cpu="1", **{"example.com/none": "1"}),
-            "Insufficient example.com/none",
-        ),
-        ({**container(cpu="1"), "nodeSelector": {"no": "such"}}, "didn't match Pod's node affinity/selector"),
-    ],
-)
-def test_what_no_node_can_hold_stays_pending_and_says_why(world, template, words):
-    node = f"{world.namespace}-one"
-    template = {k: node if v == "NODE" else v for k, v in template.items()}
-    reserve(world, "room", of_web(world), template=template).expect()
-    said = told(world, "room", text=words.replace("NODE", node))
-    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
-    assert look(world, "room")["phase"] == "Pending"
-    assert placeholders(world, "room") == []
 
 
 @pytest.mark.parametrize(
@@ -84,24 +62,6 @@ def test_an_end_in_the_past_is_an_end(world):
     ready = condition({"status": phase(world, "room", "Failed")}, "Ready")
     assert (ready["reason"], ready["message"]) == ("Expired", "expired before a pod used it")
     assert placeholders(world, "room") == []
-
-
-@pytest.mark.parametrize(
-    ("owner", "spec", "words"),
-    [
-        ({}, {}, "an owner names"),
-        ({"labelSelector": {}}, {}, "an empty labelSelector would match every pod"),
-        ({"controller": {"kind": "Deployment"}}, {}, "controller needs a name or a uid"),
-        ({"object": {"name": "x"}}, {"ttl": "1h", "expires": "2030-01-01T00:00:00Z"}, "exclude each other"),
-        ({"object": {"name": "x"}}, {"ttl": "-1h"}, "not negative"),
-        ({"object": {"name": "x"}}, {"ttl": "soon"}, "ttl is a duration"),
-        ({"object": {"name": "x"}}, {"expires": "tomorrow"}, "expires"),
-    ],
-)
-def test_what_is_wrong_by_itself_is_refused_at_once(world, owner, spec, words):
-    answer = reserve(world, "room", owner, **spec)
-    assert answer.status == 422
-    assert words in answer.body["message"]
 
 
 def test_owners_that_match_nothing_wait_for_their_end(world):

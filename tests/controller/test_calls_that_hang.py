@@ -49,11 +49,9 @@ def controller(api, chosen, **changes):
             hanging.let_go.set()
 
 
-@pytest.fixture(
-    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
-)
-def cluster(request):
-    return request.getfixturevalue(request.param)
+@pytest.fixture(scope="module")
+def cluster(embedded_api):
+    return embedded_api
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import World, node_of
-from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
+from rescheduler.model.names import ANNOTATION_KEPT_EMPTY
 
 pytestmark = pytest.mark.realcluster
 
@@ -49,22 +49,6 @@ def state(world, node):
     found = world.api.get(f"/api/v1/nodes/{node}").expect().body
     note = found["metadata"].get("annotations", {}).get(ANNOTATION_KEPT_EMPTY, "")
     return bool(found["spec"].get("unschedulable")), note.split(" ")[0]
-
-
-def taints(world, node):
-    found = world.api.get(f"/api/v1/nodes/{node}").expect().body
-    return [taint["key"] for taint in found["spec"].get("taints", ())]
-
-
-def test_an_emptied_node_is_tainted_and_given_back_by_the_next_controller(world):
-    _, empty = sparse(world)
-    before = taints(world, empty)
-    with running(world.api.transport, **document(world, emptiedNodes="taint")):
-        world.wait(lambda: state(world, empty) == (False, "Tainted"), PATIENCE_S)
-    assert taints(world, empty) == [*before, TAINT_KEPT_EMPTY]
-    with running(world.api.transport, **document(world)):
-        world.wait(lambda: state(world, empty) == (False, "GivenBack"), PATIENCE_S)
-    assert taints(world, empty) == before
 
 
 def test_an_emptied_node_is_cordoned_and_given_back_by_the_next_controller(world):

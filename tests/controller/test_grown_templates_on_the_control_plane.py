@@ -62,14 +62,11 @@ def moved(world, pod, target):
     return world.wait(ended, 60)
 
 
-CASES = pytest.mark.parametrize(
+@pytest.mark.parametrize(
     ("kind", "more", "cpu"),
     [("ReplicaSet", {}, "2"), ("StatefulSet", ON_DELETE, "2"), ("StatefulSet", BELOW_PARTITION, "1")],
     ids=["bare ReplicaSet", "OnDelete", "below the partition"],
 )
-
-
-@CASES
 def test_the_replacement_has_room(world, right, kind, more, cpu):
     pod = grown(world, kind, more)
     target = world.node("target", cpu="2")
@@ -79,14 +76,3 @@ def test_the_replacement_has_room(world, right, kind, more, cpu):
     assert (noted["status"] == "True") is right
     assert f"cpu {cpu}," in noted["message"]
     assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
-
-
-@CASES
-def test_nothing_is_evicted_for_a_replacement_that_has_no_place(world, kind, more, cpu):
-    pod = grown(world, kind, more)
-    status = moved(world, pod, world.node("target", cpu="1"))
-    fits = cpu == "1"
-    assert ("evictedAt" in status) is fits, status
-    assert status["phase"] == ("Succeeded" if fits else "Failed")
-    if not fits:
-        assert [p["metadata"]["uid"] for p in world.pods("web")] == [pod["metadata"]["uid"]]

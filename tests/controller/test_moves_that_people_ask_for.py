@@ -1,6 +1,7 @@
 """PodMigrations as people apply them: every field, and every way to ask for nonsense; on both clusters."""
 
 import pytest
+from reserving import SANDBOX
 
 from harness.controlplane.world import RESERVATIONS, World, is_ready, node_of
 
@@ -91,6 +92,7 @@ def test_a_move_with_every_field_lands_on_the_named_node(world, web):
     assert stored["status"]["mode"] == "ReserveFirst"
 
 
+@SANDBOX
 def test_a_paused_move_rests_until_it_is_let_go(world, web):
     move(world, "rest", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, paused=True)
     assert "paused" in wait_reason(world, "rest", "Paused")["message"]
@@ -100,6 +102,7 @@ def test_a_paused_move_rests_until_it_is_let_go(world, web):
     assert wait_reason(world, "rest", "Landed")["nodeName"] == node(world, "b")
 
 
+@SANDBOX
 def test_a_move_into_an_existing_room(world, web):
     owner = world.api.get(world.path("replicasets", group="apps/v1")).expect().items[0]
     template = {"spec": {**world.spec("1"), "nodeName": node(world, "b")}}
@@ -132,6 +135,7 @@ def test_it_waits_for_the_budget_in_words_until_its_time_is_over(world, web):
     world.wait(lambda: undisturbed(world, web))
 
 
+@SANDBOX
 def test_a_target_without_room_is_said_in_words(world, web):
     world.node("full", cpu="500m")
     move(world, "tight", podRef={"name": name_of(web)}, target={"nodeName": node(world, "full")}, ttl="1m")
@@ -139,6 +143,7 @@ def test_a_target_without_room_is_said_in_words(world, web):
     assert undisturbed(world, web)
 
 
+@SANDBOX
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
@@ -163,6 +168,7 @@ def test_nonsense_ends_with_its_reason_and_nobody_is_disturbed(world, web, spec,
     assert undisturbed(world, web)
 
 
+@SANDBOX
 def test_a_pod_without_a_controller_is_not_moved(world):
     world.pod("alone")
     world.wait(lambda: is_ready(world.get_pod("alone")))
@@ -186,6 +192,7 @@ def test_a_pod_that_was_recreated_under_its_name_is_left_alone(world):
     assert undisturbed(world, new)
 
 
+@SANDBOX
 def test_a_pod_that_is_moved_already_is_found_on_its_target(world, web):
     target = {"nodeName": node(world, "b")}
     move(world, "first", podRef={"name": name_of(web)}, target=target)

@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+from reserving import SANDBOX
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import RESERVATIONS, World, controller_reference, gates_of, is_ready, node_of
@@ -23,13 +24,6 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "keepers.test.rescheduler.dev"
 JOBS = {"jobs": True}
 CONFIGURED = {"controllers": [{"apiGroup": GROUP, "kind": "Single"}]}
-
-
-@pytest.fixture(
-    scope="module", params=["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)]
-)
-def cluster(request):
-    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
@@ -111,6 +105,7 @@ def job_conditions(world):
     return [c["type"] for c in found.get("status", {}).get("conditions") or () if c["status"] == "True"]
 
 
+@SANDBOX
 @pytest.mark.parametrize(
     ("replacements", "spec", "word"),
     [
@@ -260,6 +255,7 @@ def moves_to(world, pod, target):
     assert world.wait(lambda: not leftovers(world) or None)
 
 
+@SANDBOX
 @pytest.mark.parametrize(
     ("kind", "scale", "replacements", "word"),
     [

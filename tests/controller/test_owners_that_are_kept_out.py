@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reserving import look, phase, reserve, told
+from reserving import SANDBOX, look, phase, reserve, told
 
 from harness.controlplane.world import RESERVATIONS, World, condition
 
@@ -49,6 +49,7 @@ def test_several_owners_share_a_room_that_names_cpu_only(world):
     assert "memory" not in look(world, "room")["allocatable"]
 
 
+@SANDBOX
 @pytest.mark.parametrize(
     ("amounts", "words"),
     [

@@ -98,33 +98,3 @@ def test_pods_step_aside_for_a_reservation_and_its_owner_lands(world):
         assert world.wait_bound("big", PATIENCE_S) == nodes[0]
         phase(world, "room", "Succeeded", PATIENCE_S)
     assert [node_of(p) for p in world.pods("rival") if node_of(p)] == []
-
-
-def test_a_pod_steps_aside_for_one_of_a_daemon_set(world):
-    """A new agent is larger than what is free on the first node; the second one has room for the pod there."""
-    nodes = [world.node("n0", cpu="4")]
-    world.workload("Deployment", "a", 1, "3")
-    world.wait_ready("a", 1, PATIENCE_S)
-    nodes.append(world.node("n1", cpu="5"))
-    labels = {"app": "agent"}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": world.spec("2")},
-        },
-    }
-    world.api.create(world.path("daemonsets", group="apps/v1"), body).expect(201)
-    world.wait(lambda: [p for p in world.pods("agent") if is_ready(p)], PATIENCE_S)
-    (waiting,) = [p["metadata"]["name"] for p in world.pods("agent") if not node_of(p)]
-    world.wait_unschedulable(waiting)
-    for index in range(3):
-        world.pod(f"rival-{index}", "3500m", labels={"app": "rival"})
-    rules = document(world)
-    rules["policies"][0]["labelSelector"] = {"matchLabels": labels}
-    with running(world.api.transport, **rules):
-        assert world.wait_bound(waiting, PATIENCE_S) == nodes[0]
-        world.wait(lambda: place(world, "a") == nodes[1], PATIENCE_S)
-    assert [node_of(p) for p in world.pods("rival") if node_of(p)] == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from reserving import crowd, look, of_web, on, phase, reserve
+from reserving import SANDBOX, crowd, look, of_web, on, phase, reserve
+from test_scaling_into_rooms import KINDS
 
 from harness.controlplane.world import RESERVATIONS, World, gates_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
@@ -17,7 +18,7 @@ def world(api):
             world.api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize(("cluster", "kind"), [*KINDS, ("embedded_api", "ReplicaSet")], indirect=["cluster"])
 def test_the_first_pods_of_a_workload_that_is_created_later_use_its_rooms(world, kind):
     nodes = [world.node(f"full{i}", cpu="1") for i in range(2)]
     owner = {
@@ -53,6 +54,7 @@ def test_a_room_of_a_deployment_waits_for_it_through_a_rollout(world):
     assert world.get_pod(name)["metadata"]["annotations"][ANNOTATION_RESERVATION].endswith("-room")
 
 
+@SANDBOX
 def test_a_workload_of_that_name_in_another_namespace_is_left_alone(world):
     node = world.node("full", cpu="1")
     reserve(world, "room", of_web(world), node=node).expect()

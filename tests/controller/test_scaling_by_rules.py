@@ -1,7 +1,7 @@
 """Reserve before scaling where rules forbid some orders of landing: spread, keeping apart, one after the other."""
 
 import pytest
-from test_scaling_into_rooms import scale_up, stuck
+from test_scaling_into_rooms import KINDS, scale_up, stuck
 
 from harness.controlplane.world import World, node_of
 from rescheduler.model.names import HOSTNAME, ZONE
@@ -47,21 +47,21 @@ def lands(world, kind, replicas, *, crowd, **spec):
     return [node_of(pod) for pod in world.wait_ready("web", replicas)]
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(("cluster", "kind"), KINDS, indirect=["cluster"])
 def test_pods_that_must_be_even_over_zones_all_land(world, kind):
     nodes(world, 6, "2")
     where = lands(world, kind, 12, crowd=12, topologySpreadConstraints=even_over(ZONE))
     assert len(where) == 12
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(("cluster", "kind"), KINDS, indirect=["cluster"])
 def test_pods_that_must_be_even_over_nodes_all_land(world, kind):
     nodes(world, 4, "3")
     where = lands(world, kind, 12, crowd=12, topologySpreadConstraints=even_over(HOSTNAME))
     assert sorted(map(where.count, set(where))) == [3, 3, 3, 3]
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(("cluster", "kind"), KINDS, indirect=["cluster"])
 def test_pods_that_must_keep_apart_all_land(world, kind):
     nodes(world, 9, "1")
     where = lands(world, kind, 9, crowd=9, affinity=APART)

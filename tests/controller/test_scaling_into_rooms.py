@@ -4,6 +4,7 @@ import secrets
 import time
 
 import pytest
+from reserving import SANDBOX
 
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.errors import CommandError
@@ -12,6 +13,13 @@ from rescheduler.cli.reservation_lines import reservation_line
 from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.reservation import ReservationPhase
+
+KINDS = [
+    ("embedded_api", "Deployment"),
+    ("embedded_api", "StatefulSet"),
+    pytest.param("real_api", "Deployment", marks=pytest.mark.realcluster),
+]
 
 
 @pytest.fixture
@@ -20,18 +28,18 @@ def world(api):
         yield world
 
 
-def scale_up(world, text, replicas, seconds=120.0):
+def scale_up(world, text, replicas, clock=time.monotonic):
     api = KubeApi(world.api.transport)
     found = read_workload(api, parse_workload(text, world.namespace))
     tools = ScaleDependencies(
         api=api,
         rooms=ReservationClient(api),
-        clock=time.monotonic,
+        clock=clock,
         pause=lambda: time.sleep(0.1),
         show=lambda *_: None,
     )
     return ScaleUp(
-        workload=found, replicas=replicas, group=secrets.token_hex(4), timeout_s=seconds, tools=tools
+        workload=found, replicas=replicas, group=secrets.token_hex(4), timeout_s=120.0, tools=tools
     )
 
 
@@ -56,7 +64,7 @@ def rooms_of(job):
     return job.tools.rooms.group(job.group)
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+@pytest.mark.parametrize(("cluster", "kind"), KINDS, indirect=["cluster"])
 def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(world, kind):
     for index in range(7):
         world.node(f"n{index}", cpu="3")
@@ -80,12 +88,19 @@ def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(worl
     assert not any(node_of(world.get_pod(f"crowd-{index}")) for index in range(60))
 
 
+@SANDBOX
 def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(world):
     for index in range(4):
         world.node(f"n{index}", cpu="5")
     world.workload("Deployment", "web", 1)
     world.wait_ready("web", 1)
-    job = scale_up(world, "deployment/web", 21, seconds=40.0)  # so long nineteen may take on a busy machine
+
+    def clock():
+        """Time is over as soon as nineteen rooms are held."""
+        held = [room for room in rooms_of(job) if room.status.phase is ReservationPhase.AVAILABLE]
+        return time.monotonic() + (1000.0 if len(held) == 19 else 0.0)
+
+    job = scale_up(world, "deployment/web", 21, clock)
     with pytest.raises(CommandError) as refused:
         job.reserve()
     assert "room for 19 of 20 new pods of deployment/web" in str(refused.value)

@@ -117,15 +117,6 @@ def test_who_names_no_end_gets_the_configured_one(world):
     assert int(status["expires"][11:13]) == (hour + 2) % 24
 
 
-def test_one_that_has_ended_is_collected_after_its_time(world):
-    reserve(world, "room", of_web(world), node="nowhere", ttl="1s").expect()
-    status = phase(world, "room", "Failed")
-    ready = condition({"status": status}, "Ready")
-    assert ready["reason"] == "Expired"
-    assert ready["message"] == "expired before it could be scheduled: node nowhere: there is no such node"
-    world.wait(lambda: world.api.get(path_of(world, "room")).status == 404, 15)
-
-
 @pytest.fixture
 def table(control_plane):
     """table(path, wide=False): what ``kubectl get`` prints, by the server's own table: the cells of each row by column."""

@@ -1,12 +1,9 @@
 """Admission begins to add a sidecar after the pods were created, on the real control plane, with the rights of ``manifests/``.
 
-With the right to dry-run creations no pod is evicted whose replacement has no place, and every room is large enough. Without it nothing
-shows what admission adds before the first replacement exists: of four pods one is evicted, and the others are left alone.
+With the right to dry-run creations no pod is evicted whose replacement has no place, and every room is large enough.
 """
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -18,22 +15,12 @@ from harness.controlplane.world import World, condition, node_of
 
 pytestmark = pytest.mark.realcluster
 
-ROLES = [obj for obj in manifests.load() if obj["metadata"]["name"] == "rescheduler-dry-run-creation"]
 POLICY = "sidecar"
 
 
 @pytest.fixture(scope="module")
 def account(control_plane):
     return Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
-
-
-@pytest.fixture
-def without_right(control_plane):
-    api = control_plane.api()
-    for obj in ROLES:
-        api.delete(manifests.path_of(obj)).expect()
-    yield
-    manifests.apply(api, ROLES)
 
 
 @pytest.fixture
@@ -104,26 +91,3 @@ def test_only_as_many_are_evicted_as_have_room_with_their_sidecar(world, account
     assert sorted(s["phase"] for s in found) == ["Failed", "Failed", "Succeeded", "Succeeded"], found
     assert sum("evictedAt" in s for s in found) == 2
     assert pending(world) == []
-
-
-def test_in_a_tight_cluster_nothing_is_evicted(world, account):
-    pods = four_pods(world)
-    targets = [world.node(f"target-{index}", cpu="1") for index in range(4)]
-    found = moved(world, account, pods, targets)
-    assert [s["phase"] for s in found] == ["Failed"] * 4, found
-    assert not any("evictedAt" in s for s in found)
-    assert pending(world) == []
-    assert {p["metadata"]["uid"] for p in world.pods("web")} == {p["metadata"]["uid"] for p in pods}
-
-
-@pytest.mark.usefixtures("without_right")
-def test_without_the_right_the_status_says_so_and_one_replacement_shows_it_to_the_others(world, account):
-    pods = four_pods(world)
-    time.sleep(61)  # new pods are taken to show what admission adds
-    targets = [world.node(f"target-{index}", cpu="1") for index in range(4)]
-    found = moved(world, account, pods, targets)
-    assert sum("evictedAt" in s for s in found) == 1
-    assert len(pending(world)) == 1
-    noted = [condition({"status": s}, "ReplacementAdmitted") for s in found]
-    assert {(n["status"], n["reason"]) for n in noted} == {("Unknown", "Sibling")}
-    assert all("manifests/base/dry-run-creation.yaml" in n["message"] for n in noted)

@@ -2,6 +2,8 @@
 
 import time
 
+from reserving import SANDBOX
+
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.model.names import API_VERSION
 
@@ -71,6 +73,7 @@ def test_room_is_gathered_used_and_given_back(api):
         world.wait(lambda: not rooms(world, "win"), 30)
 
 
+@SANDBOX
 def test_the_first_of_several_likely_nodes_is_taken_and_the_others_are_given_back(api):
     with World(api, "likely") as world:
         a, b = (world.node(name, cpu="2", labels={"pool": "likely"}) for name in ("a", "b"))
@@ -107,6 +110,7 @@ def test_the_first_of_several_likely_nodes_is_taken_and_the_others_are_given_bac
         world.wait(lambda: not rooms(world, "likely"), 30)
 
 
+@SANDBOX
 def test_head_room_stands_and_is_made_again(api):
     with World(api, "head") as world:
         world.node("spare", cpu="4", labels={"pool": "spare"})

@@ -69,15 +69,14 @@ def test_everything_is_applied_with_one_command_and_again_without_change(bare):
     kubectl(bare, "get", "rescheduler", "-A")
 
 
-@pytest.mark.parametrize("overlay", ["overlays/ha", "overlays/dry-run"])
-def test_overlays_are_taken_by_the_api_server(bare, overlay):
-    kubectl(bare, "apply", "-k", "manifests/crds")
-    kubectl(bare, "apply", "-f", "manifests/base/namespace.yaml")
-    kubectl(bare, "apply", "-k", f"manifests/{overlay}", "--dry-run=server")
-
-
-def test_components_are_taken_by_the_api_server(bare):
-    kubectl(bare, "apply", "-f", "manifests/components/start-first/role-start-first.yaml", "--dry-run=server")
+def test_overlays_and_components_are_taken_by_the_api_server(bare):
+    manifests.apply(bare.api(), manifests.load())
+    for words in (
+        ("-k", "manifests/overlays/ha"),
+        ("-k", "manifests/overlays/dry-run"),
+        ("-f", "manifests/components/start-first/role-start-first.yaml"),
+    ):
+        kubectl(bare, "apply", *words, "--dry-run=server")
 
 
 def test_the_dry_run_overlay_grants_no_way_to_change_anything(bare):

@@ -170,12 +170,11 @@ def check_landed(world, found, wanted):
     assert {name: s["nodeName"] for name, s in found.items()} == wanted
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work, world, kind):
+def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work, world):
     moves = 6
     _, clock = at_work
     before = secret(world)
-    wanted = stampede(world, kind, moves)
+    wanted = stampede(world, "Deployment", moves)
 
     def ended():
         found = {name: world.move_status(name) for name in wanted}
@@ -198,10 +197,9 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work
 
 # A connection that breaks in its TLS handshake is left to the garbage collector by urllib3.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_moves_land_when_the_api_server_restarts_in_the_middle(at_work, old_control_plane, world, kind):
+def test_moves_land_when_the_api_server_restarts_in_the_middle(at_work, old_control_plane, world):
     # For two minutes the budget counts a pod as gone whose end its controller missed, and its successor of the same name.
-    wanted = stampede(world, kind, 6, ttl="5m")
+    wanted = stampede(world, "StatefulSet", 6, ttl="5m")
 
     def statuses():
         return {name: world.move_status(name) for name in wanted}
