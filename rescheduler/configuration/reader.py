@@ -24,7 +24,8 @@ T = TypeVar("T")
 S = TypeVar("S", bound=DocumentSection)
 
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<found>[a-z]+)`)?")
-_BOUND: Final = re.compile(r"Expected `(?:int|float)` (?P<side>>=|<=) (?P<bound>\S+)")
+_BOUND: Final = re.compile(r"Expected `(?:int|float)` (?P<side>[<>]=?) (?P<bound>\S+)")
+_SIDES: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 _WORD: Final = re.compile(r"Invalid enum value '(?P<word>.*)'", re.DOTALL)
 _AS_NUMBER: Final = WrittenAs(float, float)
 _WRONG: Final = object()
@@ -158,8 +159,11 @@ class SectionReader:
             message = str(error)
             if (found := _BOUND.fullmatch(message)) is not None:
                 bound = (written or _AS_NUMBER).show(float(found["bound"]))
-                side = "least" if found["side"] == ">=" else "most"
-                self.complain(path, f"is {value if shown is None else shown}", f"must be at {side} {bound}")
+                self.complain(
+                    path,
+                    f"is {value if shown is None else shown}",
+                    f"must be {_SIDES[found['side']]} {bound}",
+                )
                 return _WRONG
             words = allowed_words(kind)
             yaml11 = "write true or false" if looks_like_yaml11_bool(value) else ""

@@ -92,6 +92,7 @@ LONGEST_S: Final = 10 * 365 * 86_400.0
 Duration = Annotated[float, SECONDS, msgspec.Meta(ge=0.0, le=LONGEST_S)]
 """Seconds, written as ``90s``, ``5m`` or ``1h30m``."""
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 PortOrAny = Annotated[int, msgspec.Meta(ge=0, le=65535)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
-from rescheduler.model.written import SECONDS, document_key
+from rescheduler.model.written import SECONDS, Positive, document_key
 from rescheduler.policies.emptying import GroupWorth
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, KeepingRule
@@ -41,7 +41,7 @@ class HighNodeUtilizationArgs(PricedNodesArgs, frozen=True, kw_only=True, rename
 
     thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
     target_thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 90.0, "memory": 90.0})
-    number_of_nodes: int = 1
+    number_of_nodes: Positive = 1
     emptied_nodes: EmptiedNodes = EmptiedNodes.NONE
     kept_empty_for_s: Annotated[float, SECONDS, msgspec.Meta(ge=LEAST_S, le=MOST_S)] = 3600.0
 
@@ -56,8 +56,6 @@ class HighNodeUtilizationArgs(PricedNodesArgs, frozen=True, kw_only=True, rename
             low, high = self.thresholds[resource], self.target_thresholds[resource]
             if low >= high:
                 yield ("thresholds", resource), f"is {low:g}, not below its targetThreshold {high:g}"
-        if self.number_of_nodes < 1:
-            yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
 
     def keeping(self) -> KeepingRule | None:
         """How nodes that are emptied are kept so; None: they are not. The arguments must be right."""

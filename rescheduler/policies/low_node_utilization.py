@@ -10,19 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
 from rescheduler.policies.framework import NO_NEED, PolicyView, nowhere
 from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload
-from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement
+from rescheduler.policies.utilization import REQUESTS, Load, goes_by_measurement
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
@@ -50,8 +51,8 @@ class LowNodeUtilizationArgs(
         default_factory=lambda: {"cpu": 50.0, "memory": 50.0, "pods": 50.0}
     )
     use_deviation_thresholds: bool = False
-    usage: str = REQUESTS
-    number_of_nodes: int = 1
+    usage: Literal["requests", "actual"] = REQUESTS
+    number_of_nodes: Positive = 1
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
@@ -67,10 +68,6 @@ class LowNodeUtilizationArgs(
             low, high = self.thresholds[resource], self.target_thresholds[resource]
             if low > high and not self.use_deviation_thresholds:
                 yield ("thresholds", resource), f"is {low:g}, above its targetThreshold {high:g}"
-        if self.usage not in (REQUESTS, ACTUAL):
-            yield ("usage",), f"is {self.usage!r}: must be {REQUESTS} or {ACTUAL}"
-        if self.number_of_nodes < 1:
-            yield ("numberOfNodes",), f"is {self.number_of_nodes}: must be at least 1"
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""

@@ -7,8 +7,9 @@ pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.node_marks import young_labels
@@ -36,6 +37,9 @@ REQUIRED_GAIN: Final = 0.9
 PREFERRED_FACTOR: Final = 0.5
 
 
+_Difference = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+
+
 class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
     """``types``: required, preferred, score.
 
@@ -45,26 +49,16 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_ke
     share of the highest score that kube-scheduler could give; every move changes scores a little, so it is high.
     """
 
-    types: tuple[str, ...] = (REQUIRED,)
+    types: tuple[Literal["required", "preferred", "score"], ...] = (REQUIRED,)
     after_s: Age = 300.0
-    minimum_difference: float = 0.5
-    minimum_score_difference: float = 0.25
+    minimum_difference: _Difference = 0.5
+    minimum_score_difference: _Difference = 0.25
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
         if not self.types:
             yield ("types",), f"is empty: name some of {', '.join(TYPES)}"
-        for i, kind in enumerate(self.types):
-            if kind not in TYPES:
-                yield ("types", i), f"is {kind!r}: must be one of {', '.join(TYPES)}"
-        differences = (
-            ("minimumDifference", self.minimum_difference),
-            ("minimumScoreDifference", self.minimum_score_difference),
-        )
-        for field, value in differences:
-            if not 0 < value <= 1:
-                yield (field,), f"is {value:g}: must be above 0 and at most 1"
 
 
 class NodeAffinity:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import enum
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+import msgspec
 
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_START_FIRST
@@ -55,19 +57,13 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key
     after_s: Age = 60.0
     after_node_autoscaler_s: Age = 600.0
     node_autoscaler: NodeAutoscaler = NodeAutoscaler.AUTO
-    depth: int = MOST_DEPTH
-    most_moves: int = 6
+    depth: Annotated[int, msgspec.Meta(ge=1, le=MOST_DEPTH)] = MOST_DEPTH
+    most_moves: Annotated[int, msgspec.Meta(ge=1, le=MOST_MOVES)] = 6
     move_higher_priorities: bool = False
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        for field, value, most in (
-            ("depth", self.depth, MOST_DEPTH),
-            ("mostMoves", self.most_moves, MOST_MOVES),
-        ):
-            if not 1 <= value <= most:
-                yield (field,), f"is {value}: must be from 1 to {most}"
         if self.mode is not None:
             yield ("mode",), "is not taken here: pods that step aside always have their room reserved first"
 

@@ -71,6 +71,28 @@ def test_the_remedy_says_what_may_stand_there(text, said):
     assert any(said in problem for problem in problems(text)), problems(text)
 
 
+@pytest.mark.parametrize(
+    ("policy", "argument", "said"),
+    [
+        ("PendingPods", "depth: 0", "policies[0].depth: is 0 (must be at least 1)"),
+        ("PendingPods", "depth: 4", "policies[0].depth: is 4 (must be at most 3)"),
+        ("PendingPods", "mostMoves: 0", "policies[0].mostMoves: is 0 (must be at least 1)"),
+        ("PendingPods", "mostMoves: 9", "policies[0].mostMoves: is 9 (must be at most 8)"),
+        ("LowNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
+        ("HighNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
+        ("LowNodeUtilization", "usage: guessed", "is 'guessed' (use one of actual, requests)"),
+        ("NodeAffinity", "types: [require]", "types[0]: is 'require'; did you mean required? (use one of "),
+        ("NodeAffinity", "minimumDifference: 0", "is 0 (must be above 0)"),
+        ("NodeAffinity", "minimumScoreDifference: 1.5", "is 1.5 (must be at most 1)"),
+        ("TopologySpread", "constraints: [Maybe]", "constraints[0]: is 'Maybe' (use one of "),
+    ],
+)
+def test_arguments_of_policies_have_bounds(policy, argument, said):
+    (problem,) = problems(f"policies:\n- name: {policy}\n  {argument}\n")
+    assert problem.startswith("c.yaml:5: policies[0].")
+    assert said in problem
+
+
 def test_resources_of_devices_may_have_thresholds():
     text = "policies:\n- name: HighNodeUtilization\n  thresholds: {nvidia.com/gpu: 20, hugepages-2Mi: 5}\n"
     assert parse_configuration(HEAD + text, "c.yaml").policies

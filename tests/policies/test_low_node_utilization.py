@@ -248,8 +248,6 @@ def test_no_free_node_no_move(decide, app):
         ({"thresholds": {"cpu": 60.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
         ({"thresholds": {"cpu": 20.0}, "target_thresholds": {"memory": 50.0}}, ("targetThresholds",)),
         ({"thresholds": {"cpu": -1.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
-        ({**CPU, "usage": "guessed"}, ("usage",)),
-        ({**CPU, "number_of_nodes": 0}, ("numberOfNodes",)),
         ({"thresholds": {}, "target_thresholds": {}}, ("thresholds",)),
     ],
 )

@@ -3,7 +3,6 @@
 import pytest
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
 from rescheduler.testing import builders as b
 
@@ -71,10 +70,6 @@ def test_scope_by_label_and_namespace(decide, app, landings):
     two = ("NodeAffinity", {"namespaces": NamespacesArgs(exclude=("default",))})
     assert landings(decide(cluster, one)) == {"a-0": "n2"}
     assert landings(decide(cluster, two)) == {"b-0": "n2"}
-
-
-def test_unknown_type_is_named():
-    assert [p for p, _ in NodeAffinityArgs(types=("desired",)).problems()] == [("types", 0)]
 
 
 SCORE = ("NodeAffinity", {"types": ("score",)})
