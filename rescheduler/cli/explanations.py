@@ -9,7 +9,7 @@ from dataclasses import replace
 from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.configuration.document import Configuration
-from rescheduler.model.conditions import who_waits
+from rescheduler.model.own_objects import who_waits
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger

@@ -19,10 +19,10 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
-from rescheduler.model.conditions import condition
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
+from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.placeholder import slug

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rescheduler.cli.reservation_client import is_unobserved, status_message
-from rescheduler.model.conditions import who_waits
+from rescheduler.model.own_objects import who_waits
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.reports.table import cpu, flat_table, memory

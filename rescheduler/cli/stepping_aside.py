@@ -14,9 +14,9 @@ from rescheduler.cli.live_controller import live_controller
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import SCHEDULED, UNSCHEDULABLE
 from rescheduler.model.snapshot import Snapshot

@@ -9,8 +9,8 @@ from rescheduler.cli.clients import NamedCluster, allowed, cluster_options, inst
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
-from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
+from rescheduler.model.own_objects import condition
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_seconds
 from rescheduler.reports.table import flat_table

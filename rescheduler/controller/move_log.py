@@ -14,10 +14,9 @@ import structlog
 
 from rescheduler.calls.call import AnyCall, Call
 from rescheduler.controller.effects import Effect
-from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION
-from rescheduler.model.own_objects import asked_by
+from rescheduler.model.own_objects import asked_by, condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 
 _HELD: Final = (ReservationPhase.WAITING, ReservationPhase.AVAILABLE)

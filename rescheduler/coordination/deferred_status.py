@@ -25,8 +25,8 @@ from rescheduler.migrations.lifecycle import (
     MigrationReason,
 )
 from rescheduler.migrations.machine import MigrationStep
-from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.machine import ReservationStep

@@ -16,8 +16,8 @@ from rescheduler.coordination.turns import Turns, Waiting
 from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, LASTING
 from rescheduler.migrations.machine import MigrationStep
 from rescheduler.migrations.observed import MigrationSettings
-from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits
 

@@ -16,9 +16,9 @@ from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedStartFirst
 from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source, reference_fits
 from rescheduler.model import names
-from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.outcomes import NO_RIGHT, QUOTA_USED_UP
+from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration

@@ -11,9 +11,9 @@ from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.migrations.lifecycle import CONDITION_PROGRESS, MigrationReason, enter
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
-from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
+from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.reservation import Reservation, ReservationPhase
 
 WATCHES_APART_S: Final = 5.0

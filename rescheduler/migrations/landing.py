@@ -16,8 +16,8 @@ from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_READY
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
-from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model.conditions import Condition, told
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus
+from rescheduler.model.own_objects import Condition, told
 
 
 class MigrationReason(enum.StrEnum):

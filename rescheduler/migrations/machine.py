@@ -23,8 +23,8 @@ from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
-from rescheduler.model.conditions import with_readable
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.own_objects import with_readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

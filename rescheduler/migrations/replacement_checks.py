@@ -15,8 +15,8 @@ from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import CONDITION_ADMITTED
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed import ObservedCreation
-from rescheduler.model.conditions import Condition, told
 from rescheduler.model.outcomes import CreationOutcome
+from rescheduler.model.own_objects import Condition, told
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import encode_resources, format_amount

@@ -32,9 +32,9 @@ from rescheduler.migrations.start_first_replacement import (
     replaces,
 )
 from rescheduler.model import names
-from rescheduler.model.conditions import Condition, told
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, MoveMode
+from rescheduler.model.own_objects import Condition, told
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.start_first_mode import replacement_labels

@@ -17,8 +17,7 @@ import msgspec
 
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
-from rescheduler.model.owners_elsewhere import OwnersElsewhere
-from rescheduler.model.owning_pods import Dependents, OwningPods
+from rescheduler.model.owning_pods import Dependents, OwnersElsewhere, OwningPods
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from rescheduler.model.conditions import Condition
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
-from rescheduler.model.own_objects import LAYOUT, Layout, OwnObject, asked_by
+from rescheduler.model.own_objects import LAYOUT, Condition, Layout, OwnObject, asked_by
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.times import Duration, Moment

@@ -1,18 +1,20 @@
-"""Pods that other objects stand and fall with: a Snapshot shows of each what the garbage collector deletes with it. Pure.
+"""What owner references mean: pods that other objects stand and fall with, and owners that count for nothing. Pure.
 
 The leader of a group may own the StatefulSet of its workers, and a driver its executors: whoever evicts the pod ends them all,
 while budgets and limits count one pod. An object goes with a pod if all owners that it names are pods. What is read is asked:
 pods, the controllers of Kubernetes and Services. Claims are left out, because a pod owns those of its ephemeral volumes and gets
 new ones; of ConfigMaps, Secrets and custom objects nothing is known here.
 
-Promises: what is found depends on the objects that there are, not on the order in which they were seen. An owner in another
-namespace counts for nothing, as for the garbage collector.
+An owner reference to a controller of another namespace counts for nothing, as for the garbage collector. Whoever may create a pod may write
+any uid into its ownerReferences; without this a tenant's pods would be siblings of somebody else's.
+
+Promises: what is found depends on the objects that there are, not on the order in which they were seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -108,3 +110,67 @@ def _first(words: str) -> tuple[bool, str]:
 
 def _kind(found: Pod | Workload | Service) -> str:
     return found.kind if isinstance(found, Workload) else type(found).__name__
+
+
+Key = TypeVar("Key", ObjectKey, str)
+Owned = TypeVar("Owned", Pod, Workload)
+
+
+class OwnersElsewhere(Generic[Key, Owned]):
+    """The objects of one kind whose controller is in another namespace. Used by one thread."""
+
+    def __init__(self) -> None:
+        self.without: dict[Key, Owned] = {}
+        """Those objects, as if they had no controller."""
+        self._depends: dict[Key, str] = {}
+        """Objects whose controller is unknown, or in another namespace -> its uid."""
+        self._dependents: dict[str, set[Key]] = {}
+
+    def follow(
+        self,
+        objects: Mapping[Key, Owned],
+        controllers: Mapping[str, Workload],
+        changed: Iterable[Key] | None,
+        controllers_changed: Iterable[str] | None,
+    ) -> list[Key]:
+        """Take in what changed (None: all may have); gives the keys of which ``without`` says something else now.
+
+        ``controllers``: by uid.
+        """
+        if changed is None or controllers_changed is None:
+            keys: Iterable[Key] = {**dict.fromkeys(objects), **dict.fromkeys(self._depends)}
+        else:
+            keys = {**dict.fromkeys(changed), **dict.fromkeys(self._of(controllers_changed))}
+        return [key for key in keys if self._judge(key, objects.get(key), controllers)]
+
+    def _of(self, controllers: Iterable[str]) -> Iterator[Key]:
+        for uid in controllers:
+            yield from self._dependents.get(uid, ())
+
+    def _judge(self, key: Key, found: Owned | None, controllers: Mapping[str, Workload]) -> bool:
+        owner = found.controller if found is not None else None
+        above = controllers.get(owner.uid) if owner is not None else None
+        if owner is None or found is None or (above is not None and above.namespace == found.namespace):
+            if key in self._depends:
+                self._depend(key, "")
+                return self.without.pop(key, None) is not None
+            return False
+        self._depend(key, owner.uid)
+        if above is None:
+            return self.without.pop(key, None) is not None
+        alone = msgspec.structs.replace(found, controller=None)
+        if self.without.get(key) == alone:
+            return False
+        self.without[key] = alone
+        return True
+
+    def _depend(self, key: Key, uid: str) -> None:
+        before = self._depends.pop(key, "")
+        if before != uid and before:
+            keys = self._dependents[before]
+            keys.discard(key)
+            if not keys:
+                del self._dependents[before]
+        if uid:
+            self._depends[key] = uid
+            self._dependents.setdefault(uid, set()).add(key)

@@ -14,13 +14,13 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.conditions import Condition, condition, seconds_of
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
     ANNOTATION_PENDING_POD,
     ANNOTATION_PENDING_POD_MOVES,
 )
+from rescheduler.model.own_objects import Condition, condition, seconds_of
 from rescheduler.model.records import ObjectKey, Pod, PodSpec, PodVolume, PriorityClass, VolumeKind
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement

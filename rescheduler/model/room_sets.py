@@ -10,8 +10,7 @@ import enum
 import msgspec
 from msgspec import field
 
-from rescheduler.model.conditions import Condition
-from rescheduler.model.own_objects import LAYOUT, Layout, TemplatedObject
+from rescheduler.model.own_objects import LAYOUT, Condition, Layout, TemplatedObject
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import Pairs

@@ -5,7 +5,7 @@ One whose pod has been evicted does not end: its replacement is on the way, and 
 
 from __future__ import annotations
 
-from rescheduler.model.conditions import condition
+from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.assignment import fits

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from rescheduler.calls.pods import remove_gate
 from rescheduler.model import names
-from rescheduler.model.conditions import condition, seconds_of
 from rescheduler.model.never_moves import holds_gate
+from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
     KoordinatorPhase,

@@ -15,7 +15,7 @@ import msgspec
 
 from rescheduler.errors import TransitionError
 from rescheduler.model import room_pod
-from rescheduler.model.conditions import Condition, told
+from rescheduler.model.own_objects import Condition, told
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 
 

@@ -17,7 +17,7 @@ from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation, unreadable, write_status
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.errors import TransitionError
-from rescheduler.model.conditions import condition, seconds_of, with_readable
+from rescheduler.model.own_objects import condition, seconds_of, with_readable
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES

@@ -13,7 +13,7 @@ from typing import Final
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import admit_placeholder, delete_placeholder, nominate
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources

@@ -11,7 +11,7 @@ from typing import Final
 
 from rescheduler.calls.call import Event
 from rescheduler.model import names
-from rescheduler.model.conditions import (
+from rescheduler.model.own_objects import (
     OWNERS_WAIT,
     Condition,
     condition,

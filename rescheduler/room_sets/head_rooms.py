@@ -14,8 +14,8 @@ from typing import Final
 
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import write_status
-from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import verb
+from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import priority_of_pods

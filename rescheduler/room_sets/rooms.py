@@ -16,8 +16,8 @@ import msgspec
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import create_reservation, delete_reservation
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
 from rescheduler.model.decode.wire_form import manifest
+from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources, encode_resources
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow

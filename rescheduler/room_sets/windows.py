@@ -20,9 +20,9 @@ import msgspec
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import write_status
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
-from rescheduler.model.conditions import Condition, condition, told
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import RESERVEABLE
+from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources

@@ -15,9 +15,9 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements

@@ -15,8 +15,8 @@ from rescheduler.migrations.lifecycle import (
     MigrationReason,
 )
 from rescheduler.migrations.machine import MigrationStep
-from rescheduler.model.conditions import Condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.machine import ReservationStep

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.coordination.room_turns import AT_ONCE, STANDS_FOR_S, LooksElsewhere, may_go
-from rescheduler.model.conditions import Condition
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import (
     MakingRoom,

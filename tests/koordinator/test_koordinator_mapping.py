@@ -15,10 +15,10 @@ from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.coordination.observe_reservations import with_koordinator
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
-from rescheduler.model.conditions import condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,

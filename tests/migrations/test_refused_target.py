@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, look, migration, reservation
 
-from rescheduler.model.conditions import Condition
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.reservation import ReservationPhase
 
 LATE = NOW - 400.0

@@ -9,10 +9,10 @@ import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
 
 from rescheduler.migrations.observed import Calls, ObservedCreation
-from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome as Outcome
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import HostPort, PodSpec
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.resources import Resources

@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.bounds import (
-    COUNTS,
-    LEAST,
-    LENGTHS,
-    LONGEST_DURATION_TEXT,
-    LONGEST_KEY,
-    MOST,
+    LONGEST_CRON,
+    LONGEST_LABEL,
+    LONGEST_NAME,
+    LONGEST_ZONE,
+    MOST_EARLIER_MOVES,
     MOST_MOVE_TTL,
+    MOST_ROOMS,
     MOST_TTL,
-    MOST_VALUES,
     MOST_WINDOW,
 )
 from rescheduler.model.decode import Decoder
@@ -29,6 +28,68 @@ from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwn
 from rescheduler.model.room_sets import WindowPhase, YieldTo
 from rescheduler.model.selectors import LabelSet, Operator
 from rescheduler.model.times import parse_duration, parse_timestamp
+
+LONGEST_DURATION_TEXT = 32
+LONGEST_KEY = LONGEST_NAME + 1 + LONGEST_LABEL
+LONGEST_UID = 128
+LONGEST_REASON = 1024
+MOST_OWNERS = 16
+MOST_VALUES = 48
+TIME_OF_DAY = 5
+
+LENGTHS = {
+    "apiVersion": LONGEST_NAME,
+    "kind": LONGEST_LABEL,
+    "namespace": LONGEST_LABEL,
+    "name": LONGEST_NAME,
+    "nodeName": LONGEST_NAME,
+    "uid": LONGEST_UID,
+    "key": LONGEST_KEY,
+    "values": LONGEST_LABEL,
+    "matchLabels": LONGEST_LABEL,
+    "ttl": LONGEST_DURATION_TEXT,
+    "reason": LONGEST_REASON,
+    "policy": LONGEST_NAME,
+    "after": LONGEST_KEY,
+    "containers.name": LONGEST_LABEL,
+    "cron": LONGEST_CRON,
+    "timeZone": LONGEST_ZONE,
+    "end": TIME_OF_DAY,
+    "duration": LONGEST_DURATION_TEXT,
+    "startReserveAgo": LONGEST_DURATION_TEXT,
+    "nodeSelector": LONGEST_LABEL,
+    "spreadOver": LONGEST_KEY,
+}
+"""Field of a spec -> the longest text in it. A field of several objects has one limit; where not, its parent is named, too."""
+COUNTS = {
+    "owners": MOST_OWNERS,
+    "matchLabels": MOST_OWNERS,
+    "matchExpressions": MOST_OWNERS,
+    "values": MOST_VALUES,
+    "after": MOST_EARLIER_MOVES,
+    "nodeSelector": MOST_OWNERS,
+    "resources": MOST_OWNERS,
+}
+"""List or map of a spec -> the most entries."""
+MOST = {"podNumToReserve": MOST_ROOMS, "rooms": MOST_ROOMS}
+"""Number of a spec -> the largest."""
+LEAST = {
+    "owners": 1,
+    "containers": 1,
+    "containers.name": 1,
+    "key": 1,
+    "podRef.name": 1,
+    "target.nodeName": 1,
+    "reservationRef.name": 1,
+    "after": 3,
+    "gracePeriodSeconds": 0,
+    "cron": 9,
+    "timeZone": 1,
+    "resources": 1,
+    "podNumToReserve": 1,
+    "rooms": 0,
+}
+"""Field of a spec -> the shortest text, the fewest entries, or the smallest number in it."""
 
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
 OWNERS = (ReservationOwner(object=ObjectRef("a", "b", "c")),)

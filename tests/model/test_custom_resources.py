@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.bounds import OVERSIZED_TEMPLATE
-from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder, UndecodableError
 from rescheduler.model.decode.wire_form import encode, encode_label_selector, manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import (
     ControllerRef,

@@ -7,7 +7,6 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.model.conditions import Condition
 from rescheduler.model.names import (
     ANNOTATION_PENDING_POD,
     ANNOTATION_PENDING_POD_MOVES,
@@ -15,6 +14,7 @@ from rescheduler.model.names import (
     GATE_ROOM,
     LABEL_PLACEHOLDER,
 )
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,

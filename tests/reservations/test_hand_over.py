@@ -6,8 +6,8 @@ import pytest
 
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
 from rescheduler.model.decode.wire_form import encode_toleration
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import PodPhase, Taint
 from rescheduler.model.reservation import (
     ReservationPhase,

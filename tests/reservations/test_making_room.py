@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,

@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint, Toleration
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources

@@ -9,8 +9,8 @@ import pytest
 
 from rescheduler.errors import TransitionError
 from rescheduler.model import names, room_pod
-from rescheduler.model.conditions import condition
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ReservationOwner,

@@ -13,7 +13,7 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
-from rescheduler.model.conditions import condition
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec, PodVolume, VolumeKind
 from rescheduler.model.reservation import (
     ControllerRef,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from rescheduler.model.conditions import Condition
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ObjectRef, ReservationOwner, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources

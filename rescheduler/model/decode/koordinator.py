@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from rescheduler.model.conditions import Condition
 from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.pods import field_writers
 from rescheduler.model.decode.wire_form import canonical_json, reader, wire_type
 from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, Wire
 from rescheduler.model.names import API_VERSION, KOORDINATOR_API_VERSION, LABEL_PLACEHOLDER
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import KoordinatorPhase, KoordinatorReservation, ObjectRef
 from rescheduler.model.resources import NO_RESOURCES, Resources
