@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from tenacity import stop_before_delay
@@ -21,15 +21,16 @@ from rescheduler.cli.errors import CommandError
 from rescheduler.cli.output import tell
 from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import HttpTransport, connect
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
-from rescheduler.kube.kubeconfig import default_namespace
 from rescheduler.kube.list_page import read_page
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE
+
+if TYPE_CHECKING:
+    from rescheduler.kube.connection import HttpTransport
 
 F = TypeVar("F", bound=Callable[..., Any])
 Record = TypeVar("Record")
@@ -57,6 +58,8 @@ class NamedCluster:
 
     def connected(self) -> HttpTransport:
         """A connection; a credential plugin that is slow is told. Raises KubeconfigError."""
+        from rescheduler.kube.connection import connect  # noqa: PLC0415 - kubernetes, which no help and no dump needs
+
         with notice("waiting for the credentials that the kubeconfig names ..."):
             return connect(self.kubeconfig, self.context)
 
@@ -67,6 +70,8 @@ class NamedCluster:
 
     def namespace(self, given: str | None) -> str:
         """``given``, or the namespace that kubectl would use. Raises KubeconfigError."""
+        from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - the same
+
         return given or default_namespace(self.kubeconfig, self.context)
 
 

@@ -14,10 +14,10 @@ from rescheduler.cli.clients import NamedCluster, cluster_options
 from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, again, choose
 from rescheduler.cli.consolidation_report import consolidation_json, consolidation_text, headline
 from rescheduler.cli.drain_plan import DrainPlan
-from rescheduler.cli.draining import Drain, NotDrainedError, withdraw_moves
+from rescheduler.cli.draining import Drain, NotDrainedError
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller
-from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient
+from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import config_option, controller_namespace_option, move_ttl, timeout_option
 from rescheduler.cli.output import emit, tell

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -19,12 +19,11 @@ from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.drain_report import refusal_text
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
-from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.migration_client import MigrationClient, MoveOrder
+from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
-from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.names import ANNOTATION_EVICT, LABEL_GROUP
+from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
 
@@ -141,29 +140,3 @@ class Drain:
             raise NotDrainedError(f"{pod.key} was not evicted in time: {answer.message}\n{self.how_to_go_on}")
         if answer.outcome not in _DONE:
             raise CommandError(f"{pod.key} cannot be evicted: {answer.message}\n{self.how_to_go_on}")
-
-
-def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_run: bool = False) -> None:
-    """Withdraw the moves by which nodes with these pods are emptied, and say it; moves that have evicted go on.
-
-    Who may see none withdraws none.
-    """
-    try:
-        moves = [move for move in client.select("") if _empties(move, pods)] if pods else []
-    except CommandError as error:
-        tell(f"no moves are withdrawn: {error}")
-        return
-    left = {} if dry_run else client.withdraw(moves)
-    rehearsed = " (dry run)" if dry_run else ""
-    gone = [move for move in moves if move.key not in left]
-    emit("".join(f"podmigration/{m.name} -n {m.namespace} withdrawn{rehearsed}\n" for m in gone))
-    for key, why in left.items():
-        tell(f"{key}: {why}")
-
-
-def _empties(move: PodMigration, pods: Collection[ObjectKey]) -> bool:
-    asked = move.annotations.get(ANNOTATION_EVICT) == "true" or (
-        move.labels.get(LABEL_GROUP) or ""
-    ).startswith(CONSOLIDATING)
-    live = move.requested and move.status.phase not in FINISHED
-    return live and asked and ObjectKey(move.namespace, move.pod_name) in pods

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rescheduler.cli.clients import allowed, by_label, installed, listed, why_refused
+from rescheduler.cli.errors import CommandError
+from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.transport import TransportError
@@ -20,7 +22,7 @@ from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode.wire_form import manifest as manifest_of
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import LABEL_GROUP
+from rescheduler.model.names import ANNOTATION_EVICT, LABEL_GROUP
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.selectors import LabelSet
 
@@ -142,6 +144,32 @@ class MigrationClient:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             reasons = list(pool.map(reason, given))
         return {move.key: why for move, why in zip(given, reasons, strict=True) if why}
+
+
+def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_run: bool = False) -> None:
+    """Withdraw the moves by which nodes with these pods are emptied, and say it; moves that have evicted go on.
+
+    Who may see none withdraws none.
+    """
+    try:
+        moves = [move for move in client.select("") if _empties(move, pods)] if pods else []
+    except CommandError as error:
+        tell(f"no moves are withdrawn: {error}")
+        return
+    left = {} if dry_run else client.withdraw(moves)
+    rehearsed = " (dry run)" if dry_run else ""
+    gone = [move for move in moves if move.key not in left]
+    emit("".join(f"podmigration/{m.name} -n {m.namespace} withdrawn{rehearsed}\n" for m in gone))
+    for key, why in left.items():
+        tell(f"{key}: {why}")
+
+
+def _empties(move: PodMigration, pods: Collection[ObjectKey]) -> bool:
+    asked = move.annotations.get(ANNOTATION_EVICT) == "true" or (
+        move.labels.get(LABEL_GROUP) or ""
+    ).startswith(CONSOLIDATING)
+    live = move.requested and move.status.phase not in FINISHED
+    return live and asked and ObjectKey(move.namespace, move.pod_name) in pods
 
 
 def disturbs(move: PodMigration) -> bool:

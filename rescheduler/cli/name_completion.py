@@ -17,7 +17,6 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.errors import ReschedulerError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.connection import connect
 from rescheduler.model.kinds import RESOURCES, Kind
 
 LIMIT_S: Final = 2.0
@@ -65,7 +64,7 @@ def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
     given = context.params
     cluster = NamedCluster(kubeconfig=given.get("kubeconfig"), context=given.get("context"))
     try:
-        api = KubeApi(connect(cluster.kubeconfig, cluster.context), timeout_s=LIMIT_S)
+        api = KubeApi(cluster.connected(), timeout_s=LIMIT_S)
         resource = RESOURCES[kind]
         path = resource.collection_path
         if resource.namespaced:

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from rescheduler.reports.table import percent
-from rescheduler.reports.text import bar
+from rescheduler.reports.table import bar, percent
 from rescheduler.visible import visible_line
 
 

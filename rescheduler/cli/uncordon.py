@@ -8,8 +8,7 @@ import click
 
 from rescheduler.cli.by_name import find_nodes, pods_on
 from rescheduler.cli.clients import NamedCluster, cluster_options
-from rescheduler.cli.draining import withdraw_moves
-from rescheduler.cli.migration_client import MigrationClient
+from rescheduler.cli.migration_client import MigrationClient, withdraw_moves
 from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.output import emit, tell

@@ -8,15 +8,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from rescheduler.planning.plan import Plan
-
 
 def pretty_json(document: Any, indent: int = 2) -> str:
     """Indented JSON, ending in a newline."""
     return msgspec.json.format(msgspec.json.encode(document), indent=indent).decode() + "\n"
 
 
-def plan_yaml(plan: Plan) -> str:
+def plan_yaml(plan: Any) -> str:
     """YAML with the keys of its JSON, in the same order."""
     return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, width=120)
 

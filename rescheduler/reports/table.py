@@ -10,6 +10,7 @@ from rescheduler.visible import visible_line
 _READABLE = 24
 """A last column, which says why, is cut to so much before other columns are cut."""
 _LEAST_CELL = 8
+_BAR_WIDTH = 10
 _BINARY = ((1 << 40, "Ti"), (1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
@@ -84,6 +85,12 @@ def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
 def percent(part: int, whole: int) -> str:
     """Share in whole percent; ``-`` if ``whole`` is 0."""
     return f"{round(100 * part / whole)}%" if whole > 0 else "-"
+
+
+def bar(part: int, whole: int) -> str:
+    """A bar of ten cells; full cells are ``#``."""
+    filled = min(_BAR_WIDTH, round(_BAR_WIDTH * part / whole)) if whole > 0 else 0
+    return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"
 
 
 def cpu(milli: int) -> str:

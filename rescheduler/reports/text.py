@@ -17,12 +17,11 @@ from rescheduler.reports.objective_words import (
     skipped_groups,
 )
 from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
-from rescheduler.reports.table import beyond, percent, table
+from rescheduler.reports.table import bar, beyond, percent, table
 
 Style = Callable[[str, str], str]
 """(text, role) -> coloured text; roles: heading, good, bad, faint. ``plain`` adds no colour."""
 
-_BAR_WIDTH = 10
 _NODES_SHOWN = 40
 _REASONS_SHOWN = 40
 
@@ -198,9 +197,3 @@ def _node_row(before: NodeSummary, after: NodeSummary) -> tuple[str, ...]:
 
 def _change(before: int, before_whole: int, after: int, after_whole: int) -> str:
     return f"{percent(before, before_whole):>4} -> {percent(after, after_whole):>4} {bar(after, after_whole)}"
-
-
-def bar(part: int, whole: int) -> str:
-    """A bar of ten cells; full cells are ``#``."""
-    filled = min(_BAR_WIDTH, round(_BAR_WIDTH * part / whole)) if whole > 0 else 0
-    return "[" + "#" * filled + "." * (_BAR_WIDTH - filled) + "]"

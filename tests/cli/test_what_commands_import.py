@@ -48,6 +48,18 @@ def test_lists_of_commands_import_nothing_heavy_and_little_else(words):
     assert number <= MOST_MODULES
 
 
+def test_no_help_waits_for_the_official_client():
+    places = [known.place.partition(":")[0] for known in COMMANDS.values()]
+    ours = [place for place in places if place.startswith("rescheduler.")]
+    program = (
+        f"import importlib, sys; [*map(importlib.import_module, {ours})]; print('kubernetes' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "False"
+
+
 def imports(module):
     """The modules of the command line that a module imports, at whatever depth, as its text says."""
     found, left = set(), [module]

@@ -15,7 +15,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reports.text import bar
+from rescheduler.reports.table import bar
 
 if TYPE_CHECKING:
     from rich.console import Group
