@@ -20,7 +20,6 @@ from kube_sandbox.apiserver.admission_policies import PolicyEngine
 from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.pod_control import pod_from_template
-from kube_sandbox.controllers.replicaset import desired_replicas
 from kube_sandbox.controllers.statefulset import (
     below_partition,
     ordinal_of,
@@ -37,6 +36,7 @@ from kube_sandbox.controllers.unstructured import (
     controller_of,
     deleting,
     key,
+    replicas_of,
     spec,
     status,
     uid,
@@ -128,8 +128,8 @@ class Replacements:
                 gone = (Kind.DEPLOYMENT, above["uid"])
                 raise _NoPodError(f"its Deployment {above['name']} is gone", gone)
         others = [p for p in self._pods_of(ref["uid"]) if active(p) and uid(p) != uid(pod)]
-        if len(others) >= desired_replicas(owner):
-            wanted = f"its ReplicaSet wants {desired_replicas(owner)} pods and has {len(others)} others"
+        if len(others) >= replicas_of(owner):
+            wanted = f"its ReplicaSet wants {replicas_of(owner)} pods and has {len(others)} others"
             raise _NoPodError(wanted, known, *self._known_pods(others))
         return pod_from_template(owner, spec(owner)["template"], name=f"{key(pod).name}-next")
 

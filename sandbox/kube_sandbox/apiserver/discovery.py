@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kube_sandbox.apiserver.errors import Json, unknown_path
 from kube_sandbox.apiserver.registry import Registry, ResourceType
 
@@ -23,41 +25,20 @@ VERSION: Json = {
 
 
 def about(registry: Registry, parts: list[str]) -> Json:
-    """The answer to a plain discovery path. Raises 404."""
-    found: Json | None
+    """The answer to a discovery path. Raises 404."""
+    groups = {name: _group(name, versions) for name, versions in registry.versions().items() if name}
     match parts:
         case ["api"]:
-            found = core_versions()
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            found = group_list(registry)
-        case ["apis", name]:
-            found = group(registry, name)
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": list(groups.values())}
+        case ["apis", name] if name in groups:
+            return {**groups[name], "kind": "APIGroup", "apiVersion": "v1"}
         case ["api", version]:
-            found = resource_list(registry, "", version)
+            return _resource_list(registry, version)
         case ["apis", name, version]:
-            found = resource_list(registry, name, version)
-        case _:
-            found = None
-    if found is None:
-        raise unknown_path()
-    return found
-
-
-def core_versions() -> Json:
-    """GET /api."""
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-
-
-def group_list(registry: Registry) -> Json:
-    """GET /apis."""
-    groups = [_group(name, versions) for name, versions in registry.versions().items() if name]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
-
-
-def group(registry: Registry, name: str) -> Json | None:
-    """GET /apis/GROUP, or None."""
-    versions = registry.versions().get(name) if name else None
-    return {**_group(name, versions), "kind": "APIGroup", "apiVersion": "v1"} if versions else None
+            return _resource_list(registry, f"{name}/{version}")
+    raise unknown_path()
 
 
 def _group(name: str, versions: list[str]) -> Json:
@@ -65,60 +46,54 @@ def _group(name: str, versions: list[str]) -> Json:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def resource_list(registry: Registry, group_name: str, version: str) -> Json | None:
-    """GET /api/v1 or /apis/GROUP/VERSION, or None."""
-    found = [r for r in registry if r.group == group_name and r.version == version]
+def _resource_list(registry: Registry, api_version: str) -> Json:
+    found = sorted((r for r in registry if r.api_version == api_version), key=lambda r: r.plural)
     if not found:
-        return None
-    entries: list[Json] = []
-    for resource in sorted(found, key=lambda r: r.plural):
-        entries.append(_entry(resource))
-        entries += [_sub_entry(resource, name, kind, verbs) for name, kind, verbs in _subresources(resource)]
+        raise unknown_path()
+    resources = [entry for resource in found for entry in (_entry(resource), *_subresources(resource))]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": f"{group_name}/{version}" if group_name else version,
-        "resources": entries,
+        "groupVersion": api_version,
+        "resources": resources,
     }
 
 
 def _entry(resource: ResourceType) -> Json:
-    entry: Json = {
+    entry = {
         "name": resource.plural,
         "singularName": resource.singular_name,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
+        "shortNames": list(resource.short_names),
+        "categories": list(resource.categories),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    return entry
+    return {key: value for key, value in entry.items() if value != []}
 
 
-def _subresources(resource: ResourceType) -> list[tuple[str, str, list[str]]]:
-    found: list[tuple[str, str, list[str]]] = []
-    for name, kind in resource.subresources:
-        found.append((name, kind, ["create"]))
-    if resource.scale:
-        found.append(("scale", "Scale", ["get", "patch", "update"]))
-    if resource.status:
-        found.append(("status", resource.kind, ["get", "patch", "update"]))
-    return sorted(found)
+def _subresources(resource: ResourceType) -> list[Json]:
+    changed = ["get", "patch", "update"]
+    found: list[tuple[str, str, list[str]]] = [
+        (name, kind, ["create"]) for name, kind in resource.subresources
+    ]
+    found += [("scale", "Scale", changed)] * resource.scale + [
+        ("status", resource.kind, changed)
+    ] * resource.status
+    return [
+        {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": kind,
+            "verbs": verbs,
+            **_SUB_GROUPS.get(kind, {}),
+        }
+        for name, kind, verbs in sorted(found)
+    ]
 
 
-_SUB_GROUPS = {"Scale": ("autoscaling", "v1"), "Eviction": ("policy", "v1")}
-
-
-def _sub_entry(resource: ResourceType, name: str, kind: str, verbs: list[str]) -> Json:
-    entry: Json = {
-        "name": f"{resource.plural}/{name}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        "kind": kind,
-        "verbs": verbs,
-    }
-    if kind in _SUB_GROUPS:
-        entry["group"], entry["version"] = _SUB_GROUPS[kind]
-    return entry
+_SUB_GROUPS: Final = {
+    "Scale": {"group": "autoscaling", "version": "v1"},
+    "Eviction": {"group": "policy", "version": "v1"},
+}

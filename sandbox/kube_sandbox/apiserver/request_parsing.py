@@ -13,14 +13,12 @@ from kube_sandbox.apiserver import protobuf
 from kube_sandbox.apiserver.deletion import DeleteOptions
 from kube_sandbox.apiserver.errors import (
     Json,
-    StatusError,
     bad_options,
     bad_request,
     not_supported,
     unknown_path,
     unsupported_media,
 )
-from kube_sandbox.apiserver.json_values import dig
 from kube_sandbox.apiserver.pod_fields import unknown_fields
 from kube_sandbox.apiserver.read_handlers import Query
 from kube_sandbox.apiserver.registry import Registry, ResourceType
@@ -77,13 +75,6 @@ def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) 
         raise bad_request(
             f'{kind} in version "{short}" cannot be handled as a {resource.kind}: unknown conversion'
         )
-    try:
-        check_shape(obj)
-    except StatusError as error:
-        short = resource.version
-        raise bad_request(
-            f'{kind} in version "{short}" cannot be handled as a {kind}: {error.message}'
-        ) from error
 
 
 def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
@@ -104,33 +95,6 @@ def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
         raise bad_request(
             f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {listed}'
         )
-
-
-def check_shape(obj: Json) -> None:
-    """Raises 400 if metadata, or a map or list in it, has a wrong type."""
-    for path, kind in (
-        (("metadata",), dict),
-        (("spec",), dict),
-        (("status",), dict),
-        (("metadata", "labels"), dict),
-        (("metadata", "annotations"), dict),
-        (("metadata", "ownerReferences"), list),
-        (("metadata", "finalizers"), list),
-        (("metadata", "name"), str),
-        (("metadata", "namespace"), str),
-    ):
-        value = dig(obj, *path)
-        if value is not None and not isinstance(value, kind):
-            raise bad_request(
-                f"json: cannot unmarshal {_go_type(value)} into Go struct field .{'.'.join(path)} of type {kind.__name__}"
-            )
-
-    for name in ("labels", "annotations"):
-        for value in (dig(obj, "metadata", name) or {}).values():
-            if value is not None and not isinstance(value, str):
-                raise bad_request(
-                    f"json: cannot unmarshal {_go_type(value)} into Go struct field ObjectMeta.metadata.{name} of type string"
-                )
 
 
 def _go_type(value: Any) -> str:

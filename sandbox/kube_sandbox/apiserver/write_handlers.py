@@ -26,7 +26,6 @@ from kube_sandbox.apiserver.request_parsing import (
     RequestInfo,
     check_fields,
     check_identity,
-    check_shape,
     decode_object,
     decode_value,
     delete_options,
@@ -107,7 +106,6 @@ def _in_version(resource: ResourceType, change: Callable[[Json], Json]) -> Calla
     def changed(current: Json) -> Json:
         shown = resource.encode(current) if resource.encode else current
         result = change(shown)
-        check_shape(result)
         meta(result)
         return resource.decode(result) if resource.decode else result
 

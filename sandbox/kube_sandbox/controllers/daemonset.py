@@ -18,13 +18,14 @@ from kube_sandbox.controllers.unstructured import (
     POD,
     Obj,
     available,
-    available_at_s,
     controller_of,
     deleting,
     group_kind,
     key,
     labels,
     meta,
+    min_ready_s,
+    next_available_s,
     ready,
     selector,
     spec,
@@ -80,9 +81,7 @@ class DaemonSetController:
         if not deleting(owner):
             self._place(ctx, owner, by_node)
         _write_status(ctx, owner, by_node)
-        min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
-        due = [available_at_s(p, min_ready_s) for p in pods if min_ready_s and ready(p)]
-        return min((d for d in due if d > ctx.now_s), default=None)
+        return next_available_s(owner, pods, ctx.now_s)
 
     def _place(self, ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
         nodes = {meta(n)["name"]: n for n in ctx.indexer.all(NODE)}
@@ -145,10 +144,10 @@ def _should_stay(owner: Obj, node: Obj) -> bool:
 
 
 def _write_status(ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[Obj]]) -> None:
-    min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+    wait_s = min_ready_s(owner)
     desired_nodes = {meta(n)["name"] for n in ctx.indexer.all(NODE) if _should_run(owner, n)}
     placed = {n: [p for p in by_node.get(n, ()) if not deleting(p)] for n in desired_nodes}
-    up = sum(any(available(p, min_ready_s, ctx.now_s) for p in group) for group in placed.values())
+    up = sum(any(available(p, wait_s, ctx.now_s) for p in group) for group in placed.values())
     new = {
         "observedGeneration": int(meta(owner).get("generation") or 0),
         "desiredNumberScheduled": len(desired_nodes),

@@ -17,7 +17,6 @@ from kube_sandbox.controllers.unstructured import (
     REPLICA_SET,
     Obj,
     annotations_of,
-    available_at_s,
     controller_of,
     controller_ref,
     deleting,
@@ -25,7 +24,9 @@ from kube_sandbox.controllers.unstructured import (
     key,
     labels,
     meta,
-    ready,
+    min_ready_s,
+    next_available_s,
+    replicas_of,
     selector,
     selects,
     spec,
@@ -75,7 +76,7 @@ class DeploymentController:
             new = self._advance(ctx, deployment, sets, new)
         sets = _fresh(ctx, deployment, sets, new)
         write_status(ctx, deployment, sets, new)
-        return _next_available_s(ctx, deployment, sets)
+        return next_available_s(deployment, [p for s in sets for p in pods_of(ctx, s)], ctx.now_s)
 
     def _advance(
         self, ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj], new: Obj | None
@@ -132,7 +133,7 @@ def _without_hash(template: Obj) -> Obj:
 
 
 def _is_scaling(deployment: Obj, sets: Sequence[Obj]) -> bool:
-    desired = str(rollout.replicas_of(deployment))
+    desired = str(replicas_of(deployment))
     return any(
         rollout.size_of(s).desired > 0 and annotations_of(s).get(DESIRED, desired) != desired for s in sets
     )
@@ -188,7 +189,7 @@ def _create(
         },
         "spec": {
             "replicas": size,
-            "minReadySeconds": int(spec(deployment).get("minReadySeconds") or 0),
+            "minReadySeconds": min_ready_s(deployment),
             "selector": match_labels,
             "template": template,
         },
@@ -210,9 +211,9 @@ def _sync_revision(ctx: ReconcileContext, deployment: Obj, old: Sequence[Obj], n
     revision = str(max(newest + 1, _revision(new)))
     if annotations_of(new).get(REVISION) != revision:
         change["metadata"] = {"annotations": {REVISION: revision}}
-    min_ready_s = int(spec(deployment).get("minReadySeconds") or 0)
-    if int(spec(new).get("minReadySeconds") or 0) != min_ready_s:
-        change["spec"] = {"minReadySeconds": min_ready_s}
+    wait_s = min_ready_s(deployment)
+    if min_ready_s(new) != wait_s:
+        change["spec"] = {"minReadySeconds": wait_s}
     if change:
         ctx.api.patch(new, change)
     _note_revision(ctx, deployment, revision)
@@ -227,11 +228,3 @@ def _fresh(ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj], new: Obj
     known = {meta(s)["name"]: s for s in [*sets, *([new] if new else [])]}
     current = {n: ctx.api.get(REPLICA_SET, key(deployment).namespace, n) for n in known}
     return [s for s in current.values() if s is not None]
-
-
-def _next_available_s(ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj]) -> float | None:
-    min_ready_s = int(spec(deployment).get("minReadySeconds") or 0)
-    if not min_ready_s:
-        return None
-    due = [available_at_s(p, min_ready_s) for s in sets for p in pods_of(ctx, s) if ready(p)]
-    return min((d for d in due if d > ctx.now_s), default=None)

@@ -14,14 +14,16 @@ from kube_sandbox.controllers.unstructured import (
     Obj,
     active,
     available,
-    available_at_s,
     controller_of,
     deleting,
     group_kind,
     key,
     labels,
     meta,
+    min_ready_s,
+    next_available_s,
     ready,
+    replicas_of,
     selector,
     selects,
     spec,
@@ -60,22 +62,16 @@ class ReplicaSetController:
                 self._scale(ctx, rs, pods)
         finally:
             _write_status(ctx, rs, pods)
-        return _next_available_s(rs, pods, ctx.now_s)
+        return next_available_s(rs, pods, ctx.now_s)
 
     def _scale(self, ctx: ReconcileContext, rs: Obj, pods: Sequence[Obj]) -> None:
-        surplus = len(pods) - desired_replicas(rs)
+        surplus = len(pods) - replicas_of(rs)
         if surplus < 0:
             for _ in range(min(-surplus, _BURST)):
                 ctx.api.create(pod_from_template(rs, spec(rs)["template"]))
         elif surplus > 0:
             for pod in deletion_order(pods, _related(ctx, rs), ctx.now_s)[: min(surplus, _BURST)]:
                 ctx.api.delete(pod)
-
-
-def desired_replicas(rs: Obj) -> int:
-    """spec.replicas; 1 if not given."""
-    replicas = spec(rs).get("replicas")
-    return 1 if replicas is None else int(replicas)
 
 
 def pod_keys(indexer: Indexer, pod: Obj, old: Obj | None) -> list[ObjectKey]:
@@ -102,12 +98,12 @@ def _write_status(ctx: ReconcileContext, rs: Obj, claimed: Sequence[Obj]) -> Non
     fresh = [ctx.indexer.by_uid(uid(p)) or p for p in claimed]
     pods = [p for p in fresh if active(p)]
     template_labels = LabelSet(meta(spec(rs).get("template") or {}).get("labels") or {})
-    min_ready_s = int(spec(rs).get("minReadySeconds") or 0)
+    wait_s = min_ready_s(rs)
     new = {
         "replicas": len(pods),
         "fullyLabeledReplicas": sum(_carries(p, template_labels) for p in pods),
         "readyReplicas": sum(ready(p) for p in pods),
-        "availableReplicas": sum(available(p, min_ready_s, ctx.now_s) for p in pods),
+        "availableReplicas": sum(available(p, wait_s, ctx.now_s) for p in pods),
         "observedGeneration": int(meta(rs).get("generation") or 0),
     }
     if any(status(rs).get(k, 0) != v for k, v in new.items()):
@@ -117,9 +113,3 @@ def _write_status(ctx: ReconcileContext, rs: Obj, claimed: Sequence[Obj]) -> Non
 def _carries(pod: Obj, desired_labels: LabelSet) -> bool:
     have = labels(pod)
     return all(have.get(k) == v for k, v in desired_labels.items())
-
-
-def _next_available_s(rs: Obj, pods: Sequence[Obj], now_s: float) -> float | None:
-    min_ready_s = int(spec(rs).get("minReadySeconds") or 0)
-    due = [available_at_s(p, min_ready_s) for p in pods if min_ready_s and ready(p)]
-    return min((d for d in due if d > now_s), default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kube_sandbox.controllers.unstructured import Obj, meta, scaled_value, spec, status
+from kube_sandbox.controllers.unstructured import Obj, meta, replicas_of, scaled_value, spec, status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,6 @@ def bounds_of(deployment: Obj) -> Bounds:
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return Bounds(replicas, surge, min(unavailable, replicas))
-
-
-def replicas_of(deployment: Obj) -> int:
-    """spec.replicas; 1 if not given."""
-    replicas = spec(deployment).get("replicas")
-    return 1 if replicas is None else int(replicas)
 
 
 def size_of(rs: Obj) -> ReplicaSetSize:

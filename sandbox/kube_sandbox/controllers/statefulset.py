@@ -26,7 +26,6 @@ from kube_sandbox.controllers.unstructured import (
     STATEFUL_SET,
     Obj,
     available,
-    available_at_s,
     controller_of,
     controller_ref,
     deleting,
@@ -34,7 +33,10 @@ from kube_sandbox.controllers.unstructured import (
     key,
     labels,
     meta,
+    min_ready_s,
+    next_available_s,
     ready,
+    replicas_of,
     selector,
     selects,
     spec,
@@ -85,9 +87,7 @@ class StatefulSetController:
                 _Sync(ctx, owner, by_ordinal, revision).run()
         finally:
             _write_status(ctx, owner, list(by_ordinal.values()), revision)
-        min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
-        due = [available_at_s(p, min_ready_s) for p in pods if min_ready_s and ready(p)]
-        return min((d for d in due if d > ctx.now_s), default=None)
+        return next_available_s(owner, pods, ctx.now_s)
 
 
 class _Sync:
@@ -99,7 +99,7 @@ class _Sync:
         self._pods = pods
         self._revision = revision
         self._one_by_one = spec(owner).get("podManagementPolicy") != "Parallel"
-        self._min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+        self._min_ready_s = min_ready_s(owner)
         self._desired = ordinals_of(owner)
 
     def run(self) -> None:
@@ -182,12 +182,6 @@ class _Sync:
         }
 
 
-def replicas_of(owner: Obj) -> int:
-    """spec.replicas; 1 if not given."""
-    replicas = spec(owner).get("replicas")
-    return 1 if replicas is None else int(replicas)
-
-
 def ordinals_of(owner: Obj) -> range:
     """The ordinals that it wants."""
     start = int((spec(owner).get("ordinals") or {}).get("start") or 0)
@@ -232,10 +226,10 @@ def ordinal_of(owner: Obj, pod: Obj) -> int | None:
 
 
 def _write_status(ctx: ReconcileContext, owner: Obj, pods: Sequence[Obj], revision: str) -> None:
-    min_ready_s = int(spec(owner).get("minReadySeconds") or 0)
+    wait_s = min_ready_s(owner)
     alive = [p for p in pods if not deleting(p)]
     updated = sum(labels(p).get(REVISION_LABEL) == revision for p in alive)
-    up = sum(available(p, min_ready_s, ctx.now_s) for p in alive)
+    up = sum(available(p, wait_s, ctx.now_s) for p in alive)
     done = updated == up == replicas_of(owner)
     former = status(owner).get("currentRevision") or revision
     current = revision if done else former

@@ -196,6 +196,24 @@ def available_at_s(pod: Obj, min_ready_s: int) -> float:
     return seconds(found.get("lastTransitionTime")) + min_ready_s
 
 
+def min_ready_s(owner: Obj) -> int:
+    """spec.minReadySeconds."""
+    return int(spec(owner).get("minReadySeconds") or 0)
+
+
+def next_available_s(owner: Obj, pods: Iterable[Obj], now_s: float) -> float | None:
+    """When the next ready pod of a workload becomes available (epoch seconds); None: none will by itself."""
+    wait_s = min_ready_s(owner)
+    due = [available_at_s(p, wait_s) for p in pods if wait_s and ready(p)]
+    return min((d for d in due if d > now_s), default=None)
+
+
+def replicas_of(owner: Obj) -> int:
+    """spec.replicas; 1 if not given."""
+    replicas = spec(owner).get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
 def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
     """An int-or-percent of ``total`` (intstr.GetScaledValueFromIntOrPercent)."""
     if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from kube_sandbox.demo.figures import DemoFigures
 from rescheduler.controller.reading import read_cluster
@@ -23,20 +23,6 @@ if TYPE_CHECKING:
 
 _SHOWN = 12
 _STYLES = {MigrationPhase.SUCCEEDED: "green", MigrationPhase.FAILED: "red"}
-
-
-class DemoView(Protocol):
-    """Shows the changing state of the cluster. A context manager."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def show(self, snapshot: Snapshot, facts: DemoFigures) -> None:
-        """Show the current state."""
-        ...
 
 
 def read_snapshot(transport: Transport, now_s: float) -> Snapshot:
@@ -95,6 +81,10 @@ class LiveView:
         """Draw the state."""
         if self._live is not None:
             self._live.update(_picture(snapshot, self._before, facts))
+
+
+DemoView = PlainView | LiveView
+"""Shows the changing state of the cluster. A context manager."""
 
 
 def in_order(snapshot: Snapshot) -> list[PodMigration]:

@@ -104,7 +104,6 @@ REQUESTS = [
     ("POST", f"{T}/pods", pod("pc2", priority=7)),
     ("POST", f"{T}/pods", requesting(requests={"cpu": "-1"})),
     ("POST", f"{T}/pods", requesting(requests={"cpu": "2"}, limits={"cpu": "1"})),
-    ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "labels": {"a": 1}}}),
     ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "labels": {"a": "b c"}}}),
     ("POST", f"{T}/pods", {**pod("l"), "metadata": {"name": "l", "namespace": "other"}}),
     ("POST", "/api/v1/namespaces/none/pods", pod("a")),
