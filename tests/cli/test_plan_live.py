@@ -2,9 +2,9 @@
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from rescheduler.cli.controller_presence import Leader, Presence
 from rescheduler.cli.live_controller import hindrances
