@@ -13,6 +13,7 @@ from kube_sandbox.controllers.unstructured import spec
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.assembly import assemble
 from rescheduler.controller.ports import Ports
+from rescheduler.controller.sender import ApiSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
 from rescheduler.model.kinds import Kind
@@ -57,16 +58,19 @@ def test_who_does_not_lead_writes_nothing(scene):
     assert scene.phase(name) == "Succeeded", "the other's Lease has expired"
 
 
-def test_leadership_that_is_lost_in_the_middle_of_a_turn_evicts_nothing(scene):
+def test_leadership_that_is_lost_in_the_middle_of_a_turn_evicts_nothing(scene, monkeypatch):
     name = mover(scene)
+    send = ApiSender.send
 
-    def taken(_):
-        """The last write before the eviction; after it, and in the same turn, comes the call."""
-        scene.calls.answers.clear()
-        scene.take_lease()
-        scene.program.elector.attempt()
+    def taken_before(sender, call):
+        """The turn has begun as the leader's; then comes the eviction."""
+        if call.does == "evict":
+            monkeypatch.undo()
+            scene.take_lease()
+            scene.program.elector.attempt()
+        return send(sender, call)
 
-    scene.calls.answer(lambda c: c.intends and "is being evicted" in str(c.body), taken)
+    monkeypatch.setattr(ApiSender, "send", taken_before)
     scene.until(lambda: scene.program.deposed)
     assert not scene.calls.of(lambda c: c.evicts)
     lost_s = scene.now_s
