@@ -36,6 +36,18 @@ Json = dict[str, Any]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME: Final = "metadata.name"
 _USER: Final = 65_535
+POD_SECURITY: Final[Json] = {
+    "runAsNonRoot": True,
+    "runAsUser": _USER,
+    "runAsGroup": _USER,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+CONTAINER_SECURITY: Final[Json] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""The level restricted of Pod Security."""
 _SLUG: Final = 40
 _MAX_LABEL: Final = 63
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
@@ -187,12 +199,7 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": all_of([*own, *part.volumes], pin)}}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [_container(requests, scheduling.host_ports, settings)],
     }
     for field in ("nodeSelector", "tolerations", "schedulerName"):
@@ -212,11 +219,7 @@ def _container(requests: Resources, ports: tuple[HostPort, ...], settings: Reser
         "name": "placeholder",
         "image": settings.pause_image,
         "resources": placeholder_resources(requests),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": CONTAINER_SECURITY,
     }
     if ports:
         container["ports"] = [port_entry(port) for port in ports]

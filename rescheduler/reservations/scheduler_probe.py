@@ -15,10 +15,10 @@ from rescheduler.model import names
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import OF_PROBES
+from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY
 
 Json = dict[str, Any]
 
-_USER: Final = 65_535
 _TWO_NODES_AT_ONCE: Final = [
     {"key": "metadata.name", "operator": "In", "values": [name]} for name in ("neither-here", "nor-there")
 ]
@@ -68,22 +68,13 @@ def _spec(scheduler: str, image: str) -> Json:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": nowhere}},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER,
-            "runAsGroup": _USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": POD_SECURITY,
         "containers": [
             {
                 "name": "probe",
                 "image": image,
                 "resources": OF_PROBES,
-                "securityContext": {
-                    "allowPrivilegeEscalation": False,
-                    "readOnlyRootFilesystem": True,
-                    "capabilities": {"drop": ["ALL"]},
-                },
+                "securityContext": CONTAINER_SECURITY,
             }
         ],
     }
