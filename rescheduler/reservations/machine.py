@@ -44,6 +44,7 @@ from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
+from rescheduler.reservations.placeholder_check import held_by_others
 from rescheduler.reservations.preallocation import (
     LOOK_EVERY_S,
     goes_elsewhere,
@@ -61,7 +62,6 @@ from rescheduler.reservations.standing_conditions import (
     standing_events,
 )
 from rescheduler.reservations.template_trial import try_template
-from rescheduler.reservations.unbound import what_was_changed, why_not_placed, why_unbound
 from rescheduler.reservations.validation import refusal
 from rescheduler.reservations.waits import PlaceholderTurn
 
@@ -99,7 +99,7 @@ def _live(draft: ReservationDraft) -> None:
     )
     if observed.by_koordinator:
         _held_by_koordinator(draft)
-    elif why := what_was_changed(observed):
+    elif why := _what_was_changed(observed):
         draft.enter(ReservationEvent.PLACEHOLDER_CHANGED, why)
     elif reservation.status.phase is ReservationPhase.PENDING:
         _pending(draft)
@@ -111,6 +111,17 @@ def _live(draft: ReservationDraft) -> None:
         _holding(draft)
     elif not hand_over_by_taint(draft):
         hand_over(draft)
+
+
+def _what_was_changed(observed: ObservedReservation) -> str:
+    """Why the room ends because of what others have made of its placeholder; "": it does not.
+
+    Once a pod has claimed a room for one pod, its placeholder is only deleted: then nothing matters but that this can be done. A
+    claimant that waited for it would stay gated up to its limit. Of a room for several the rest has a new placeholder.
+    """
+    if not observed.reservation.allocate_once or not observed.reservation.status.current_owners:
+        return observed.changed
+    return observed.unremovable if observed.in_flight else ""
 
 
 def _unreadable(observed: ObservedReservation, now_s: float) -> ReservationStep:
@@ -183,8 +194,24 @@ def _place(draft: ReservationDraft) -> None:
         part = Part(waits=reservation.preallocated, volumes=observed.volumes)
         draft.do(create_placeholder(reservation, node, settings, part))
     else:
-        why = why_not_placed(observed, makes_room=settings.makes_room)
+        why = _why_not_placed(draft)
         draft.enter(ReservationEvent.UNSCHEDULABLE, why)
+
+
+def _why_not_placed(draft: ReservationDraft) -> str:
+    """Why a Reservation without a placeholder has no node: a reason that a person can act on."""
+    observed = draft.observed
+    message = observed.choice.message or "no node has been chosen yet"
+    template = observed.reservation.template
+    if template is not None and template.host_ports and "PodSecurity" in message:
+        return f"the namespace of placeholders does not allow host ports, so they cannot be held: {message}"
+    if observed.reservation.make_room and not draft.settings.makes_room:
+        return (
+            f"{message}; makeRoom: policy PendingPods is not configured, so no running pods are moved for it"
+        )
+    if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
+        return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
+    return message
 
 
 def _preallocated(draft: ReservationDraft, placeholder: Pod) -> None:
@@ -207,8 +234,7 @@ def _unbound(draft: ReservationDraft, placeholder: Pod) -> None:
     retarget_at_s = placeholder.created_at_s + draft.settings.retarget_s
     if draft.now_s < retarget_at_s:
         draft.wake(retarget_at_s)
-    if unbound := why_unbound(placeholder, retarget_at_s, draft.now_s):
-        draft.enter(unbound.event, unbound.message)
+    _say_why_unbound(draft, placeholder, retarget_at_s)
     if draft.status.phase in FINISHED:
         return
     if observed.reservation.template_node:
@@ -218,6 +244,21 @@ def _unbound(draft: ReservationDraft, placeholder: Pod) -> None:
         return
     elif observed.choice.node and observed.choice.node != pinned_node(placeholder):
         draft.do(delete_placeholder(placeholder))
+
+
+def _say_why_unbound(draft: ReservationDraft, holder: Pod, silent_from_s: float) -> None:
+    """What its scheduler says of its placeholder, or, from then on, that it says nothing. A gate of others ends the room then."""
+    if gated := held_by_others(holder):
+        lasts = draft.now_s >= silent_from_s  # a queue may let it through in a moment
+        draft.enter(ReservationEvent.PLACEHOLDER_CHANGED if lasts else ReservationEvent.NOT_SCHEDULED, gated)
+    elif holder.unschedulable_message:
+        draft.enter(ReservationEvent.UNSCHEDULABLE, holder.unschedulable_message)
+    elif draft.now_s >= silent_from_s:
+        silent = (
+            f"{holder.spec.scheduler_name} has neither bound nor refused its placeholder {holder.key} since it was created: "
+            "is that scheduler running?"
+        )
+        draft.enter(ReservationEvent.NOT_SCHEDULED, silent)
 
 
 def _bound(draft: ReservationDraft, placeholder: Pod) -> None:

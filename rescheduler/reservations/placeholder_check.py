@@ -196,6 +196,12 @@ def _priority(reservation: Reservation, holder: Pod, known: PriorityClass | None
         yield Difference("spec.preemptionPolicy", "Never", "PreemptLowerPriority", path)
 
 
-def gates_of_others(holder: Pod) -> tuple[str, ...]:
-    """Scheduling gates of the placeholder that other programs must remove."""
-    return tuple(gate for gate in foreign_gates(holder.spec.gates) if gate != names.GATE_ROOM)
+def held_by_others(holder: Pod) -> str:
+    """For people, if another program has put a scheduling gate on the placeholder; "" if none has."""
+    gates = [gate for gate in foreign_gates(holder.spec.gates) if gate != names.GATE_ROOM]
+    if not gates:
+        return ""
+    return (
+        f"another program keeps its placeholder {holder.key} from being scheduled by the scheduling gate {', '.join(gates)}: "
+        f"it must leave out namespace {holder.namespace}"
+    )

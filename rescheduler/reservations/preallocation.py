@@ -20,8 +20,8 @@ from rescheduler.model.resources import Resources
 from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
+from rescheduler.reservations.placeholder_check import held_by_others
 from rescheduler.reservations.reservation_draft import ReservationDraft
-from rescheduler.reservations.unbound import held_by_others
 from rescheduler.reservations.waits import PlaceholderTurn
 
 LOOK_EVERY_S: Final = 5.0
