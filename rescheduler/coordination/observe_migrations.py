@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -48,6 +49,18 @@ _Judged = tuple[Choice, Permission, Permission]
 """Target, movable, fits."""
 
 
+class _Case(NamedTuple):
+    """What is judged of a move."""
+
+    migration: PodMigration
+    pod: Pod | None
+    """The pod that was asked for, if it is still there."""
+    reservation: Reservation | None
+    """The one that the move may use."""
+    waits: bool
+    """A limit keeps the move from beginning, so no target is looked for."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationObserver:
     """Collects the input of each PodMigration's step."""
@@ -79,9 +92,9 @@ class MigrationObserver:
         earlier = self.earlier_moves.before(migration)
         waits = held_back is not None or bool(earlier.waits_for)
         now = self._as_evicting(migration)
-        seen, judged = self._modes_judged(now, pod if same else None, reservation, seen, waits=waits)
+        case = _Case(now, pod if same else None, reservation, waits)
+        seen, judged = self._modes_judged(case, seen)
         choice, movable, fits = judged
-        higher = None if waits else self._higher_waits(now, pod if same else None, reservation, seen, judged)
         replacement = self.replacements.of(pod) if pod else None
         key = migration.key
         calls = self.memory.answers.of(key)
@@ -100,7 +113,7 @@ class MigrationObserver:
             target_message=choice.message,
             target_node=snapshot.nodes.get(choice.node) if choice.node else None,
             fits=fits,
-            higher_waits=higher,
+            higher_waits=None if waits else self._higher_waits(case, seen, judged),
             replacement=replacement,
             creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
@@ -167,43 +180,30 @@ class MigrationObserver:
         )
 
     def _modes_judged(
-        self,
-        migration: PodMigration,
-        pod: Pod | None,
-        reservation: Reservation | None,
-        seen: ObservedStartFirst | None,
-        *,
-        waits: bool,
+        self, case: _Case, seen: ObservedStartFirst | None
     ) -> tuple[ObservedStartFirst | None, _Judged]:
         """By mode StartFirst if that serves the move; a move that leaves its mode open may reserve first instead.
 
         A rule that refuses the replacement beside the running old pod may never accept it, so it is not waited for.
         """
-        if seen is None or not seen.serves(migration.mode):
-            return seen, self._judged(migration, pod, reservation, starts_first=False, waits=waits)
-        beside = self._judged(migration, pod, reservation, starts_first=True, waits=waits)
-        choice, movable, fits = beside
-        if waits or migration.mode is not MoveMode.AUTO or not movable.ok or (choice.node and fits.ok):
+        mode = case.migration.mode
+        if seen is None or not seen.serves(mode):
+            return seen, self._judged(case, starts_first=False)
+        beside = choice, movable, fits = self._judged(case, starts_first=True)
+        if case.waits or mode is not MoveMode.AUTO or not movable.ok or (choice.node and fits.ok):
             return seen, beside
-        instead = self._judged(migration, pod, reservation, starts_first=False, waits=waits)
+        instead = self._judged(case, starts_first=False)
         if not instead[0].node or not instead[2].ok:
             return seen, beside
         words = f"node {choice.node}: {fits.message}" if choice.node else choice.message
         return dataclasses.replace(seen, eligible=Permission(ok=False, message=words)), instead
 
-    def _judged(
-        self,
-        migration: PodMigration,
-        pod: Pod | None,
-        reservation: Reservation | None,
-        *,
-        starts_first: bool,
-        waits: bool,
-    ) -> _Judged:
+    def _judged(self, case: _Case, *, starts_first: bool) -> _Judged:
         """Target, movable and fits: computed only in the phases that use them, because they are expensive.
 
-        ``waits``: a limit keeps it from beginning, so no target is looked for. With ``starts_first`` the replacement must fit beside the old pod; in phase Evicting it is bound already.
+        With ``starts_first`` the replacement must fit beside the old pod; in phase Evicting it is bound already.
         """
+        migration, pod, reservation, waits = case
         phase = migration.status.phase
         settled = migration.status.node_name
         if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
@@ -223,15 +223,11 @@ class MigrationObserver:
         return choice, movable, self.placement.fits(pod, choice.node, reservation)
 
     def _higher_waits(
-        self,
-        migration: PodMigration,
-        pod: Pod | None,
-        reservation: Reservation | None,
-        seen: ObservedStartFirst | None,
-        judged: _Judged,
+        self, case: _Case, seen: ObservedStartFirst | None, judged: _Judged
     ) -> HigherPriorityWaits | None:
         """Asked wherever ``_judged`` finds that the replacement fits the target, and of a replacement that was started first."""
-        phase, (choice, movable, fits) = migration.status.phase, judged
+        (migration, pod, reservation, _), (choice, movable, fits) = case, judged
+        phase = migration.status.phase
         if pod is None or phase not in (MigrationPhase.PENDING, MigrationPhase.EVICTING) or migration.paused:
             return None
         node = choice.node
