@@ -61,7 +61,7 @@ def snapshot(*migrations, rooms=(), workloads=(), pods=()):
 
 def links(*migrations, rooms):
     found = links_of(RoundIndex.of(snapshot(*migrations, rooms=rooms)))
-    return {name: link.key for name, link in found.items()}
+    return {name: str(link.key) for name, link in found.items()}
 
 
 def test_the_room_that_was_made_for_a_move_is_its():
