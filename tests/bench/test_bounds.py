@@ -121,7 +121,7 @@ def test_equal_prices_count_nodes():
 
 
 @pytest.mark.parametrize("max_moves", [1, None])
-@pytest.mark.parametrize("seed", seeds(48, 60, 4))
+@pytest.mark.parametrize("seed", seeds(48, 60, 2))
 def test_most_repairs_are_those_of_trying_everything(seed, max_moves):
     snapshot = tiny(seed)
     (bound,) = proved(snapshot, REPAIRS, max_moves).bounds
@@ -143,7 +143,7 @@ def test_most_repairs_are_those_of_trying_everything(seed, max_moves):
     [REPAIRS + PACKING, REPAIRS + RELIEF, REPAIRS + ROOMS, REPAIRS + ROOMS_OF_TWO],
     ids=["packing", "relief", "rooms", "rooms-of-two"],
 )
-@pytest.mark.parametrize("seed", seeds(700, 712, 3))
+@pytest.mark.parametrize("seed", seeds(700, 712, 1))
 def test_no_plan_passes_its_bound(seed, text):
     """Clusters with every rule that there is, most of which the models leave out."""
     for max_moves in (3, None):

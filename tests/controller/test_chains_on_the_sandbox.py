@@ -62,15 +62,15 @@ def test_the_pod_that_makes_room_lands_before_the_other_one_is_evicted():
     assert earlier is None or status(earlier)["phase"] == "Succeeded"
 
 
-@pytest.mark.parametrize("part", parts(8))
+@pytest.mark.parametrize("part", parts(16))
 def test_a_controller_that_dies_in_the_middle_goes_on_with_the_chain(part):
-    """It dies at each eighth write, nightly at each, once in each cluster; nothing is lost and nothing is left behind."""
+    """It dies at each sixteenth write, nightly at each, once in each cluster; nothing is lost and nothing is left behind."""
     scene = tight()
     scene.start(document=DOCUMENT)
     check_end(scene)
     total = len(scene.calls.of(lambda call: call.writes))
     assert total > 10
-    for write in range(1 + part, total + 1, 8):
+    for write in range(1 + part, total + 1, 16):
         scene = tight()
         program = scene.start(document=DOCUMENT)
         program.line.doom(write, after=False)

@@ -179,15 +179,15 @@ def test_the_room_is_given_back_once_the_pod_waits_no_more():
     assert scene.leftovers() == []
 
 
-@pytest.mark.parametrize("part", parts(8))
+@pytest.mark.parametrize("part", parts(16))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
-    """It dies at each eighth write, nightly at each, once in each cluster; the pod lands all the same."""
+    """It dies at each sixteenth write, nightly at each, once in each cluster; the pod lands all the same."""
     scene = full_nodes()
     waits(scene, cpu="4")
     scene.start(document=PENDING_PODS)
     check_end(scene)
     total = len(scene.calls.of(lambda call: call.writes))
-    for write in range(1 + part, total + 1, 8):
+    for write in range(1 + part, total + 1, 16):
         scene = full_nodes()
         waits(scene, cpu="4")
         program = scene.start(document=PENDING_PODS)

@@ -109,15 +109,15 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     assert told.endswith("nobody was evicted")
 
 
-@pytest.mark.parametrize("part", parts(8))
+@pytest.mark.parametrize("part", parts(16))
 def test_a_controller_that_dies_in_the_middle_goes_on(part):
-    """It dies at each eighth write, nightly at each, once in each cluster; the room is made all the same."""
+    """It dies at each sixteenth write, nightly at each, once in each cluster; the room is made all the same."""
     scene = full_nodes()
     wants(scene)
     scene.start(document=PENDING_PODS)
     check_end(scene)
     total = len(scene.calls.of(lambda call: call.writes))
-    for write in range(1 + part, total + 1, 8):
+    for write in range(1 + part, total + 1, 16):
         scene = full_nodes()
         wants(scene)
         program = scene.start(document=PENDING_PODS)

@@ -11,7 +11,7 @@ from tests.seeds import NIGHTLY, some
 @pytest.mark.parametrize(("document", "seed"), some([("aggressive", 1), ("consolidate", 3)], 2))
 def test_moves_per_hour_fall_to_none(document, seed):
     with capture_logs():
-        course = controller_course(seed, (DOCUMENTS / f"{document}.yaml").read_bytes(), hours=3)
+        course = controller_course(seed, (DOCUMENTS / f"{document}.yaml").read_bytes(), hours=2)
     assert course.faults == ()
     assert sum(course.moves), "a cluster that needs no moves proves nothing"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.histories.history import History
 
-EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "4"))
 
 
 @given(rng=st.randoms(use_true_random=False), seed=st.integers(0, 1_000))

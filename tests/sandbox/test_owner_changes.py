@@ -24,7 +24,7 @@ TAINT = {"key": admission.TAINT, "value": "yes", "effect": "NoSchedule"}
 TOLERATION = {"key": admission.TAINT, "operator": "Exists"}
 
 
-FEW = 6
+FEW = 3
 
 
 @pytest.mark.parametrize("seed", range(FEW))
