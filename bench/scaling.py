@@ -23,7 +23,7 @@ from harness.controlplane.world import World, node_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reservation_lines import reservation_line
-from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
+from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import TransportError
@@ -36,17 +36,11 @@ def scale_up(world: World, kind: str, replicas: int, limit_s: float) -> ScaleUp:
     """What ``rescheduler scale KIND/web --replicas N`` works with."""
     api = KubeApi(world.api.transport)
     return ScaleUp(
+        rooms=ReservationClient(api),
         workload=read_workload(api, parse_workload(f"{kind.lower()}/web", world.namespace)),
         replicas=replicas,
         group=secrets.token_hex(4),
         timeout_s=limit_s,
-        tools=ScaleDependencies(
-            api=api,
-            rooms=ReservationClient(api),
-            clock=time.monotonic,
-            pause=lambda: time.sleep(0.2),
-            show=lambda *_: None,
-        ),
     )
 
 
@@ -95,7 +89,7 @@ def scene(kind: str, short: int, when: str, stage: Stage, count: int) -> None:
     stage.expect("pods of the crowd in the rooms", intruders(world, set(nodes)), 0)
     patiently(lambda: not world.api.get(PLACEHOLDERS).expect().items, 30)
     if short:
-        stage.expect("Reservations left", len(job.tools.rooms.group(job.group)), 0)
+        stage.expect("Reservations left", len(job.rooms.group(job.group)), 0)
     leftovers(stage, 0, other=1)
 
 

@@ -13,8 +13,8 @@ from typing import Final
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from rescheduler.cli.main import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.main import main as commands
-from rescheduler.cli.names import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.output import emit
 
 _SHELLS: Final[dict[str, type[ShellComplete]]] = {

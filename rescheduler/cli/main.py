@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import PurePath
 from typing import Any, Final
 
 import click
 
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
-from rescheduler.cli.names import COMPLETE_VARIABLE, called_as
 from rescheduler.cli.version import print_version
 
+PROGRAM: Final = "rescheduler"
+PLUGIN: Final = "kubectl-rescheduler"
+COMPLETE_VARIABLE: Final = "_RESCHEDULER_COMPLETE"
+"""By it a shell asks for completions."""
 COMMANDS: Final = {
     "plan": LazyCommand(
         "rescheduler.cli.plan:plan_command", "Show what would move where and why; changes nothing."
@@ -74,12 +78,17 @@ COMMANDS: Final = {
 """In the order of the help."""
 
 
+def _called_as() -> str:
+    """What people have typed before the command, for usage lines."""
+    return "kubectl rescheduler" if PurePath(sys.argv[0]).name == PLUGIN else PROGRAM
+
+
 class _Commands(LazyGroup):
     """All commands; tells how one ended."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         """Run a command and exit with its code; without ``standalone_mode`` as click does it."""
-        more = {"prog_name": called_as(), "complete_var": COMPLETE_VARIABLE, **more}
+        more = {"prog_name": _called_as(), "complete_var": COMPLETE_VARIABLE, **more}
         run = partial(super().main, *args, standalone_mode=False, **more)
         if not standalone_mode:
             return run()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 
 import click
 
@@ -14,16 +13,13 @@ from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import ReservationClient, status_message
 from rescheduler.cli.scale_dry_run import place_new_pods
-from rescheduler.cli.scale_up import Found, ScaleDependencies, ScaleResult, ScaleStage, ScaleUp
+from rescheduler.cli.scale_up import Found, ScaleResult, ScaleUp
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.model.counted import plural
-from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reports.table import table
-
-PAUSE_S = 0.2
 
 
 @click.command("scale")
@@ -68,17 +64,12 @@ def scale_command(
 def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float) -> None:
     with StatusLine() as line:
         job = ScaleUp(
+            rooms=ReservationClient(api),
             workload=found,
             replicas=replicas,
             group=secrets.token_hex(4),
             timeout_s=limit_s,
-            tools=ScaleDependencies(
-                api=api,
-                rooms=ReservationClient(api),
-                clock=time.monotonic,
-                pause=lambda: time.sleep(PAUSE_S),
-                show=lambda stage, rooms: line.show(_progress(stage, rooms)),
-            ),
+            show=line.show,
         )
         held = job.reserve()
         line.clear()
@@ -88,15 +79,6 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
     emit(_landed_text(found, replicas, landing))
     if landing.missed:
         raise SystemExit(EXIT_FAILED)
-
-
-def _progress(stage: ScaleStage, rooms: Found) -> str:
-    phases = [r.status.phase for r in rooms]
-    if stage is ScaleStage.LANDING:
-        return f"landed {phases.count(ReservationPhase.SUCCEEDED)} of {len(rooms)}"
-    held = phases.count(ReservationPhase.AVAILABLE)
-    waiting = next((status_message(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), "")
-    return f"room for {held} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
 
 
 def _rooms_table(rooms: Found) -> str:

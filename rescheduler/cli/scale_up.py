@@ -8,10 +8,10 @@ a pod may still claim. The caller passes in the clock, the pause and the random 
 
 from __future__ import annotations
 
-import enum
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,6 @@ from rescheduler.cli.reservation_client import (
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
 from rescheduler.kube.answers import read_answer
-from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import TransportError
@@ -38,30 +37,12 @@ from rescheduler.reservations.lifecycle import FINISHED
 
 _GATE_LIMIT_S: Final = 15.0
 _CONFLICTS: Final = 20
+_PAUSE_S: Final = 0.2
 
 Found = tuple[Reservation, ...]
 
 
-class ScaleStage(enum.StrEnum):
-    """The stage of a scale-up that is shown to the user."""
-
-    RESERVING = "reserving"
-    LANDING = "landing"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleDependencies:
-    """API, client, clock and output of a scale-up. ``show`` is called after every read."""
-
-    api: KubeApi
-    rooms: ReservationClient
-    clock: Callable[[], float]
-    pause: Callable[[], None]
-    show: Callable[[ScaleStage, Found], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleResult:
+class ScaleResult(NamedTuple):
     """The result of a scale-up."""
 
     landed: Found
@@ -72,13 +53,16 @@ class ScaleResult:
 
 @dataclass(slots=True, kw_only=True)
 class ScaleUp:
-    """One scale-up of ``workload`` to ``replicas``."""
+    """One scale-up of ``workload`` to ``replicas``. ``show`` gets how far it is after every read."""
 
+    rooms: ReservationClient
     workload: FoundWorkload
     replicas: int
     group: str
     timeout_s: float
-    tools: ScaleDependencies
+    show: Callable[[str], object] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[], None] = lambda: time.sleep(_PAUSE_S)
     _names: list[str] = field(default_factory=list)
 
     @property
@@ -95,17 +79,10 @@ class ScaleUp:
         """
         bodies = manifests(self._request())
         self._names = [str(body["metadata"]["name"]) for body in bodies]
-        began_s = self.tools.clock()
+        began_s = self.clock()
         self._create(bodies)
         try:
-            found = follow(
-                lambda: self.tools.rooms.group(self.group),
-                self._decided,
-                ends_s=began_s + self.timeout_s,
-                clock=self.tools.clock,
-                pause=self.tools.pause,
-                show=lambda rooms: self.tools.show(ScaleStage.RESERVING, rooms),
-            )
+            found = self._follow(self._decided, self._reserving, began_s)
             self._check_held(found)
             self._verify_gate()
         except BaseException as error:
@@ -135,25 +112,39 @@ class ScaleUp:
 
     def land(self) -> ScaleResult:
         """Wait until every Reservation has a bound pod, or the time limit is over."""
-        found = follow(
-            lambda: self.tools.rooms.group(self.group),
-            lambda rooms, _: all(r.status.phase in FINISHED for r in rooms),
-            ends_s=self.tools.clock() + self.timeout_s,
-            clock=self.tools.clock,
-            pause=self.tools.pause,
-            show=lambda rooms: self.tools.show(ScaleStage.LANDING, rooms),
+        found = self._follow(
+            lambda rooms, _: all(r.status.phase in FINISHED for r in rooms), _landing, self.clock()
         )
         landed = tuple(r for r in found if r.status.phase is ReservationPhase.SUCCEEDED)
-        return ScaleResult(landed=landed, missed=tuple(r for r in found if r not in landed))
+        return ScaleResult(landed, tuple(r for r in found if r not in landed))
 
     def release(self) -> str:
         """Release all Reservations of this scale-up after an error; returns the message for the user."""
-        left = self.tools.rooms.release(dict.fromkeys(self._names, ""))
+        left = self.rooms.release(dict.fromkeys(self._names, ""))
         return f"Nothing was scaled. {release_summary(left, self.group)}"
+
+    def _follow(
+        self, done: Callable[[Found, float], bool], progress: Callable[[Found], str], began_s: float
+    ) -> Found:
+        return follow(
+            lambda: self.rooms.group(self.group),
+            done,
+            ends_s=began_s + self.timeout_s,
+            show=lambda rooms: self.show(progress(rooms)),
+            clock=self.clock,
+            pause=self.pause,
+        )
+
+    def _reserving(self, rooms: Found) -> str:
+        held = sum(room.status.phase is ReservationPhase.AVAILABLE for room in rooms)
+        waiting = next(
+            (status_message(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), ""
+        )
+        return f"room for {held} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
 
     def _create(self, bodies: Sequence[Mapping[str, Any]]) -> None:
         try:
-            self.tools.rooms.create(bodies)
+            self.rooms.create(bodies)
         except BaseException as error:
             error.add_note("Nothing was scaled.")
             raise
@@ -205,41 +196,41 @@ class ScaleUp:
 
     def _verify_gate(self) -> None:
         owner, namespace = self.workload.owner, self.workload.name.namespace
-        gate = Gate(self.tools.api)
-        ends_s = self.tools.clock() + _GATE_LIMIT_S
+        gate = Gate(self.rooms.api)
+        ends_s = self.clock() + _GATE_LIMIT_S
         try:
             # A key names the first by name of several Reservations with one owner; it holds the pods of all of them.
             while not gate.holds_for(owner, namespace):
-                if self.tools.clock() >= ends_s:
+                if self.clock() >= ends_s:
                     raise CommandError(
                         f"new pods of {self.workload.name} would not wait for their rooms: "
                         "is the gate policy installed?"
                     )
-                self.tools.pause()
+                self.pause()
         except ForbiddenError as error:
             message = f"the gate cannot be verified without permission to create pods in {namespace}: {error.message}"
             raise CommandError(message) from error
 
     def _write_with_retries(self) -> None:
         for _ in range(_CONFLICTS):
-            self._check_held(self.tools.rooms.group(self.group))
+            self._check_held(self.rooms.group(self.group))
             try:
                 self._write_scale()
             except (
                 ConflictError
             ):  # the status of the workload changed, or the response to our first attempt was lost
-                self.tools.pause()
+                self.pause()
                 continue
             return
         raise CommandError(f"{self.workload.name} is changed too often: {_CONFLICTS} conflicts in a row")
 
     def _write_scale(self) -> None:
         path = f"{self.workload.name.path}/scale"
-        scale = read_answer(self.tools.api.get(path), _ScaleWire)
+        scale = read_answer(self.rooms.api.get(path), _ScaleWire)
         if scale.spec.replicas == self.replicas:
             return
         self._check_unchanged(scale.spec.replicas)
-        self.tools.api.merge_patch(
+        self.rooms.api.merge_patch(
             path,
             {
                 "metadata": {"resourceVersion": scale.metadata.resourceVersion},
@@ -248,13 +239,18 @@ class ScaleUp:
         )
 
     def _check_unchanged(self, replicas: int) -> None:
-        found = read_workload(self.tools.api, self.workload.name)
+        found = read_workload(self.rooms.api, self.workload.name)
         if replicas != self.workload.replicas:
             raise CommandError(f"{self.workload.name} was scaled to {replicas} meanwhile")
         if found.owner.uid != self.workload.owner.uid:
             raise CommandError(
                 f"{self.workload.name} was rolled out meanwhile: {found.owner.name} creates its next pods"
             )
+
+
+def _landing(rooms: Found) -> str:
+    landed = sum(room.status.phase is ReservationPhase.SUCCEEDED for room in rooms)
+    return f"landed {landed} of {len(rooms)}"
 
 
 def reasons(rooms: Sequence[Reservation]) -> list[str]:

@@ -16,7 +16,7 @@ from rescheduler.cli.reservation_client import (
     manifests,
     release_summary,
 )
-from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
+from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import TryLaterError
@@ -168,8 +168,9 @@ def scale_up(rooms, clock):
         owner=OwnerRef("apps/v1", "ReplicaSet", "web-1", "u"),
         template=b'{"spec":{"containers":[]}}',
     )
-    tools = ScaleDependencies(api=None, rooms=rooms, clock=clock, pause=clock.pause, show=lambda *_: None)
-    return ScaleUp(workload=found, replicas=3, group="g", timeout_s=120.0, tools=tools)
+    return ScaleUp(
+        rooms=rooms, workload=found, replicas=3, group="g", timeout_s=120.0, clock=clock, pause=clock.pause
+    )
 
 
 def test_nobody_acts_is_said_after_fifteen_seconds():

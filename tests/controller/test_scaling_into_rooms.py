@@ -10,7 +10,7 @@ from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.reservation_lines import reservation_line
-from rescheduler.cli.scale_up import ScaleDependencies, ScaleUp
+from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.reservation import ReservationPhase
@@ -31,15 +31,14 @@ def world(api):
 def scale_up(world, text, replicas, clock=time.monotonic):
     api = KubeApi(world.api.transport)
     found = read_workload(api, parse_workload(text, world.namespace))
-    tools = ScaleDependencies(
-        api=api,
+    return ScaleUp(
         rooms=ReservationClient(api),
+        workload=found,
+        replicas=replicas,
+        group=secrets.token_hex(4),
+        timeout_s=120.0,
         clock=clock,
         pause=lambda: time.sleep(0.1),
-        show=lambda *_: None,
-    )
-    return ScaleUp(
-        workload=found, replicas=replicas, group=secrets.token_hex(4), timeout_s=120.0, tools=tools
     )
 
 
@@ -61,7 +60,7 @@ def stuck(world, landing):
 
 
 def rooms_of(job):
-    return job.tools.rooms.group(job.group)
+    return job.rooms.group(job.group)
 
 
 @pytest.mark.parametrize(("cluster", "kind"), KINDS, indirect=["cluster"])
