@@ -1,13 +1,9 @@
-"""How long one decision takes: growth with the cluster, cold and warm, and the full cluster where nothing fits.
+"""Clusters of records for benches, and decisions on them, measured as those of the controller: ``bench/run.py`` prints them.
 
-Usage: python -m bench.planning [NODES ...]    (default 500 1000 5000; 30 pods each)
-All moves are planned for the first size only: in these clusters half of the pods could be placed better. "Cold" is a
-first decision, building the scheduling state included; "warm" is one after which 100 pods changed, with the state of
-the decisions before. Snapshots know which pods changed, as those of the controller do.
-Decisions are those of the controller: the collector is paused, and skipped pods are not written out. They are counted by reason
-after the moves have begun, so the first figure is the time until the moves are known, the second includes the counting.
-Seconds are those of the process (CPU), so that other work on the machine does not count.
-The clusters are made of records, so reading and decoding are not part of the figures.
+"Cold" is a first decision, building the scheduling state included; "warm" is one after which 100 pods changed, with the state of
+the decisions before. Snapshots know which pods changed, as those of the controller do. The collector is paused, and skipped pods
+are counted by reason after the moves have begun, so the first figure is the time until the moves are known. Seconds are those of
+the process (CPU), so that other work on the machine does not count. Reading and decoding are not part of the figures.
 """
 
 from __future__ import annotations
@@ -15,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import random
-import resource
-import sys
 import time
 
 import msgspec
@@ -170,54 +164,3 @@ class Decider:
         counted_s = time.process_time() - start
         gc.enable()
         return Measured(known_s, counted_s, len(made.moving.moves), skipped)
-
-    def timed(self, label: str, snapshot: Snapshot) -> float:
-        """Decide once and print it; gives the seconds until the moves are known."""
-        took = self.measured(snapshot)
-        counted = f"{took.counted_s:7.3f} s with {took.skipped} skipped pods counted"
-        print(f"  {label:32} {took.known_s:7.3f} s   moves {took.moves:5d}   {counted}", flush=True)
-        if self.unlimited and took.moves:
-            print(f"  {'':32} {took.known_s / took.moves * 1e3:7.3f} ms for each move")
-        return took.known_s
-
-
-def peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def main() -> None:
-    sizes = [int(a) for a in sys.argv[1:]] or [500, 1000, 5000]
-    found: dict[int, tuple[float, float]] = {}
-    for count in sizes:
-        snapshot, log = marked(make_cluster(count))
-        later = changed(snapshot, 100, log)
-        gc.collect()
-        gc.freeze()  # as the controller does after its first lists
-        print(f"{count} nodes, {len(snapshot.pods)} pods, within limits")
-        decider = Decider(policies())
-        before = peak_mib()
-        cold = decider.timed("cold (bar at 5000: 1.0)", snapshot)
-        print(f"  {'':32} peak memory {peak_mib() - before:+.0f} MiB, the scheduling state included")
-        warm = decider.timed("warm, 100 pods changed (bar: 0.3)", later)
-        found[count] = cold, warm
-        for name in REGISTRY:
-            only = Decider(policies(name), state=decider.state)
-            only.timed(f"  warm, {name} alone", later)
-        if count == sizes[0]:
-            Decider(policies(), unlimited=True).timed("all moves, cold", snapshot)
-    for count in sizes:
-        if count * 10 in found:
-            for what, one, ten in zip(("cold", "warm"), found[count], found[count * 10], strict=True):
-                print(
-                    f"ten times the pods ({count} -> {count * 10}), {what}: {ten / one:.1f} times the time (bar: 12)"
-                )
-    full = make_cluster(300, full=True)
-    print(f"full cluster: 300 nodes, {len(full.pods)} pods, nothing fits (bar: 0.2)")
-    decider = Decider(policies(), unlimited=True)
-    decider.timed("cold, all moves", full)
-    decider.timed("warm, all moves", changed(full, 100))
-    print(f"peak memory {peak_mib():.0f} MiB")
-
-
-if __name__ == "__main__":
-    main()

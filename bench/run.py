@@ -124,6 +124,8 @@ def deciding(board: Board, sizes: Sequence[int]) -> None:
             f"{nodes} nodes: decision, 100 pods changed", warm.known_s, "s", 0.3 if largest else None
         )
         board.figure(f"{nodes} nodes: the same, who stays counted", warm.counted_s, "s")
+    every = Decider(policies(), unlimited=True).measured(make_cluster(sizes[0]))
+    board.figure(f"{sizes[0]} nodes, all moves: each", every.known_s / max(every.moves, 1) * 1e3, "ms", 0.15)
     board.growth("decision, cold", sizes, colds)
     board.growth("decision, 100 pods changed", sizes, warms)
     full = Decider(policies(), unlimited=True).measured(make_cluster(FULL_NODES, full=True))

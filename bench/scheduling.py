@@ -1,6 +1,6 @@
 """Cost of the scheduling rules: building the state, following a change, filtering and scoring one pod.
 
-``python bench/scheduling.py [NODES ...]`` prints one line per size (30 pods per node), and the cluster in
+``python -m bench.scheduling [NODES ...]`` prints one line per size (30 pods per node), and the cluster in
 which nothing fits anywhere.
 """
 
@@ -12,80 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from rescheduler.model.records import (
-    Node,
-    ObjectKey,
-    OwnerRef,
-    Pod,
-    PodAffinityTerm,
-    PodPhase,
-    PodSpec,
-    PreferredNodeTerm,
-    SpreadConstraint,
-    Taint,
-)
-from rescheduler.model.resources import Resources
-from rescheduler.model.selectors import LabelSelector, LabelSet, NodeSelectorTerm, Operator, Requirement
-from rescheduler.model.snapshot import Snapshot
+from bench.planning import make_cluster
+from rescheduler.model.records import Pod
 from rescheduler.scheduling.state import SchedulingState
-
-ZONE = "topology.kubernetes.io/zone"
-HOST = "kubernetes.io/hostname"
-PODS_PER_NODE = 30
-
-
-def node(index: int, cpu_milli: int) -> Node:
-    labels = {HOST: f"n{index}", ZONE: f"z{index % 3}", "pool": str(index % 7)}
-    return Node(
-        name=f"n{index}",
-        labels=LabelSet(labels),
-        allocatable=Resources(cpu_milli=cpu_milli, memory_bytes=128 << 30, pods=110),
-        taints=(Taint("dedicated"),) if index % 20 == 0 else (),
-    )
-
-
-def spec(app: str, number: int) -> PodSpec:
-    selector = LabelSelector((Requirement("app", Operator.IN, (app,)),))
-    cpu, memory = (100, 200, 500)[number % 3], (1 << 28) * (1 + number % 4)
-    term = NodeSelectorTerm((Requirement("pool", Operator.IN, (str(number % 7),)),))
-    key = HOST if number % 4 else ZONE
-    return PodSpec(
-        requests=Resources(cpu_milli=cpu, memory_bytes=memory),
-        score_cpu_milli=cpu,
-        score_memory_bytes=memory,
-        pod_anti_affinity=(PodAffinityTerm(selector, key),) if number % 2 == 0 else (),
-        spread=(SpreadConstraint(2, ZONE, hard=number % 6 == 1, selector=selector),)
-        if number % 3 == 1
-        else (),
-        node_affinity_preferred=(PreferredNodeTerm(10, term),) if number % 2 else (),
-    )
-
-
-def cluster(nodes: int, *, cpu_milli: int = 32_000) -> Snapshot:
-    rng = random.Random(nodes)
-    pods: dict[ObjectKey, Pod] = {}
-    apps = nodes * PODS_PER_NODE // 15
-    parts = [(spec(f"a{i}", i), LabelSet({"app": f"a{i}"}), f"team{i % 50}") for i in range(apps)]
-    owners = [OwnerRef("apps/v1", "ReplicaSet", f"a{i}", f"u{i}") for i in range(apps)]
-    for count in range(nodes * PODS_PER_NODE):
-        app = count % apps
-        shared, labels, namespace = parts[app]
-        key = ObjectKey(namespace, f"p{count}")
-        pods[key] = Pod(
-            namespace=namespace,
-            name=key.name,
-            uid=key.name,
-            node=f"n{(count * 7919 + rng.randrange(nodes)) % nodes}",
-            spec=shared,
-            labels=labels,
-            controller=owners[app],
-            held=shared.requests,
-            held_score_cpu_milli=shared.score_cpu_milli,
-            held_score_memory_bytes=shared.score_memory_bytes,
-            phase=PodPhase.RUNNING,
-        )
-    made = {f"n{i}": node(i, cpu_milli) for i in range(nodes)}
-    return Snapshot(taken_at_s=0.0, nodes=made, pods=pods)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -115,7 +44,7 @@ def moves(state: SchedulingState, pods: Sequence[Pod]) -> dict[str, float]:
 
 
 def measure(nodes: int) -> None:
-    snapshot = cluster(nodes)
+    snapshot = make_cluster(nodes)
     states: list[SchedulingState] = []
     build = timed(lambda: states.append(SchedulingState(snapshot)))
     state = states[0]
@@ -140,7 +69,7 @@ def measure(nodes: int) -> None:
 
 def full(nodes: int) -> None:
     """Every pod is asked where else it could go, and nothing fits."""
-    snapshot = cluster(nodes, cpu_milli=1)
+    snapshot = make_cluster(nodes, full=True)
     state = SchedulingState(snapshot)
     kinds = {(pod.spec, pod.labels): pod for pod in snapshot.pods.values()}
 
