@@ -15,7 +15,7 @@ from rescheduler.testing import builders as b
 from tests.seeds import NIGHTLY, seeds
 
 PAIRS = list(pairs())
-SETS = [*documents(), *PAIRS[::5], *PAIRS[-4:]] if NIGHTLY else [*documents(), *PAIRS[::8], PAIRS[-1]]
+SETS = [*documents(), *PAIRS[::5], *PAIRS[-4:]] if NIGHTLY else [*documents(), *PAIRS[:-10:8], PAIRS[-1]]
 CYCLES, SIZE = (4, 8) if NIGHTLY else (1, 6)
 
 
