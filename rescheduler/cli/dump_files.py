@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Any, Final, TypeAlias, cast
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.streams import reason
@@ -60,12 +60,8 @@ Advance = Callable[[int], None]
 """Called with the number of bytes that were read so far, of the file as it is on disk."""
 
 
-class ByteStream(Protocol):
-    """The stream that a dump is read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes; no bytes at the end."""
-        ...
+ByteStream: TypeAlias = "io.BufferedReader[Any]"
+"""The stream that a dump is read from."""
 
 
 class _Counted(io.RawIOBase):
@@ -140,7 +136,7 @@ def _verify(stream: ByteStream) -> None:
 def _uncompressed(path: str, stream: io.BufferedReader[_Counted]) -> ByteStream:
     magic = stream.peek(_LOOK)
     if magic.startswith(_GZIP):
-        return cast("ByteStream", gzip.GzipFile(fileobj=stream))
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream), _BUFFER)
     if magic.startswith(_ZSTD):
         return _zstd(path, stream)
     return stream
@@ -150,20 +146,25 @@ def _zstd(path: str, stream: io.BufferedReader[_Counted]) -> ByteStream:
     with needs(Extra.ZSTD, f"{path}: reading a file compressed by zstd"):
         import zstandard  # noqa: PLC0415 - an extra, needed for such files only
     reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
-    return _ZstdReader(path, reader, zstandard.ZstdError)
+    return io.BufferedReader(_ZstdReader(path, reader, zstandard.ZstdError), _BUFFER)
 
 
-class _ZstdReader:
+class _ZstdReader(io.RawIOBase):
     """A zstd stream whose errors are input errors."""
 
-    def __init__(self, path: str, inner: ByteStream, error: type[Exception]) -> None:
+    def __init__(self, path: str, inner: Any, error: type[Exception]) -> None:
+        super().__init__()
         self._path = path
         self._inner = inner
         self._error = error
 
-    def read(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes."""
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
-            return self._inner.read(size)
+            data = self._inner.read(len(buffer))
         except self._error as error:
             raise InputError(self._path, 0, f"damaged zstd file: {error}", "write the dump again") from error
+        buffer[: len(data)] = data
+        return len(data)

@@ -28,7 +28,7 @@ from rescheduler.kube.errors import parse_status
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record
-from rescheduler.model.decode.dump import PIECE_BYTES, DumpError, Item, ItemBatch, TypeName, items_of
+from rescheduler.model.decode.dump import DumpError, Item, ItemBatch, TypeName, items_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
@@ -104,46 +104,28 @@ def _is_dump(name: str) -> bool:
 
 def _read_file(path: str, collection: _Collection, advance: Callable[[int], None]) -> None:
     with opened(path, advance) as stream:
-        first = _first_piece(path, stream)
-        if not first:
-            remedy = "the command that wrote it may have failed; write it again"
-            raise InputError(path, 0, "the file is empty", remedy)
-        again = _Rejoined(first, stream)
+        first = _first_byte(path, stream)
         try:
-            if first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-                collection.take(path, items_of(again.read, take_batch=partial(collection.take_batch, path)))
+            if first in (b"{", b"["):
+                collection.take(path, items_of(stream.read, take_batch=partial(collection.take_batch, path)))
             else:
-                collection.take(path, yaml_items(path, again, collection.warn))
+                collection.take(path, yaml_items(path, stream, collection.warn))
         except DumpError as error:
             raise InputError(path, error.line, error.message, _REMEDY) from error
 
 
-def _first_piece(path: str, stream: ByteStream) -> bytes:
-    """The beginning of a file, at least up to the first byte that is not white space."""
-    first = b""
-    while not first.strip(b"\xef\xbb\xbf \t\r\n"):
-        piece = stream.read(PIECE_BYTES)
-        if not piece:
-            return b""
-        first += piece
-        if len(first) > _MOST_BLANK:
+def _first_byte(path: str, stream: ByteStream) -> bytes:
+    """The first byte that is not white space. White space that comes alone is taken off the stream."""
+    blank = 0
+    while piece := stream.peek():
+        if text := piece.lstrip(b"\xef\xbb\xbf \t\r\n"):
+            return text[:1]
+        blank += len(stream.read(len(piece)))
+        if blank > _MOST_BLANK:
             raise InputError(path, 0, f"more than {_MOST_BLANK >> 20} MiB of white space", _REMEDY)
-    return first
-
-
-class _Rejoined:
-    """A stream that first returns the piece that was already read."""
-
-    def __init__(self, first: bytes, stream: ByteStream) -> None:
-        self._first = first
-        self._stream = stream
-
-    def read(self, size: int, /) -> bytes:
-        """Up to ``size`` bytes."""
-        if self._first:
-            piece, self._first = self._first[:size], self._first[size:]
-            return piece
-        return self._stream.read(size)
+    raise InputError(
+        path, 0, "the file is empty", "the command that wrote it may have failed; write it again"
+    )
 
 
 def refuse_status(path: str, item: Item) -> NoReturn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -40,7 +40,7 @@ def yaml_items(path: str, stream: ByteStream, warn: Warn) -> Iterator[Item]:
 
 def _lines(path: str, stream: ByteStream) -> Iterator[_Line]:
     """The lines of the text with their numbers. Raises InputError."""
-    text = io.TextIOWrapper(cast("Any", _Readable(stream)), encoding="utf-8-sig", newline=None)
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline=None)
     number = 0
     try:
         while line := text.readline(_LONGEST_LINE + 1):
@@ -51,6 +51,8 @@ def _lines(path: str, stream: ByteStream) -> Iterator[_Line]:
             yield _Line(number, line)
     except UnicodeDecodeError as error:
         raise InputError(path, number + 1, "the text is not UTF-8", "give YAML or JSON in UTF-8") from error
+    finally:
+        text.detach()  # whoever has opened the stream closes it
 
 
 class _Line(NamedTuple):
@@ -179,19 +181,3 @@ def _type_of(head: Any) -> TypeName:
     if not isinstance(head, dict):
         return TypeName()
     return TypeName(str(head.get("apiVersion") or ""), str(head.get("kind") or ""))
-
-
-class _Readable(io.RawIOBase):
-    """A stream of bytes as ``io.TextIOWrapper`` needs it."""
-
-    def __init__(self, inner: ByteStream) -> None:
-        super().__init__()
-        self._inner = inner
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._inner.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
