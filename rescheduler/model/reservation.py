@@ -108,16 +108,6 @@ class Reservation(TemplatedObject, frozen=True, kw_only=True):
         return OwnerRef(named.api_version, named.kind, named.name, named.uid) if named is not None else None
 
 
-class KoordinatorPhase(enum.StrEnum):
-    """status.phase of Koordinator's Reservation. Koordinator declares WAITING and never sets it (koordinator #2498)."""
-
-    PENDING = "Pending"
-    WAITING = "Waiting"
-    AVAILABLE = "Available"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-
 class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Koordinator's Reservation (scheduling.koordinator.sh/v1alpha1), as far as decisions depend on it.
 
@@ -144,7 +134,8 @@ class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True
     """spec.owners as compact JSON with sorted keys, without what is empty."""
     writers: tuple[FieldWriter, ...] = ()
     """Who has written which field, of one of ours."""
-    phase: KoordinatorPhase = KoordinatorPhase.PENDING
+    phase: ReservationPhase = ReservationPhase.PENDING
+    """Koordinator has the same phases; it declares WAITING and never sets it (koordinator #2498)."""
     node: str = ""
     refusal: str = ""
     """Why Koordinator's scheduler finds no node: message of the condition Scheduled=False."""
@@ -159,4 +150,4 @@ class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True
     @property
     def holds(self) -> bool:
         """True if the room is held for its owners."""
-        return self.phase is KoordinatorPhase.AVAILABLE and bool(self.node) and not self.deleting
+        return self.phase is ReservationPhase.AVAILABLE and bool(self.node) and not self.deleting

@@ -16,7 +16,6 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
-    KoordinatorPhase,
     KoordinatorReservation,
     Reservation,
     ReservationPhase,
@@ -67,11 +66,11 @@ def _pending(draft: ReservationDraft) -> None:
         _reserve(draft)
     elif held.deleting:
         return
-    elif held.phase is KoordinatorPhase.FAILED:
+    elif held.phase is ReservationPhase.FAILED:
         draft.do(*let_go(observed))
         words = f"Koordinator gave the room up: {held.failure or 'no reason given'}"
         draft.enter(ReservationEvent.UNSCHEDULABLE, words)
-    elif not held.node or held.phase in (KoordinatorPhase.PENDING, KoordinatorPhase.WAITING):
+    elif not held.node or held.phase in (ReservationPhase.PENDING, ReservationPhase.WAITING):
         _unscheduled(draft, held)
     elif observed.node is None:
         draft.node_deleted(held.node)

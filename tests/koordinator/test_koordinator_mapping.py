@@ -22,7 +22,6 @@ from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
-    KoordinatorPhase,
     KoordinatorReservation,
     ObjectRef,
     Reservation,
@@ -72,8 +71,8 @@ def ours(phase=ReservationPhase.PENDING, *, current=(), **fields):
     return Reservation(name="r", uid="r", resource_version="7", status=status, **{**base, **fields})
 
 
-def theirs(phase=KoordinatorPhase.AVAILABLE, **fields):
-    held = phase is not KoordinatorPhase.PENDING
+def theirs(phase=ReservationPhase.AVAILABLE, **fields):
+    held = phase is not ReservationPhase.PENDING
     base = {"node": "n2" if held else "", "pinned_node": "n2", "allocatable": ROOM, "created_at_s": NOW - 9}
     return KoordinatorReservation(name="k", uid="k", phase=phase, **{**base, **fields})
 
@@ -123,7 +122,7 @@ def test_pending_asks_koordinator_and_no_placeholder():
 
 def test_pending_says_the_schedulers_own_words():
     found = look(
-        ours(), theirs(KoordinatorPhase.PENDING, refusal="0/3 nodes are available: 3 Insufficient cpu")
+        ours(), theirs(ReservationPhase.PENDING, refusal="0/3 nodes are available: 3 Insufficient cpu")
     )
     said = condition(found.status.conditions, "Scheduled")
     assert (said.status, said.reason) == ("False", "Unschedulable")
@@ -147,7 +146,7 @@ def test_waiting_which_koordinator_never_says():
 
 
 @pytest.mark.parametrize(
-    "held", [None, theirs(KoordinatorPhase.FAILED, failure="expired"), theirs(deleting=True)]
+    "held", [None, theirs(ReservationPhase.FAILED, failure="expired"), theirs(deleting=True)]
 )
 def test_a_room_that_koordinator_gave_up_is_lost(held):
     found = look(ours(ReservationPhase.AVAILABLE), held)
@@ -157,7 +156,7 @@ def test_a_room_that_koordinator_gave_up_is_lost(held):
 def test_a_missing_node_is_not_called_expired():
     """Koordinator sets Failed with reason Expired for both."""
     found = look(
-        ours(ReservationPhase.AVAILABLE), theirs(KoordinatorPhase.FAILED, failure="expired"), node=None
+        ours(ReservationPhase.AVAILABLE), theirs(ReservationPhase.FAILED, failure="expired"), node=None
     )
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "NodeDeleted")
 
@@ -171,14 +170,14 @@ def test_expiry_gives_koordinators_reservation_back():
 
 def test_a_room_that_was_given_away_does_not_expire():
     late = ours(ReservationPhase.AVAILABLE, ttl_s=5.0)
-    found = look(late, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER, allocated=ROOM))
+    found = look(late, theirs(ReservationPhase.SUCCEEDED, current_owners=OWNER, allocated=ROOM))
     assert found.status.phase is ReservationPhase.SUCCEEDED
     assert (found.status.current_owners, found.status.allocated) == (OWNER, ROOM)
 
 
 def test_a_move_gives_the_room_only_to_its_own_replacement():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE)
-    found = look(move, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER))
+    found = look(move, theirs(ReservationPhase.SUCCEEDED, current_owners=OWNER))
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "PlaceholderLost")
     claimed = look(move, theirs(), assigned=(replacement(),))
     assert (why(claimed), claimed.status.current_owners) == ("Claimed", OWNER)
@@ -199,7 +198,7 @@ def test_the_hand_over_is_one_patch():
 
 def test_a_claimant_is_not_steered_to_a_room_that_is_lost():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
-    found = look(move, theirs(KoordinatorPhase.FAILED), claimant=replacement(), owners=(replacement(),))
+    found = look(move, theirs(ReservationPhase.FAILED), claimant=replacement(), owners=(replacement(),))
     assert found.status.phase is ReservationPhase.FAILED
     assert kinds(found) == ["release", "delete_koordinator_reservation"]
 
@@ -219,7 +218,7 @@ def test_claimants_that_go_away():
     move = ours(ReservationPhase.AVAILABLE, annotations=MOVE, current=OWNER)
     dropped = look(move, theirs())
     assert (dropped.status.phase, dropped.status.current_owners) == (ReservationPhase.AVAILABLE, ())
-    lost = look(move, theirs(KoordinatorPhase.SUCCEEDED, current_owners=OWNER))
+    lost = look(move, theirs(ReservationPhase.SUCCEEDED, current_owners=OWNER))
     assert (lost.status.phase, why(lost)) == (ReservationPhase.FAILED, "ClaimantLost")
 
 
@@ -228,7 +227,7 @@ def test_no_look_at_any_combination_breaks():
     pods = (None, replacement(), replacement(gated=False), replacement(on="n2"), replacement(on="n9"))
     helds = (
         None,
-        *(theirs(p) for p in KoordinatorPhase),
+        *(theirs(p) for p in ReservationPhase),
         theirs(deleting=True),
         theirs(current_owners=OWNER),
     )
@@ -239,7 +238,7 @@ def test_no_look_at_any_combination_breaks():
         found = look(ours(phase, current=current, annotations=note), held, node=on, claimant=claimant)
         if found.status.phase is ReservationPhase.AVAILABLE and not found.status.current_owners:
             assert held is not None, "nothing holds it"
-            assert held.holds or held.phase is KoordinatorPhase.SUCCEEDED
+            assert held.holds or held.phase is ReservationPhase.SUCCEEDED
             assert on is NODE
         assert "create_placeholder" not in kinds(found)
 
@@ -344,10 +343,10 @@ def held_on(where, cpu, **status):
 
 def test_decoding():
     found = read(held_on("n1", "3", allocated={"cpu": "1"}))
-    assert (found.phase, found.node, found.pinned_node) == (KoordinatorPhase.AVAILABLE, "n1", "n1")
+    assert (found.phase, found.node, found.pinned_node) == (ReservationPhase.AVAILABLE, "n1", "n1")
     assert found.room.held.cpu_milli == 2000
     assert found.reservation is None
-    assert read({"metadata": {"name": "k"}, "status": {"phase": "New"}}).phase is KoordinatorPhase.FAILED
+    assert read({"metadata": {"name": "k"}, "status": {"phase": "New"}}).phase is ReservationPhase.FAILED
     refused = {
         "conditions": [{"type": "Scheduled", "status": "False", "reason": "Unschedulable", "message": "no"}]
     }

@@ -14,7 +14,7 @@ from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, Wi
 from rescheduler.model.names import API_VERSION, KOORDINATOR_API_VERSION, LABEL_PLACEHOLDER
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec
-from rescheduler.model.reservation import KoordinatorPhase, KoordinatorReservation, ObjectRef
+from rescheduler.model.reservation import KoordinatorReservation, ObjectRef, ReservationPhase
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import LabelSet
 
@@ -111,11 +111,11 @@ def koordinator_reservation(wire: Any, meta: MetaWire, shared: SharedParts) -> K
     return msgspec.structs.replace(record, room=_room(record)) if record.holds else record
 
 
-def _phase(text: str) -> KoordinatorPhase:
+def _phase(text: str) -> ReservationPhase:
     try:
-        return KoordinatorPhase(text or "Pending")
+        return ReservationPhase(text or "Pending")
     except ValueError:
-        return KoordinatorPhase.FAILED
+        return ReservationPhase.FAILED
 
 
 def _pinned(spec: KoordinatorSpecWire) -> PinnedSpecWire:
