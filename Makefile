@@ -124,6 +124,7 @@ container: $(STAMP)  ## build the image with buildah and start it with runc (nee
 
 mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules and print what no test notices: SAMPLE changes of each, 0 for all
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --group mutants
+	$(BIN)/python -m harness.mutants.protocol
 	$(BIN)/python -m harness.mutants --sample $(SAMPLE)
 
 VERSION ?= v1.35.4

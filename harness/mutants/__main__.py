@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +22,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import WorkItem, WorkResult
 
 from harness.mutants.modules import OPERATORS, TESTS
+from harness.mutants.trial import copy_repository
 
 _LIMIT_S = 600.0
 """A mutant whose tests take longer is killed: it made the program hang."""
@@ -38,7 +37,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, most: int) -> None:
     """Mutate MODULES (all that have tests named for it) and print what survives."""
     survivors, scores = 0, []
     with tempfile.TemporaryDirectory(prefix="rescheduler-mutants-") as folder:
-        _copy_repository(Path(folder))
+        copy_repository(Path(folder))
         os.chdir(folder)  # cosmic-ray changes the files where it runs
         os.environ["PYTHONPATH"] = folder
         for module in modules or TESTS:
@@ -81,21 +80,6 @@ def _is_killed(item: WorkItem, tests: Iterable[str]) -> bool:
         click.echo(f"survived: {mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name}")
         click.echo(result.diff)
     return bool(result.is_killed)
-
-
-def _copy_repository(folder: Path) -> None:
-    """What git knows and what is new, so that a run that is killed leaves the sources as they were."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607 - the developer's own git
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    for name in listed.stdout.splitlines():
-        if Path(name).is_file():
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(name, target)
 
 
 if __name__ == "__main__":
