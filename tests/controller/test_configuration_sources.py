@@ -95,7 +95,7 @@ def content(source):
     return found.content.decode() if found else None
 
 
-def test_changes_come_by_the_watch_and_not_by_calls(api, source, write, mocker):
+def test_changes_come_by_the_watch_and_not_by_calls(api, source, name, write, mocker):
     write(**{"config.yaml": "one"})
     get = mocker.spy(api, "get")
     assert content(source) == "one"
@@ -103,7 +103,7 @@ def test_changes_come_by_the_watch_and_not_by_calls(api, source, write, mocker):
     until(lambda: source.informer.synced)
     write(**{"config.yaml": "two"})
     until(lambda: content(source) == "two")
-    write(other="key")
+    api.merge_patch(f"{CONFIG_MAPS}/{name}", {"data": {"config.yaml": None, "other": "key"}})
     until(lambda: content(source) is None)
     write(**{"config.yaml": "three"})
     until(lambda: content(source) == "three")
