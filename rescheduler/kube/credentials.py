@@ -72,8 +72,10 @@ def credentials_of(user: Entry | None, cluster: Entry) -> Credentials:
     if plugin and provider:
         raise user.error("exec and auth-provider cannot be used together", "remove one of them")
     authorization = _token(user) or _password(user)
-    if plugin and not (authorization or certificate):
-        authorization, certificate, key = _from_plugin(plugin, cluster)
+    # kubectl refuses a wrong plugin also where it does not ask it, because there is a token.
+    checked = _plugin(plugin, cluster) if plugin else None
+    if plugin and checked and not (authorization or certificate):
+        authorization, certificate, key = _from_plugin(plugin, checked)
     if provider and not authorization:
         authorization = _from_provider(provider)
     return Credentials(authorization, certificate, key, _impersonation(user))
@@ -179,7 +181,7 @@ def _check_value(user: Entry, what: str, value: str) -> None:
         raise user.error(f"{what} has a control character or a line break in it", "remove it")
 
 
-def _from_plugin(plugin: Entry, cluster: Entry) -> tuple[Callable[[], str] | None, Pem, Pem]:
+def _plugin(plugin: Entry, cluster: Entry) -> ExecPlugin:
     if "/" in (command := plugin.text("command")):
         command = plugin.path("command")
     made = ExecPlugin(
@@ -198,6 +200,10 @@ def _from_plugin(plugin: Entry, cluster: Entry) -> tuple[Callable[[], str] | Non
         raise plugin.error(f"apiVersion {made.api_version!r} is not known", f"set it to {known}")
     if made.mode not in _MODES:
         raise plugin.error(f"interactiveMode {made.mode!r} is not known", "set Never, IfAvailable or Always")
+    return made
+
+
+def _from_plugin(plugin: Entry, made: ExecPlugin) -> tuple[Callable[[], str] | None, Pem, Pem]:
     status = credential(made)
     token = _PluginToken(made, status).authorization if status.get("token") else None
     pair = [Pem(str(status.get(key) or "").encode()) for key in ("clientCertificateData", "clientKeyData")]

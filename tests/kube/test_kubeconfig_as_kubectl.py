@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.errors import ReschedulerError
@@ -316,6 +316,7 @@ def shared_place(tmp_path_factory, server):
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(user=USERS)
+@example(user={"token": "t", "exec": {}})
 def test_no_user_gets_another_identity_than_with_kubectl(shared_place, monkeypatch, user):
     """What kubectl refuses may be refused or be sent without any credentials, as kubectl asks for a password then."""
     where = shared_place.write(user)
