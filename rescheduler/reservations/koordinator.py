@@ -30,6 +30,8 @@ from rescheduler.reservations.settings import ReservationSettings
 Json = dict[str, Any]
 
 _TEMPLATE: Final = (SPEC, "f:template")
+_ENDS_LATER_S: Final = 10
+"""Koordinator's end is for the case that this program is away. At the same time as ours it would come first now and then, as a lost room."""
 _ABOVE: Final = frozenset({"Deployment", "CronJob"})
 """Kinds that control controllers: Koordinator looks at a pod's own owner references only."""
 
@@ -99,11 +101,11 @@ def koordinator_manifest(reservation: Reservation, node: str, settings: Reservat
 
 
 def _ttl_s(reservation: Reservation, settings: ReservationSettings) -> int:
-    """That of our Reservation; 0 (never) for a move, whose room must not end between eviction and landing."""
+    """A little more than that of our Reservation, which ends it; 0 (never) for a move, whose room must not end between eviction and landing."""
     end_s = end_of(reservation, settings)
     if end_s is None or made_for(reservation):
         return 0
-    return max(1, int(end_s - reservation.created_at_s))
+    return max(1, int(end_s - reservation.created_at_s)) + _ENDS_LATER_S
 
 
 def _template(reservation: Reservation, node: str) -> Json:

@@ -269,9 +269,11 @@ def test_the_manifest_of_a_room_made_by_hand():
     assert spec["template"]["spec"]["nodeName"] == "n2"
     assert spec["template"]["metadata"] == TEMPLATE["metadata"]
     assert spec["owners"][0]["controller"]["uid"] == "rs"
-    assert (spec["ttl"], spec["allocateOnce"], "unschedulable" in spec) == ("90s", True, False)
+    assert (spec["ttl"], spec["allocateOnce"], "unschedulable" in spec) == ("100s", True, False), (
+        "ours ends first"
+    )
     assert manifest(ours(ttl_s=0.0))["spec"]["ttl"] == "0s"
-    assert manifest(ours(expires_at_s=NOW + 50))["spec"]["ttl"] == "60s"
+    assert manifest(ours(expires_at_s=NOW + 50))["spec"]["ttl"] == "70s"
 
 
 def test_the_room_of_a_move_is_closed_and_does_not_end_by_itself():
