@@ -41,7 +41,7 @@ def test_a_template_that_is_no_pod_is_invalid_in_the_api_servers_words(world, wr
 
 
 @pytest.mark.parametrize(
-    "api", [pytest.param("real_api", marks=pytest.mark.realcluster)], indirect=True, scope="module"
+    "cluster", [pytest.param("real_api", marks=pytest.mark.realcluster)], indirect=True, scope="module"
 )
 def test_what_a_pod_as_a_whole_requests_is_enough_for_its_containers(world):
     wrong = {**template({"requests": {"cpu": 2}}), "resources": {"requests": {"cpu": 1}}}
