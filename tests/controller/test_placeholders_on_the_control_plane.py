@@ -36,7 +36,7 @@ def transport(control_plane):
 def spoiled(world):
     """Admission spoils new placeholders from when it is called."""
     objects, plain = [], made_of_a_placeholder(world)
-    assert plain[0] == 201
+    assert plain[0] == 201, plain
 
     def admit(expression):
         for obj in placeholder_policy(expression):
@@ -53,15 +53,23 @@ def spoiled(world):
 
 def made_of_a_placeholder(world):
     """What admission leaves of one, in a dry run."""
+    safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    main = {
+        "name": "main",
+        "image": "pause",
+        "resources": {"requests": {"cpu": "1"}},
+        "securityContext": safe,
+    }
+    user = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "probe", "labels": {LABEL_PLACEHOLDER: "probe"}},
-        "spec": {"containers": [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}]},
+        "spec": {"containers": [main], "securityContext": user},
     }
     made = world.api.create("/api/v1/namespaces/rescheduler/pods?dryRun=All", pod)
     container = made.body.get("spec", {}).get("containers", [{}])[0]
-    return made.status, made.body.get("metadata", {}).get("finalizers"), container.get("resources")
+    return made.status, made.body["metadata"].get("finalizers"), container.get("resources")
 
 
 def test_no_pod_is_evicted_for_a_spoiled_placeholder(world, transport, spoiled):
