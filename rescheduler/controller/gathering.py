@@ -140,7 +140,7 @@ class Gatherer:
             sightings=self.memory.sightings,
             unbound=given.index.unbound(),
             waiting=given.index.waiting,
-            unseen=lambda name: self.unseen(ObjectKey("", name)),
+            unseen=self.unseen,
             now_s=given.now_s,
             lag=given.lag,
         ).of(rooms)

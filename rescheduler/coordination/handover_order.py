@@ -146,8 +146,8 @@ class HandoverOrder:
     """All pods without a node, gated ones included."""
     waiting: Sequence[Pod]
     """Pods without a node that are not gated."""
-    unseen: Callable[[str], bool]
-    """True if the cache does not show our last write for that Reservation yet; the write may be the nomination."""
+    unseen: Callable[[ObjectKey], bool]
+    """True if the cache does not show yet what a machine wrote last: a Reservation's may be the nomination, a node's its taint or the end of it."""
     now_s: float
     lag: SchedulerLag = NO_LAG
     _nodes: Mapping[str, _NodeOrder] = field(default_factory=dict, init=False)
@@ -223,7 +223,7 @@ class HandoverOrder:
             name,
             landing=empty and all(nominated) and not barred,
             # A write that the cache does not show may be the nomination, so the room is assumed to count twice.
-            doubled=not empty and (any(nominated) or self.unseen(name)),
+            doubled=not empty and (any(nominated) or self.unseen(ObjectKey("", name))),
         )
 
     def _wait(self, observed: ObservedReservation, *, needs_taint: bool) -> Wait | None:
@@ -332,11 +332,12 @@ class HandoverOrder:
         )
 
     def _tainted_since_s(self, node: Node | None) -> float:
-        """When our taint was first seen on the node; 0.0: it is not there."""
+        """When our taint was first seen on the node; 0.0: it is not there, or may have been removed since."""
         if node is None:
             return 0.0
         machine = taint_machine(node)
-        return self.sightings.since("taint", machine, self.now_s, state=tainted(node))
+        stands = tainted(node) and not self.unseen(machine)
+        return self.sightings.since("taint", machine, self.now_s, state=stands)
 
     # Placeholders that are not bound
 

@@ -92,7 +92,7 @@ def ordered(*rooms, waiting=(), unseen=(), now=NOW, lag=NO_LAG, rules=None, sigh
         sightings=Sightings() if sightings is None else sightings,
         unbound=(*holders, *waiting),
         waiting=waiting,
-        unseen=lambda name: name in unseen,
+        unseen=lambda machine: machine.name in unseen,
         now_s=now,
         lag=lag,
     )

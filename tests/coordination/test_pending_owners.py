@@ -221,6 +221,17 @@ def test_the_node_is_tainted_and_the_taint_settles_before_the_placeholder_goes()
     assert (settled.needs_taint, settled.wait) == (True, None)
 
 
+def test_a_taint_whose_removal_is_on_its_way_holds_nothing():
+    """It was removed for an earlier room, and the cache still shows it."""
+    sightings = Sightings()
+    shut = on_node(pending("a", CLAIMED), taints=(TAINT,))
+    decided(shut, sightings=sightings)
+    settled_s = NOW + SETTINGS.taint_settle_s
+    assert decided(shut, sightings=sightings, now=settled_s)["a"].wait is None
+    going = decided(shut, sightings=sightings, now=settled_s, unseen=("n1",))["a"]
+    assert (going.needs_taint, going.wait.reason) == (True, HandoverWait.TAINT_SETTLING)
+
+
 def test_the_taint_stays_until_the_pod_is_bound_but_not_for_ever():
     sightings = Sightings()
     shut = on_node(pending("a", EMPTY), taints=(TAINT,))
