@@ -284,7 +284,7 @@ class Reflector:
             self._restart(end)
         elif self._rechecks_s and opened and not self.filling:
             self._rechecks_s = self._rechecks_s[1:]
-            self._list_again()
+            self._restart(End(EndKind.UNCONFIRMED))
         if lived and end.kind is EndKind.CLEAN and not self.filling:
             return (
                 NEXT_WATCH_S * chance,
@@ -320,7 +320,9 @@ class Reflector:
         """Forget the version: the next step lists from the beginning; the objects stay until then."""
         if self.synced:
             self.relists[end.kind] += 1
-        self._phase = _Phase.INITIAL if self._watch_list else _Phase.LISTING
+        # In doubt by a list: a watch with initial events is another answer, and may be wrong where a list is not.
+        streams = self._watch_list and end.kind is not EndKind.UNCONFIRMED
+        self._phase = _Phase.INITIAL if streams else _Phase.LISTING
         self._version, self._token = "", ""
         self._seen = Store()
 
@@ -359,13 +361,8 @@ class Reflector:
         self.doubt = End(EndKind.UNCONFIRMED, message)
         self.problem, self.unknown = message, f"{message}; it is read again"
         self._second_look = True
-        self._list_again()
+        self._restart(self.doubt)
         return []
-
-    def _list_again(self) -> None:
-        """Not by a watch with initial events: that is another answer than a list, and may be wrong where a list is not."""
-        self.relists[EndKind.UNCONFIRMED] += 1
-        self._phase, self._version, self._token, self._seen = _Phase.LISTING, "", "", Store()
 
     def _lose_connection(self, now_s: float) -> None:
         """The connection is lost: counted once, however many tries to get it back fail."""
