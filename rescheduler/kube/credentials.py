@@ -72,10 +72,11 @@ def credentials_of(user: Entry | None, cluster: Entry) -> Credentials:
     if plugin and provider:
         raise user.error("exec and auth-provider cannot be used together", "remove one of them")
     authorization = _token(user) or _password(user)
-    # kubectl refuses a wrong plugin also where it does not ask it, because there is a token.
-    checked = _plugin(plugin, cluster) if plugin else None
-    if plugin and checked and not (authorization or certificate):
-        authorization, certificate, key = _from_plugin(plugin, checked)
+    if plugin:
+        # kubectl refuses a wrong plugin also where it does not ask it, because there is a token.
+        made = _plugin(plugin, cluster)
+        if not (authorization or certificate):
+            authorization, certificate, key = _from_plugin(plugin, made)
     if provider and not authorization:
         authorization = _from_provider(provider)
     return Credentials(authorization, certificate, key, _impersonation(user))

@@ -169,6 +169,11 @@ TABLE = {
     "token before plugin": ({**PLUGIN, "token": "t"}, [bearer("t")]),
     "password before plugin": ({**PLUGIN, "username": "jane", "password": "p"}, [basic("jane:p")]),
     "plugin of an unknown version": ({"exec": {**PLUGIN["exec"], "apiVersion": "v1"}}, None),
+    "token and a plugin of an unknown version": (
+        {"token": "t", "exec": {**PLUGIN["exec"], "apiVersion": "client.authentication.k8s.io/v1alpha1"}},
+        None,
+    ),
+    "token and a plugin without version": ({"token": "t", "exec": {"command": "./plugin"}}, None),
     "plugin without command": ({"exec": {**PLUGIN["exec"], "command": ""}}, None),
     "plugin of an unknown mode": ({"exec": {**PLUGIN["exec"], "interactiveMode": "Sometimes"}}, None),
     "plugin that needs a terminal": ({"exec": {**PLUGIN["exec"], "interactiveMode": "Always"}}, None),
@@ -317,6 +322,7 @@ def shared_place(tmp_path_factory, server):
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(user=USERS)
 @example(user={"token": "t", "exec": {}})
+@example(user={"token": "t", "exec": {"command": "x"}})
 def test_no_user_gets_another_identity_than_with_kubectl(shared_place, monkeypatch, user):
     """What kubectl refuses may be refused or be sent without any credentials, as kubectl asks for a password then."""
     where = shared_place.write(user)
