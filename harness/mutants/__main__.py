@@ -22,7 +22,7 @@ from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import WorkItem, WorkResult
 
 from harness.mutants.modules import OPERATORS, TESTS
-from harness.mutants.trial import copy_repository
+from harness.mutants.trial import copy_repository, import_path, pytest_command
 
 _LIMIT_S = 600.0
 """A mutant whose tests take longer is killed: it made the program hang."""
@@ -39,7 +39,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, most: int) -> None:
     with tempfile.TemporaryDirectory(prefix="rescheduler-mutants-") as folder:
         copy_repository(Path(folder))
         os.chdir(folder)  # cosmic-ray changes the files where it runs
-        os.environ["PYTHONPATH"] = folder
+        os.environ["PYTHONPATH"] = import_path(Path(folder))
         for module in modules or TESTS:
             began_s = time.monotonic()
             items = mutants(module)
@@ -73,8 +73,7 @@ def _sampled(items: list[WorkItem], count: int, seed: int) -> list[WorkItem]:
 
 
 def _is_killed(item: WorkItem, tests: Iterable[str]) -> bool:
-    pytest = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--show-capture=no"]
-    result: WorkResult = mutate_and_test(item.mutations, shlex.join([*pytest, *tests]), _LIMIT_S)
+    result: WorkResult = mutate_and_test(item.mutations, shlex.join(pytest_command(*tests)), _LIMIT_S)
     if not result.is_killed:
         mutation = item.mutations[0]
         click.echo(f"survived: {mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name}")

@@ -25,23 +25,32 @@ def copy_repository(folder: Path) -> None:
             shutil.copy2(name, target)
 
 
+def pytest_command(*options: str) -> list[str]:
+    """Pytest as far as the first failure, remembering nothing."""
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--show-capture=no",
+        *options,
+    ]
+
+
+def import_path(folder: Path) -> str:
+    """``PYTHONPATH`` with which both packages of the copy are imported, not those of the repository."""
+    return f"{folder}{os.pathsep}{folder / 'sandbox'}"
+
+
 def fails(folder: Path, tests: Sequence[str]) -> bool:
     """Whether one of the tests fails in the copy. Raises RuntimeError if they could not be run."""
     ended = subprocess.run(  # noqa: S603 - our own tests
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not realcluster",
-            *tests,
-        ],
+        pytest_command("-m", "not realcluster", *tests),
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'sandbox'}"},
+        env=os.environ | {"PYTHONPATH": import_path(folder)},
         check=False,
         capture_output=True,
         text=True,
