@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import AnyCall, writes_status
+from rescheduler.calls.call import writes_status
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
@@ -33,21 +33,12 @@ from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
 MOVE_TOLD_AFTER_S: Final = 2.0
-INTENT_FRESH_S: Final = 2.0
-"""An eviction follows a compare-and-swap of the PodMigration that is at most so old: of its intent, or of words."""
 _WORDS: Final = "words"
 _BY_THEMSELVES: Final = frozenset(
-    {
-        "try_creation",
-        "rehearse_eviction",
-        "prove_gate",
-        "measure_watch",
-        "evict",
-        "write_avoid_hints",
-        "adopt_pod",
-    }
+    {"try_creation", "rehearse_eviction", "prove_gate", "measure_watch", "write_avoid_hints", "adopt_pod"}
 )
-"""Calls of moves that do not follow from words: they change nothing, have a precondition, or follow from an intent that is stored."""
+"""Calls of moves that do not follow from words: they change nothing, or have a precondition. An eviction is none of them: its
+words are written right before it, so that a move that somebody has deleted or paused meanwhile evicts nothing."""
 _TOLD_AT_ONCE: Final = LASTING | {MigrationReason.MAKING_ROOM}
 """Reasons that stay for long, or that other moves wait for."""
 _TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMITTED})
@@ -76,7 +67,6 @@ class DeferredStatus:
             _words_of_move(migration, step.status)
             and step.status.reason not in _TOLD_AT_ONCE
             and all(call.does in _BY_THEMSELVES for call in kept)
-            and (now_s <= step.status.eviction_requested_at_s + INTENT_FRESH_S or not _evicts(kept))
         )
         due_s = self._due_s(migration.key, now_s, MOVE_TOLD_AFTER_S, may_wait=may_wait)
         if now_s >= due_s:
@@ -87,10 +77,6 @@ class DeferredStatus:
         """When the status of this step must be written; now, unless it may wait."""
         since_s = self.sightings.since(_WORDS, machine, now_s, state=may_wait)
         return since_s + after_s if may_wait else now_s
-
-
-def _evicts(calls: Iterable[AnyCall]) -> bool:
-    return any(call.does == "evict" for call in calls)
 
 
 def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:

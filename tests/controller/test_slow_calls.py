@@ -9,7 +9,6 @@ from rescheduler.controller.call_pool import OneCall
 from rescheduler.controller.decision_inputs import USAGE
 from rescheduler.controller.dispatcher import FRESH_S, SentStep
 from rescheduler.controller.issuing import Creations
-from rescheduler.coordination.deferred_status import INTENT_FRESH_S
 
 HANGS_S = 8.0
 """A webhook that answers shortly before its own limit."""
@@ -174,9 +173,7 @@ def test_nothing_is_evicted_on_a_decision_that_has_grown_old(scene):
     """The status before the eviction is answered late: all checks are made again."""
     scene.workload(nodes=["n1"])
     program = scene.start()
-    # The last look is late, too: so long after its intent, the status of the move is written before the eviction is sent.
-    late_s = {"evict": 3 * FRESH_S, "try_creation": INTENT_FRESH_S + 0.5}
-    program.pool.slow = lambda work: max(s if carries(does)(work) else 0.0 for does, s in late_s.items())
+    slow(program, carries("evict"), 3 * FRESH_S)
     name = scene.move(scene.pods()[0], "n2")
     scene.until(lambda: "is being evicted" in scene.state(name).get("message", ""))
     told_s = scene.now_s

@@ -6,7 +6,7 @@ import pytest
 from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
-from rescheduler.coordination.deferred_status import INTENT_FRESH_S, MOVE_TOLD_AFTER_S, DeferredStatus
+from rescheduler.coordination.deferred_status import MOVE_TOLD_AFTER_S, DeferredStatus
 from rescheduler.coordination.memory import Sightings
 from rescheduler.migrations.lifecycle import (
     CONDITION_ADMITTED,
@@ -103,15 +103,11 @@ def test_a_wait_that_will_last_is_told_at_once(reason):
 EVICTING = {"reason": "Evicting", "message": "pod web-0 is being evicted"}
 
 
-def test_what_comes_with_an_event_is_written_with_it():
-    assert Moves().writes(EVENT, **EVICTING)
-
-
-@pytest.mark.parametrize(("age_s", "writes"), [(INTENT_FRESH_S, False), (INTENT_FRESH_S + 0.1, True)])
-def test_an_eviction_follows_a_write_that_nobody_else_has_overtaken(age_s, writes):
-    intended = msgspec.structs.replace(STORED, eviction_requested_at_s=NOW - age_s)
-    assert Moves(intended).writes(EVICTION, **EVICTING) is writes
-    assert Moves(STORED).writes(EVICTION, eviction_requested_at_s=NOW, **EVICTING), "the intent is new"
+@pytest.mark.parametrize("call", [EVICTION, EVENT], ids=["eviction", "event"])
+def test_what_follows_from_the_status_is_not_sent_without_it(call):
+    assert Moves().writes(call, **EVICTING)
+    intended = msgspec.structs.replace(STORED, eviction_requested_at_s=NOW)
+    assert Moves(intended).writes(call, **EVICTING), "however new the intent is"
 
 
 def test_that_room_is_held_is_written_with_what_follows():
