@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -154,7 +155,7 @@ class Child(NamedTuple):
 
     room: Reservation
     rooms: int
-    """As how many it counts: of a shared one those that no pod uses yet."""
+    """As how many it counts: of a shared one those that no pod uses yet, and one for each pod on its way into it."""
     digest: str
 
     @property
@@ -200,10 +201,18 @@ def children_of(reservations: Iterable[Reservation]) -> dict[str, list[Reservati
     return found
 
 
-def changes(reservations: Iterable[Reservation], recipe: Recipe | None, wanted: int) -> Changes:
-    """``recipe`` None: nothing should be there."""
+def changes(
+    reservations: Iterable[Reservation],
+    recipe: Recipe | None,
+    wanted: int,
+    *,
+    placed: AbstractSet[str] = frozenset(),
+) -> Changes:
+    """``recipe`` None: nothing should be there. ``placed``: uids of pods that ``wanted`` leaves out already."""
     digest = recipe.digest if recipe is not None else ""
-    known = [_child(room, recipe) for room in reservations if not room.deleting and not room.unreadable]
+    known = [
+        _child(room, recipe, placed) for room in reservations if not room.deleting and not room.unreadable
+    ]
     live = [child for child in known if child.room.status.phase not in FINISHED]
     old = [child for child in live if child.digest != digest or not wanted]
     kept = [child for child in live if child not in old]
@@ -249,11 +258,12 @@ def beyond_share(child: Child) -> bool:
     return waits and told is not None and told.reason == ReservationReason.BEYOND_QUOTA
 
 
-def _child(room: Reservation, recipe: Recipe | None) -> Child:
+def _child(room: Reservation, recipe: Recipe | None, placed: AbstractSet[str]) -> Child:
     digest, _, count = (room.annotations.get(names.ANNOTATION_RECIPE) or "").partition("/")
     rooms = int(count) if count.isascii() and count.isdecimal() and len(count) < _LONGEST_COUNT else 1
     if not room.allocate_once and recipe is not None:
-        rooms -= _used(room.status.allocated, recipe.room)
+        on_their_way = sum(owner.uid not in placed for owner in room.status.current_owners)
+        rooms = max(0, rooms - _used(room.status.allocated, recipe.room)) + on_their_way
     return Child(room, max(0, rooms), digest)
 
 

@@ -180,7 +180,7 @@ def step(observed: ObservedWindow, now_s: float) -> RoomSetStep:
     moment = Moment(window, fault, found, len(placed), now_s)
     phase = next(phase for holds, phase in PHASES if holds(moment))
     wanted = max(0, window.pods - len(placed)) if phase in HOLDING else 0
-    have = changes(observed.rooms, recipe, wanted)
+    have = changes(observed.rooms, recipe, wanted, placed=frozenset(placed))
     create, moved = _orders(observed, have, recipe, wanted, now_s)
     status = _status(moment, phase, placed, have, wanted)
     return RoomSetStep(

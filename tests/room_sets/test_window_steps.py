@@ -152,3 +152,23 @@ def test_owners_that_landed_in_a_full_room_count_although_they_are_older_than_th
 
     assert placed("Claimed") == ()
     assert placed("Available") == ("a", "b")
+
+
+def test_a_pod_on_its_way_into_a_shared_room_takes_one_of_the_rooms():
+    seen = window(pods=2, resources=Resources(cpu_milli=2000))
+    one = phase(seen, START_S - 100, outlooks=lambda _room, _missing: (Outlook("n1", rooms=2),))
+    (order,) = one.create
+    seen = after(seen, one)
+    status = ReservationStatus(
+        phase=ReservationPhase.AVAILABLE,
+        node_name="n1",
+        allocatable=Resources(cpu_milli=2000),
+        allocated=Resources(cpu_milli=1000),
+        current_owners=(ObjectRef("night", "a", "a"),),
+        conditions=(Condition("Ready", "True", "Claimed"),),
+    )
+    room = msgspec.structs.replace(room_of(order, 1), status=status)
+    found = step(
+        ObservedWindow(window=seen, rooms=(room,), outlooks=lambda *_: (Outlook("n2", rooms=2),)), START_S
+    )
+    assert (found.create, found.delete, after(seen, found).status.gathered) == ((), (), 2)

@@ -97,7 +97,9 @@ def never_taints(patch):
 def holds_more_than_is_wanted(patch):
     changes, orders = windows.changes, windows._orders
     patch.setattr(
-        windows, "changes", lambda rooms, recipe, wanted: changes(rooms, recipe, wanted + 2 * bool(wanted))
+        windows,
+        "changes",
+        lambda rooms, recipe, wanted, **more: changes(rooms, recipe, wanted + 2 * bool(wanted), **more),
     )
     patch.setattr(
         windows,
