@@ -1,8 +1,8 @@
 """The second invariant: a pod is evicted only if its room is held, no budget is exceeded, and without one few pods are away.
 
 Checked on the objects of the API server at the write of the eviction. If another client had changed an object, and the
-program's caches did not show that yet, or its machine was paused between the decision and the call, the program could not know;
-everything else is a fault.
+program's caches did not show that yet, or it happened between the decision and the call, or while its machine was paused between
+the two, the program could not know; everything else is a fault.
 """
 
 from __future__ import annotations
@@ -201,13 +201,13 @@ class Evictions:
             and self._seen.writer.get(found) is not Writer.PROGRAM
             and (
                 self._program.caches.behind(Kind(kind), found)
-                or self._program.slept_through(self._seen.changed_at_s.get(found, 0.0))
+                or self._program.decided_before(self._seen.changed_at_s.get(found, 0.0))
             )
         )
 
     def _uid_of_room(self, name: str) -> str:
         known = self._program.loop.snapshot().reservations.get(name)
-        return known.uid if known is not None else ""
+        return known.uid if known is not None else self._seen.newest.get((ROOM.kind, name), "")
 
     def _last_holder(self, room: Obj) -> str:
         known = self._program.loop.snapshot().pods.values()
@@ -216,7 +216,7 @@ class Evictions:
 
     def _known_node(self, name: str) -> str:
         known = self._program.loop.snapshot().nodes.get(name)
-        return known.uid if known is not None else ""
+        return known.uid if known is not None else self._seen.newest.get((NODE.kind, name), "")
 
 
 def _selects(budget: Obj, given: dict[str, str]) -> bool:

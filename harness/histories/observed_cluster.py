@@ -61,6 +61,8 @@ class Seen:
     """When each object was first seen, by uid: what it says of its creation is what the API server's clock showed."""
     changed_at_s: dict[str, float] = field(default_factory=dict)
     """When each object was written last, by uid."""
+    newest: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Uid of the newest object of that kind and name."""
     last_holder: dict[str, str] = field(default_factory=dict)
     """Uid of the newest placeholder, by uid of its Reservation."""
     bad_at_s: dict[str, float] = field(default_factory=dict)
@@ -73,6 +75,7 @@ class Seen:
         self.writer[known] = who
         self.born_s.setdefault(known, now_s)
         self.changed_at_s[known] = now_s
+        self.newest[kind, name] = known
         if kind == "ConfigMap" and name == GATE_CONFIG_MAP:
             self.live = {} if gone else obj.get("data") or {}
         table = self._tables.get(kind)

@@ -26,6 +26,7 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import ConfigurationText, LiveConfiguration
 from rescheduler.controller.assembly import assemble, leadership, machine_settings
 from rescheduler.controller.crashes import Step
+from rescheduler.controller.dispatcher import FRESH_S
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.loop import GATE_KEYS_CHANGED
 from rescheduler.controller.metrics import Metrics
@@ -141,7 +142,8 @@ class Program:
         self.wall_ahead_s = options.clock_ahead_s
         """By how much the clock of its machine is ahead of the time that it counted itself."""
         self._stood_still_s = 0.0
-        self._paused_at_s: list[float] = []
+        self._pauses_s: list[tuple[float, float]] = []
+        """When its machine was paused, and for how long."""
         self._slow_s: list[tuple[float, float]] = []
         self.server_time = ServerClock(self._clock, lambda: self._clock() + self.wall_ahead_s)
         """Seconds pass on this machine as on the API server's; what its clock shows is another time."""
@@ -207,15 +209,18 @@ class Program:
     def stood_still(self, pause_s: float) -> None:
         """Its machine was paused for so long, and has not counted that time."""
         self._stood_still_s += pause_s
-        self._paused_at_s.append(self._cluster.clock() - pause_s)
+        self._pauses_s.append((self._cluster.clock() - pause_s, pause_s))
 
-    def slept_through(self, change_at_s: float) -> bool:
-        """True if its machine was paused after it had decided on the call that it makes now, and before that change.
+    def decided_before(self, change_at_s: float) -> bool:
+        """True if it had decided on the call that it makes now before that change, and the decision is still fresh.
 
-        It has not counted that time, so that the call seems to be in time.
+        It does not count the time for which its machine was paused.
         """
         decided_s = self.pool.decided_at_s
-        return decided_s is not None and any(decided_s <= at_s <= change_at_s for at_s in self._paused_at_s)
+        if decided_s is None or change_at_s < decided_s:
+            return False
+        paused_s = sum(pause_s for at_s, pause_s in self._pauses_s if at_s >= decided_s)
+        return self._cluster.clock() - decided_s - paused_s <= FRESH_S
 
     def _clock(self) -> float:
         """Seconds that its machine has counted."""

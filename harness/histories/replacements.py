@@ -208,9 +208,9 @@ class Replacements:
         return [p.message for p in problems if not any(map(self._unknowable, p.known_by))]
 
     def _unknowable(self, known: tuple[Kind, str]) -> bool:
-        """True if the caches do not show the last change of the object, or the program's machine was paused before it."""
+        """True if the caches do not show the last change of the object, or the program had decided before it."""
         changed_at_s = self._seen.changed_at_s.get(known[1], 0.0)
-        return self._program.caches.behind(*known) or self._program.slept_through(changed_at_s)
+        return self._program.caches.behind(*known) or self._program.decided_before(changed_at_s)
 
     def _admission_is_young(self) -> bool:
         """True if the last look at the replacement, whose answer may have been late, could be from before the change."""

@@ -267,6 +267,8 @@ def _bound(draft: ReservationDraft, placeholder: Pod) -> None:
         draft.node_deleted(node)
         return
     held = NO_RESOURCES if reservation.template is None else reservation.template.requests
+    if not reservation.allocate_once and not fits(held, placeholder.spec.requests):
+        held = placeholder.spec.requests  # that of a rest; what its owners left is taken back afterwards
     making = draft.status.making_room if made_for_pod(reservation) is not None else None
     draft.change(node_name=node, allocatable=held, making_room=making)
     lacking = not_held(reservation, draft.observed.unbound_claims)

@@ -148,6 +148,21 @@ def test_a_rest_that_was_admitted_and_refused_goes_for_a_hand_over_and_is_preall
     assert part(made) == (cpu(3000), True)
 
 
+def test_a_rest_that_was_waited_for_counts_as_what_it_holds():
+    """Its claimants are gone; the part of the template that they were to have is taken back afterwards."""
+    waiting = look(
+        shared(allocatable=3000), **held(holder("w", 3000, node="", unschedulable_message="0/3 nodes"))
+    )
+    assert waiting.status.phase is ReservationPhase.WAITING
+    room = shared(allocatable=3000, phase=ReservationPhase.WAITING)
+    bound = look(room, **held(holder("w", 3000)))
+    assert (bound.status.phase, bound.status.allocatable) == (ReservationPhase.AVAILABLE, cpu(3000))
+    goes_on = look(replace(room, status=bound.status), **held(holder("w", 3000)))
+    assert goes_on.status.phase is ReservationPhase.AVAILABLE
+    (made,) = [call for call in goes_on.calls if call.does == "create_placeholder"]
+    assert part(made) == (cpu(1000), True)
+
+
 def test_what_an_owner_that_ends_leaves_is_waited_for_and_counts_once_it_is_held():
     a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
     rest, used = holder("w", 2000), shared((a, b), allocated=2000)

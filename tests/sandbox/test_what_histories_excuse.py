@@ -164,7 +164,7 @@ def test_a_nomination_that_is_withdrawn_behind_the_hand_over_taint_keeps_its_nod
 
 
 class Work:
-    """One late call. ``found``: whether what changed at a moment was slept through, at the call."""
+    """One late call. ``found``: whether it was decided before what changed at a moment."""
 
     lane = ""
 
@@ -172,7 +172,7 @@ class Work:
         self.program, self.changed_s, self.found = program, changed_s, None
 
     def call(self):
-        self.found = self.program.slept_through(self.changed_s)
+        self.found = self.program.decided_before(self.changed_s)
         return False
 
     def land(self, now_s):
@@ -181,10 +181,10 @@ class Work:
 
 @pytest.mark.parametrize(
     ("paused", "changed_s", "excused"),
-    [(True, 5.0, True), (True, 1.0, False), (False, 5.0, False)],
-    ids=["in the pause", "before it", "no pause"],
+    [(True, 5.0, True), (True, -1.0, False), (False, 5.0, False)],
+    ids=["fresh, for the machine was paused", "before the decision", "not fresh"],
 )
-def test_only_what_changed_in_a_pause_after_the_decision_is_excused(paused, changed_s, excused):
+def test_only_what_changed_after_a_fresh_decision_is_excused(paused, changed_s, excused):
     cluster = Sandbox()
     program = Program(cluster, random.Random(0), ProgramOptions(document=QUIET))  # noqa: S311 - reproducible
     program.pool = pool = LatePool(random.Random(0), clock=cluster.clock, share=1.0)  # noqa: S311 - reproducible
@@ -196,7 +196,7 @@ def test_only_what_changed_in_a_pause_after_the_decision_is_excused(paused, chan
         program.stood_still(8.0)
     pool.step(cluster.clock())
     assert late.found is excused
-    assert not program.slept_through(began_s + changed_s), "a call that is made at once is decided now"
+    assert not program.decided_before(began_s + changed_s), "a call that is made at once is decided now"
 
 
 @pytest.mark.parametrize(
