@@ -6,20 +6,17 @@ never reached is not tried again and again, and a kind that is not served or a r
 
 from __future__ import annotations
 
-import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import click
 from tenacity import stop_before_delay
 
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.output import tell
-from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.list_page import read_page
@@ -32,7 +29,6 @@ from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE
 if TYPE_CHECKING:
     from rescheduler.kube.connection import HttpTransport
 
-F = TypeVar("F", bound=Callable[..., Any])
 Record = TypeVar("Record")
 
 NOTICE_S: Final = 3.0
@@ -43,7 +39,6 @@ PATIENCE_S: Final = 5.0
 _LOOK: Final = 64
 _REMEDY: Final = "is it running, and are the address and the certificate in the kubeconfig right?"
 _INSTALL: Final = "install it: kubectl apply -k manifests/, docs/installing.md"
-_FIELDS: Final = ("kubeconfig", "context", "controller_namespace", "config_file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +68,6 @@ class NamedCluster:
         from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - the same
 
         return given or default_namespace(self.kubeconfig, self.context)
-
-
-def cluster_options(command: F) -> F:
-    """--kubeconfig and --context; with the options of the controller that the command has, too, they become its ``cluster``."""
-
-    @functools.wraps(command)
-    def with_cluster(*args: Any, **flags: Any) -> Any:
-        cluster = NamedCluster(**{name: flags.pop(name) for name in _FIELDS if name in flags})
-        return command(*args, cluster=cluster, **flags)
-
-    context = click.option(
-        "--context", envvar="RESCHEDULER_CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
-    )
-    kubeconfig = click.option(
-        "--kubeconfig",
-        envvar="RESCHEDULER_KUBECONFIG",
-        type=PathText(),
-        metavar="FILE",
-        help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
-    )
-    return kubeconfig(context(with_cluster))  # type: ignore[return-value]
 
 
 def listed(

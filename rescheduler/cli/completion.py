@@ -10,14 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from rescheduler.cli.main import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.main import main as commands
 from rescheduler.cli.output import emit
 
-_SHELLS: Final[dict[str, type[ShellComplete]]] = {
+SHELLS: Final[dict[str, type[ShellComplete]]] = {
     "bash": BashComplete,
     "zsh": ZshComplete,
     "fish": FishComplete,
@@ -26,15 +25,9 @@ _NO_FILES: Final = ":4"
 """Cobra's ShellCompDirectiveNoFileComp."""
 
 
-@click.command("completion")
-@click.argument("shell", type=click.Choice(sorted(_SHELLS)))
-def completion_command(shell: str) -> None:
-    """Print the completion script of a shell.
-
-    bash: source <(rescheduler completion bash); zsh: the same, after compinit; fish: rescheduler completion fish |
-    source. 'kubectl rescheduler' is completed by kubectl's own script.
-    """
-    found = _SHELLS[shell](commands, {}, PROGRAM, COMPLETE_VARIABLE)
+def run(shell: str) -> None:
+    """Print the completion script of a shell."""
+    found = SHELLS[shell](commands, {}, PROGRAM, COMPLETE_VARIABLE)
     # Not ``source()``, which runs bash to ask for its version.
     emit(f"{found.source_template % found.source_vars()}\n")
 

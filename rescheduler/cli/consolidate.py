@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from rescheduler.cli.by_name import pods_on
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, again, choose
 from rescheduler.cli.consolidation_report import consolidation_json, consolidation_text, headline
 from rescheduler.cli.drain_plan import DrainPlan
@@ -19,7 +19,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
-from rescheduler.cli.options import config_option, controller_namespace_option, move_ttl, timeout_option
+from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
@@ -36,38 +36,7 @@ _GO_ON: Final = (
 _WHOLE: Final = 100
 
 
-@click.command("consolidate")
-@click.option(
-    "--nodes", type=click.IntRange(min=1), metavar="N", help="So many nodes; default: all that can go."
-)
-@click.option(
-    "--pool",
-    default="",
-    metavar="LABELS",
-    help="Only nodes with these labels (KEY=VALUE,...) go, and only they receive pods.",
-)
-@click.option(
-    "--until",
-    default="",
-    metavar="PERCENT",
-    help="Only while the nodes that stay are requested by so much at most, together, in CPU and in memory.",
-)
-@click.option("--resume", is_flag=True, help="Only go on with the nodes of an interrupted consolidation.")
-@click.option(
-    "--then",
-    type=click.Choice([each.value for each in Then]),
-    default=Then.CORDON.value,
-    show_default=True,
-    help="Who takes the empty nodes away: cordon leaves them to people, karpenter deletes the Node for Karpenter.",
-)
-@click.option("--plan", "only_plan", is_flag=True, help="Only show which nodes can go; nothing is changed.")
-@click.option("--dry-run", is_flag=True, help="The same.")
-@timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Of --plan.")
-@config_option
-@controller_namespace_option
-@cluster_options
-def consolidate_command(
+def run(
     *,
     nodes: int | None,
     pool: str,
@@ -80,12 +49,7 @@ def consolidate_command(
     output: str,
     cluster: NamedCluster,
 ) -> None:
-    """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first.
-
-    Budgets are waited for and protections hold, so a node with a pod that they keep stays. What cannot be done is refused
-    before anything is changed. Ctrl-C leaves the nodes cordoned: --resume goes on, uncordon gives them back. Exit codes: 0
-    the nodes are empty, 1 it cannot be done, 2 wrong usage, 3 not empty within --timeout.
-    """
+    """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first."""
     wanted = NodesWanted(nodes=nodes, pool=_labels(pool), until=_share(until))
     limit_s = move_ttl(timeout)
     if resume and (nodes or until):

@@ -6,22 +6,12 @@ from dataclasses import replace
 
 import click
 
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.explanations import choose, explain_all, move_answers, reports, reservation_notes
 from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile
-from rescheduler.cli.name_completion import names_of
-from rescheduler.cli.options import (
-    config_option,
-    controller_namespace_option,
-    now_option,
-    scheduler_config_option,
-    target_namespace_option,
-)
 from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
-from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
-from rescheduler.model.kinds import Kind
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.nearest_way import NearestWays
 from rescheduler.planning.protections import Protector
@@ -34,48 +24,7 @@ _IN_DUMPS = "default"
 """A dump has no context."""
 
 
-class _ExplainGroup(click.Group):
-    """``explain pod/NAME`` is ``explain pod NAME``, as with kubectl."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Raises UsageError: there is no such command."""
-        if args[0].startswith(("pod/", "pods/")):
-            args = ["pod", *args]
-        return super().resolve_command(ctx, args)
-
-
-@click.group("explain", cls=_ExplainGroup)
-def explain_group() -> None:
-    """Explain why a pod can or cannot go to each node."""
-
-
-@explain_group.command("pod")
-@click.argument(
-    "pods", nargs=-1, metavar="NAME|pod/NAME|NAMESPACE/NAME...", shell_complete=names_of(Kind.POD)
-)
-@target_namespace_option
-@click.option("--all-pending", is_flag=True, help="Every pending pod.")
-@click.option(
-    "--from",
-    "paths",
-    multiple=True,
-    type=PathText(),
-    envvar="RESCHEDULER_FROM",
-    metavar="PATH",
-    help="Read a dump.",
-)
-@click.option(
-    "--replacement", is_flag=True, help="What would come back if the pod were evicted, or why nothing would."
-)
-@config_option
-@scheduler_config_option
-@controller_namespace_option
-@cluster_options
-@now_option
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def explain_pod_command(
+def run(
     *,
     pods: tuple[str, ...],
     namespace: str | None,
@@ -87,13 +36,7 @@ def explain_pod_command(
     now: str | None,
     output: str,
 ) -> None:
-    """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node.
-
-    Of a bound pod it is said, too, whether the controller moves it, and what keeps it.
-
-    With --replacement: the pod that its controller would create if this one were evicted, or why there is none. With
-    -o json each line is the document of one pod.
-    """
+    """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node."""
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     configuration = (

@@ -9,12 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 
-import click
 import msgspec
 
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.options import controller_namespace_option, parse_seconds, target_namespace_option
+from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
@@ -51,17 +50,7 @@ class PastEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     pod_migration: str = ""
 
 
-@click.command("history")
-@target_namespace_option
-@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
-@click.option("--since", default="", metavar="DURATION", help="Only moves of that time, such as 2h.")
-@click.option("--failed", is_flag=True, help="Only moves that have not landed.")
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text", show_default=True
-)
-@controller_namespace_option
-@cluster_options
-def history_command(
+def run(
     *,
     namespace: str | None,
     all_namespaces: bool,

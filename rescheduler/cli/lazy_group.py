@@ -1,17 +1,46 @@
-"""Groups of commands whose modules are imported when a command is used: not for the help, which lists all of them."""
+"""Commands that are imported when they are used: their options for their help, and their work when they are called.
+
+A group lists its commands without importing any. The module of a ``DeferredCommand`` has its options only, and imports nothing
+that takes time: so help and completion are there at once.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.suggestions import did_you_mean
+
+OF_CLUSTER: Final = ("kubeconfig", "context", "controller_namespace", "config_file")
+
+
+def imported(place: str) -> Any:
+    """What is at MODULE:NAME."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class DeferredCommand(click.Command):
+    """The options of a command. ``work``: MODULE:NAME of the function that is called with them."""
+
+    def __init__(self, *args: Any, work: str, **more: Any) -> None:
+        self.work = work
+        super().__init__(*args, **{**more, "callback": partial(_called, work)})
+
+
+def _called(work: str, **flags: Any) -> None:
+    """The options of a cluster and its controller become its ``cluster``."""
+    if "kubeconfig" in flags:
+        named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
+        flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)
+    imported(work)(**flags)
 
 
 class LazyCommand(NamedTuple):
@@ -37,8 +66,7 @@ class LazyCommand(NamedTuple):
         return find_spec(self._package) is not None
 
     def _imported(self) -> click.Command:
-        module, _, attribute = self.place.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = imported(self.place)
         command.short_help = self.short_help
         return command
 

@@ -1,6 +1,6 @@
 """The console script ``rescheduler``: a group whose commands are imported when they are used.
 
-Adding a command is one module and one line in ``COMMANDS``. Importing this module imports no command, so
+Adding a command is its options, a module for its work, and one line in ``COMMANDS``. Importing this module imports no command, so
 ``rescheduler version`` and ``rescheduler --help`` import neither the API client nor numpy.
 """
 
@@ -15,7 +15,7 @@ import click
 
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
-from rescheduler.cli.version import print_version
+from rescheduler.cli.version import run as print_version
 
 PROGRAM: Final = "rescheduler"
 PLUGIN: Final = "kubectl-rescheduler"
@@ -23,57 +23,62 @@ COMPLETE_VARIABLE: Final = "_RESCHEDULER_COMPLETE"
 """By it a shell asks for completions."""
 COMMANDS: Final = {
     "plan": LazyCommand(
-        "rescheduler.cli.plan:plan_command", "Show what would move where and why; changes nothing."
+        "rescheduler.cli.commands_reading:plan_command",
+        "Show what would move where and why; changes nothing.",
     ),
     "explain": LazyCommand(
-        "rescheduler.cli.explain:explain_group", "Explain why a pod can or cannot go to each node."
+        "rescheduler.cli.commands_reading:explain_group", "Explain why a pod can or cannot go to each node."
     ),
-    "run": LazyCommand("rescheduler.cli.run:run_command", "Run the controller."),
+    "run": LazyCommand("rescheduler.cli.commands_installing:run_command", "Run the controller."),
     "move": LazyCommand(
-        "rescheduler.cli.move:move_command", "Move pods to other nodes, room reserved first."
+        "rescheduler.cli.commands_moving:move_command", "Move pods to other nodes, room reserved first."
     ),
     "drain": LazyCommand(
-        "rescheduler.cli.drain:drain_command", "Empty nodes by moves whose room is reserved first."
+        "rescheduler.cli.commands_moving:drain_command", "Empty nodes by moves whose room is reserved first."
     ),
     "consolidate": LazyCommand(
-        "rescheduler.cli.consolidate:consolidate_command",
+        "rescheduler.cli.commands_moving:consolidate_command",
         "Find the nodes that can go, and empty them.",
     ),
     "uncordon": LazyCommand(
-        "rescheduler.cli.uncordon:uncordon_command", "Let nodes take pods again; ends a drain."
+        "rescheduler.cli.commands_moving:uncordon_command", "Let nodes take pods again; ends a drain."
     ),
     "status": LazyCommand(
-        "rescheduler.cli.status:status_command",
+        "rescheduler.cli.commands_reading:status_command",
         "Show the controller, its moves, and what is blocked.",
     ),
     "ui": LazyCommand(
-        "rescheduler.cli.ui:ui_command", "Serve a page of the cluster and its plan on this machine."
+        "rescheduler.cli.commands_reading:ui_command",
+        "Serve a page of the cluster and its plan on this machine.",
     ),
     "history": LazyCommand(
-        "rescheduler.cli.history:history_command", "Show what was moved when, why, and how it ended."
+        "rescheduler.cli.commands_reading:history_command", "Show what was moved when, why, and how it ended."
     ),
     "reserve": LazyCommand(
         "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
     ),
     "scale": LazyCommand(
-        "rescheduler.cli.scale:scale_command", "Scale up into rooms that are reserved first."
+        "rescheduler.cli.commands_moving:scale_command", "Scale up into rooms that are reserved first."
     ),
     "demo": LazyCommand(
-        "kube_sandbox.demo.command:demo_command",
+        "kube_sandbox.commands:demo_command",
         "Watch badly placed pods being moved, for a minute; nothing is needed.",
     ),
-    "sandbox": LazyCommand("kube_sandbox.command:sandbox_command", "Run the sandbox alone, for kubectl."),
-    "validate": LazyCommand("rescheduler.cli.validate:validate_command", "Check configuration documents."),
+    "sandbox": LazyCommand("kube_sandbox.commands:sandbox_command", "Run the sandbox alone, for kubectl."),
+    "validate": LazyCommand(
+        "rescheduler.cli.commands_installing:validate_command", "Check configuration documents."
+    ),
     "convert": LazyCommand(
-        "rescheduler.cli.convert:convert_command", "Convert a policy of descheduler to a configuration."
+        "rescheduler.cli.commands_installing:convert_command",
+        "Convert a policy of descheduler to a configuration.",
     ),
     "uninstall": LazyCommand(
-        "rescheduler.cli.uninstall:uninstall_command", "Take rescheduler out of a cluster."
+        "rescheduler.cli.commands_installing:uninstall_command", "Take rescheduler out of a cluster."
     ),
     "completion": LazyCommand(
-        "rescheduler.cli.completion:completion_command", "Print the completion script of a shell."
+        "rescheduler.cli.commands_installing:completion_command", "Print the completion script of a shell."
     ),
-    "version": LazyCommand("rescheduler.cli.version:version_command", "Print the version."),
+    "version": LazyCommand("rescheduler.cli.commands_installing:version_command", "Print the version."),
 }
 """In the order of the help."""
 

@@ -10,19 +10,14 @@ from typing import Final
 import click
 
 from rescheduler.cli.by_name import find_pods, pod_names
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
-from rescheduler.cli.following import OUTPUTS, exit_code, follow_moves, print_moves, why_not
+from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_not
 from rescheduler.cli.live_controller import live_controller
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
-from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import (
-    config_option,
-    controller_namespace_option,
     move_ttl,
-    target_namespace_option,
-    timeout_option,
 )
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.snapshot_input import read_input
@@ -30,7 +25,6 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.counted import plural
-from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
@@ -42,52 +36,7 @@ from rescheduler.suggestions import did_you_mean
 _GROUP_BYTES: Final = 4
 
 
-@click.command("move")
-@click.argument(
-    "words",
-    nargs=-1,
-    metavar="[pod NAME... | pod/NAME...]",
-    shell_complete=names_of(Kind.POD, prefixes=("", "pod/")),
-)
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All pods with these labels.")
-@click.option(
-    "--from",
-    "source",
-    default="",
-    metavar="NODE",
-    help="Only pods on this node.",
-    shell_complete=names_of(Kind.NODE),
-)
-@click.option(
-    "--to",
-    "target",
-    default="",
-    metavar="NODE",
-    help="Default: the node that the controller chooses.",
-    shell_complete=names_of(Kind.NODE),
-)
-@target_namespace_option
-@timeout_option(
-    "5m", "For so long a move may wait for its eviction; then it ends and its pod was not disturbed."
-)
-@click.option(
-    "--wait/--no-wait", default=True, show_default=True, help="Follow the moves until they have ended."
-)
-@click.option(
-    "--follow", "followed", default="", metavar="WORD", help="Follow the moves of an earlier command again."
-)
-@click.option(
-    "--withdraw",
-    default="",
-    metavar="WORD",
-    help="Withdraw those of an earlier command that evicted nothing.",
-)
-@click.option("--dry-run", is_flag=True, help="Only show where each pod would go; nothing is created.")
-@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="text", show_default=True)
-@config_option
-@controller_namespace_option
-@cluster_options
-def move_command(
+def run(
     *,
     words: tuple[str, ...],
     selector: str,
@@ -102,13 +51,7 @@ def move_command(
     output: str,
     cluster: NamedCluster,
 ) -> None:
-    """Move pods to other nodes: room for each replacement is reserved before its pod is evicted.
-
-    Examples: move pod web-7d9-x2x --to node-4; move -l app=web --from node-1; move pod/db-0 --dry-run.
-
-    What would be refused is refused before anything is created. Ctrl-C leaves the moves to the controller. Exit codes:
-    0 all landed, 1 one failed, 2 wrong usage, 3 none failed but some waited in vain or are under way.
-    """
+    """Move pods to other nodes: room for each replacement is reserved before its pod is evicted."""
     ttl_s = move_ttl(timeout)
     api = cluster.api()
     asking = _Asking(

@@ -7,7 +7,7 @@ nothing is printed: an error would end up in the middle of somebody's line. This
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import click
@@ -22,8 +22,6 @@ from rescheduler.model.kinds import RESOURCES, Kind
 LIMIT_S: Final = 2.0
 """What was read until then is offered."""
 
-Complete = Callable[[click.Context, click.Parameter, str], list[str]]
-
 
 class _Meta(msgspec.Struct):
     name: str = ""
@@ -37,19 +35,20 @@ class _Page(msgspec.Struct):
     items: list[_Object] | None = None
 
 
-def names_of(kind: Kind, *, prefixes: Iterable[str] = ("",)) -> Complete:
-    """A completer of names of this kind, also after one of ``prefixes`` (``pod/``); names that are on the line already are left out."""
-    allowed = tuple(sorted(prefixes, reverse=True))
-
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        prefix = next((one for one in allowed if incomplete.startswith(one)), "")
-        begun = incomplete.removeprefix(prefix)
-        given = context.params.get(parameter.name or "") or ()
-        there = {word.rpartition("/")[2] for word in ((given,) if isinstance(given, str) else given)}
-        found = _read_within_limit(context, kind)
-        return sorted(prefix + name for name in found if name.startswith(begun) and name not in there)
-
-    return complete
+def names(
+    kind: Kind,
+    prefixes: Iterable[str],
+    context: click.Context,
+    parameter: click.Parameter,
+    incomplete: str,
+) -> list[str]:
+    """Names of this kind that begin like this, also after one of ``prefixes`` (``pod/``); those that are on the line already are left out."""
+    prefix = next((one for one in sorted(prefixes, reverse=True) if incomplete.startswith(one)), "")
+    begun = incomplete.removeprefix(prefix)
+    given = context.params.get(parameter.name or "") or ()
+    there = {word.rpartition("/")[2] for word in ((given,) if isinstance(given, str) else given)}
+    found = _read_within_limit(context, kind)
+    return sorted(prefix + name for name in found if name.startswith(begun) and name not in there)
 
 
 def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.lazy_group import imported
 from rescheduler.cli.text_files import PathText
 from rescheduler.model.bounds import MOST_MOVE_TTL
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.times import DurationError, parse_duration, parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., Any])
+Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
 
 target_namespace_option: Final = click.option(
@@ -63,6 +66,39 @@ now_option: Final = click.option(
     metavar="TIME",
     help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
 )
+
+
+def cluster_options(command: F) -> F:
+    """--kubeconfig and --context; with the options of the controller that the command has, too, they become its ``cluster``."""
+    context = click.option(
+        "--context", envvar=f"{ENVIRONMENT}CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        envvar=f"{ENVIRONMENT}KUBECONFIG",
+        type=PathText(),
+        metavar="FILE",
+        help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
+    )
+    return kubeconfig(context(command))
+
+
+def output_option(*formats: str, **more: Any) -> Callable[[F], F]:
+    """-o; the first of the formats is the default."""
+    more = {"default": formats[0], "show_default": True, **more}
+    return click.option("-o", "--output", type=click.Choice(formats), **more)
+
+
+def names_of(kind: Kind, *, prefixes: Iterable[str] = ("",)) -> Complete:
+    """A completer of names of this kind, also after one of ``prefixes`` (``pod/``)."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        found: list[str] = imported("rescheduler.cli.name_completion:names")(
+            kind, tuple(prefixes), context, parameter, incomplete
+        )
+        return found
+
+    return complete
 
 
 def timeout_option(default: str, text: str) -> Callable[[F], F]:

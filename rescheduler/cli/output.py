@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import secrets
 import shutil
 import sys
 from collections.abc import Callable
@@ -28,7 +27,7 @@ _ROLES: Final = {
     "bad": {"fg": "red"},
     "faint": {"dim": True},
 }
-_MARK: Final = f"\x1b{secrets.token_hex(8)}"
+_MARK: Final = f"\x1b{os.urandom(8).hex()}"
 """Begins what becomes colour. Nobody outside of this process knows it, so no text of others can be coloured."""
 _MARKED: Final = re.compile(f"{_MARK}(?P<role>[a-z]*);|[{HIDDEN}]")
 

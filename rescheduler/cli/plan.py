@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 import msgspec
 
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED
 from rescheduler.cli.live_controller import (
     ReadConfiguration,
@@ -15,20 +13,10 @@ from rescheduler.cli.live_controller import (
     load_configuration,
     load_profile,
 )
-from rescheduler.cli.options import (
-    config_option,
-    controller_namespace_option,
-    from_option,
-    more_paths_argument,
-    now_option,
-    scheduler_config_option,
-)
 from rescheduler.cli.output import emit, style, terminal_width, warn
 from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import need_from, read_input
-from rescheduler.cli.text_files import PathText
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
-from rescheduler.planning.limits import EFFORT, MOST_EFFORT
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html import plan_html
@@ -36,66 +24,8 @@ from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
-_MOST_MOVES: Final = "1000"
-"""More than a user reads; in a large cluster there are tens of thousands of moves, which take minutes to plan."""
 
-
-def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
-    """The number of moves; None for all."""
-    del ctx
-    if value == "all":
-        return None
-    if not value.isdecimal():
-        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", param=param)
-    return int(value)
-
-
-@click.command("plan")
-@from_option
-@more_paths_argument
-@config_option
-@scheduler_config_option
-@controller_namespace_option
-@cluster_options
-@now_option
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml", "html"]), default="text", show_default=True
-)
-@click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
-@click.option(
-    "--next-cycle",
-    is_flag=True,
-    help="Only the moves that the controller would begin now, within its limits.",
-)
-@click.option(
-    "--max-moves",
-    metavar="N|all",
-    default=_MOST_MOVES,
-    show_default=True,
-    callback=_moves,
-    help="Limit of a plan without --next-cycle.",
-)
-@click.option(
-    "--effort",
-    type=click.IntRange(1, MOST_EFFORT),
-    default=EFFORT,
-    show_default=True,
-    help="How often searches for nodes to empty and for a better order of moves are repeated.",
-)
-@click.option(
-    "--prove",
-    is_flag=True,
-    help="Compare the plan with the best that any plan could reach (needs the extra 'prove').",
-)
-@click.option(
-    "--prove-seconds",
-    type=click.FloatRange(min=0.1),
-    default=20.0,
-    show_default=True,
-    help="Time of the solver of --prove for each question.",
-)
-@click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
-def plan_command(
+def run(
     *,
     paths: tuple[str, ...],
     more_paths: tuple[str, ...],
@@ -111,13 +41,7 @@ def plan_command(
     prove_seconds: float,
     exit_code: bool,
 ) -> None:
-    """Show what would move where and why, and what blocks the rest. Nothing is changed.
-
-    Without --from the live cluster is read, and planned by the configuration of its controller, with what it has moved
-    lately; --config plans by another one. Moves are shown without the limits per hour and at once, in an order in which
-    they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining badly placed
-    pods are only counted.
-    """
+    """Show what would move where and why, and what blocks the rest. Nothing is changed."""
     need_from(paths, more_paths)
     if prove:
         if next_cycle:

@@ -1,4 +1,4 @@
-"""``rescheduler reserve``: create, list, watch and release Reservations. A sub-command is imported when it is used."""
+"""``rescheduler reserve``: its commands with their options. The work of each is in a module of its own, imported when it is called."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ from typing import Final
 
 import click
 
-from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
+from rescheduler.cli.lazy_group import DeferredCommand, LazyCommand, LazyGroup
+from rescheduler.cli.options import (
+    cluster_options,
+    controller_namespace_option,
+    names_of,
+    output_option,
+    target_namespace_option,
+    timeout_option,
+)
+from rescheduler.cli.text_files import PathText
+from rescheduler.model.bounds import MOST_ROOMS
+from rescheduler.model.kinds import Kind
 
+_HERE: Final = "rescheduler.cli.reserve"
 SUBCOMMANDS: Final = {
-    "create": LazyCommand("rescheduler.cli.reserve_create:create_command", "Hold room."),
-    "list": LazyCommand("rescheduler.cli.reserve_list:list_command", "List Reservations."),
-    "watch": LazyCommand("rescheduler.cli.reserve_watch:watch_command", "Show every change of Reservations."),
-    "window": LazyCommand("rescheduler.cli.window:window_group", "Room at certain hours."),
-    "release": LazyCommand("rescheduler.cli.reserve_release:release_command", "Release reserved room."),
+    "create": LazyCommand(f"{_HERE}:create_command", "Hold room."),
+    "list": LazyCommand(f"{_HERE}:list_command", "List Reservations."),
+    "watch": LazyCommand(f"{_HERE}:watch_command", "Show every change of Reservations."),
+    "window": LazyCommand(f"{_HERE}:window_group", "Room at certain hours."),
+    "release": LazyCommand(f"{_HERE}:release_command", "Release reserved room."),
+}
+WINDOW_COMMANDS: Final = {
+    "create": LazyCommand(f"{_HERE}:window_create_command", "Hold room at certain hours."),
+    "list": LazyCommand(f"{_HERE}:window_list_command", "List ReservationWindows."),
+    "rehearse": LazyCommand(f"{_HERE}:window_rehearse_command", "What there would be if it began now."),
 }
 
 
@@ -22,4 +39,169 @@ def reserve_group() -> None:
     """Hold room on nodes for pods that do not exist yet.
 
     The controller (rescheduler run) must be running: it processes Reservations.
+    """
+
+
+@click.group("window", cls=LazyGroup, table=WINDOW_COMMANDS)
+def window_group() -> None:
+    """Room that is gathered and held in a window of time that recurs.
+
+    The controller (rescheduler run) must be running: it makes the Reservations.
+    """
+
+
+@click.command("create", cls=DeferredCommand, work="rescheduler.cli.reserve_create:run")
+@click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
+@click.option(
+    "-f",
+    "--filename",
+    type=PathText(),
+    metavar="FILE",
+    help="Reservations in YAML or JSON; - is standard input.",
+)
+@target_namespace_option
+@click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
+@click.option(
+    "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
+)
+@click.option(
+    "--name",
+    default="",
+    metavar="NAME",
+    help="Name of the Reservation; of several, each has its number behind it.",
+)
+@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
+@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
+@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
+@click.option(
+    "--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web,tier=front."
+)
+@click.option("--owner-pod", default="", metavar="NAME", help="The pod of this name in the namespace.")
+@click.option("--node", default="", metavar="NAME", help="Hold the room on this node.")
+@click.option(
+    "--ttl", default="", metavar="DURATION", help="Time to live; 0s: never expires. Default: as configured."
+)
+@click.option("--expires", default="", metavar="TIME", help="Time at which it expires, RFC 3339.")
+@click.option("--pre-allocation", is_flag=True, help="Preallocate room that is not free yet.")
+@click.option(
+    "--make-room",
+    is_flag=True,
+    help="Where it fits on no node, running pods step aside for it, each with a room of its own first.",
+)
+@click.option(
+    "--several", is_flag=True, help="Let several pods use parts of the room, not only the first pod."
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all rooms are held.")
+@timeout_option("1m", "How long to wait; the Reservations are kept. With --make-room the default is 15m.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only let the API server validate them, and say which pods would step aside; nothing is stored.",
+)
+@output_option("text", "json", "yaml")
+@controller_namespace_option
+@cluster_options
+def create_command() -> None:
+    """Hold room for the next pods of a workload, for pods by selector or name, or as in a file.
+
+    Examples: reserve create deployment/web -n shop --replicas 20;
+    reserve create --name batch --cpu 4 --memory 8Gi --owner-selector app=batch -n jobs --ttl 1h;
+    reserve create -f rooms.yaml.
+
+    Exit codes: 0 all rooms are held (with --no-wait: all are created), 1 one has failed, 3 some still wait.
+    """
+
+
+@click.command("list", cls=DeferredCommand, work="rescheduler.cli.reserve_list:run")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@output_option("text", "wide", "name", "json", "yaml", show_default=False)
+@cluster_options
+def list_command() -> None:
+    """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
+
+
+@click.command("watch", cls=DeferredCommand, work="rescheduler.cli.reserve_watch:run")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@click.option(
+    "--until",
+    type=click.Choice(["available", "finished", "forever"]),
+    default="finished",
+    show_default=True,
+    help="When to stop: all are Available or finished, all are finished, or never.",
+)
+@click.option(
+    "--timeout", default="0s", metavar="DURATION", help="Stop with an error after this time; 0s: never."
+)
+@cluster_options
+def watch_command() -> None:
+    """Show every change of the named Reservations (default: all), one line each.
+
+    Exits with 1 if one has Failed, or if --timeout is over.
+    """
+
+
+@click.command("release", cls=DeferredCommand, work="rescheduler.cli.reserve_release:run")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
+@click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also Reservations that a move, or a pod that is being scheduled, depends on.",
+)
+@cluster_options
+def release_command() -> None:
+    """Delete Reservations, by name or by label.
+
+    Without --force a Reservation is kept if it belongs to a move, or if its pod is being scheduled to it.
+    """
+
+
+@click.command("create", cls=DeferredCommand, work="rescheduler.cli.window_create:run")
+@click.argument("name")
+@click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
+@click.option(
+    "--cron", required=True, metavar="FIELDS", help='Starts: "0 3 * * *", or "0 3-4 * * *" from 3 to 4.'
+)
+@click.option("--duration", default="", metavar="DURATION", help="How long it lasts, such as 1h.")
+@click.option("--end", default="", metavar="HH:MM", help="When it ends, instead of --duration.")
+@click.option("--time-zone", default="", metavar="ZONE", help="IANA name; default: Etc/UTC.")
+@click.option("--ago", default="", metavar="DURATION", help="How long before the start room is gathered.")
+@click.option("--pods", required=True, type=click.IntRange(1, MOST_ROOMS), help="For how many pods.")
+@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one pod; with --sum of all of them.")
+@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one pod; with --sum of all of them.")
+@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
+@click.option(
+    "--sum", "in_sum", is_flag=True, help="The amounts are the sum for all pods, of whatever sizes."
+)
+@click.option("--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web.")
+@click.option("--make-room", is_flag=True, help="For what is foreseen on no node running pods step aside.")
+@click.option("--dry-run", is_flag=True, help="Only let the API server validate it; nothing is stored.")
+@target_namespace_option
+@controller_namespace_option
+@cluster_options
+def window_create_command() -> None:
+    """Hold room for pods at certain hours.
+
+    Examples: reserve window create nightly --cron "0 3 * * *" --duration 1h --ago 2h --pods 10 --cpu 3 --owner-selector app=report -n night;
+    reserve window create peak deployment/web --cron "0 8 * * MON-FRI" --end 10:00 --time-zone Europe/Berlin --ago 1h --pods 20 -n shop.
+    """
+
+
+@click.command("list", cls=DeferredCommand, work="rescheduler.cli.window_list:run")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
+@cluster_options
+def window_list_command() -> None:
+    """List ReservationWindows: the window that is gathered for or open, else the next one."""
+
+
+@click.command("rehearse", cls=DeferredCommand, work="rescheduler.cli.window_rehearse:run")
+@click.argument("name", shell_complete=names_of(Kind.RESERVATION_WINDOW))
+@cluster_options
+def window_rehearse_command() -> None:
+    """Say on which nodes a ReservationWindow would have room if it began now, and by when the rest is foreseen.
+
+    Foreseen is what running pods have declared: activeDeadlineSeconds, or the annotation volcano.sh/maximum-runtime.
+    Exit code 3: not all of it is foreseen.
     """

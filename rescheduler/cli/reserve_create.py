@@ -11,16 +11,13 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.following import follow
 from rescheduler.cli.options import (
-    controller_namespace_option,
     parse_seconds,
-    target_namespace_option,
-    timeout_option,
 )
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.owner_checks import check_owners
@@ -35,7 +32,6 @@ from rescheduler.cli.reservation_client import (
 from rescheduler.cli.reservation_lines import reservation_line
 from rescheduler.cli.reserve_flags import CreateFlags, request_from_flags
 from rescheduler.cli.stepping_aside import need_room_maker, who_steps_aside
-from rescheduler.cli.text_files import PathText
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -49,63 +45,7 @@ _HELD = FINISHED | {ReservationPhase.AVAILABLE}
 Json = dict[str, Any]
 
 
-@click.command("create")
-@click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
-@click.option(
-    "-f",
-    "--filename",
-    type=PathText(),
-    metavar="FILE",
-    help="Reservations in YAML or JSON; - is standard input.",
-)
-@target_namespace_option
-@click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
-@click.option(
-    "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
-)
-@click.option(
-    "--name",
-    default="",
-    metavar="NAME",
-    help="Name of the Reservation; of several, each has its number behind it.",
-)
-@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
-@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
-@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
-@click.option(
-    "--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web,tier=front."
-)
-@click.option("--owner-pod", default="", metavar="NAME", help="The pod of this name in the namespace.")
-@click.option("--node", default="", metavar="NAME", help="Hold the room on this node.")
-@click.option(
-    "--ttl", default="", metavar="DURATION", help="Time to live; 0s: never expires. Default: as configured."
-)
-@click.option("--expires", default="", metavar="TIME", help="Time at which it expires, RFC 3339.")
-@click.option("--pre-allocation", is_flag=True, help="Preallocate room that is not free yet.")
-@click.option(
-    "--make-room",
-    is_flag=True,
-    help="Where it fits on no node, running pods step aside for it, each with a room of its own first.",
-)
-@click.option(
-    "--several", is_flag=True, help="Let several pods use parts of the room, not only the first pod."
-)
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all rooms are held.")
-@timeout_option("1m", "How long to wait; the Reservations are kept. With --make-room the default is 15m.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Only let the API server validate them, and say which pods would step aside; nothing is stored.",
-)
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True
-)
-@controller_namespace_option
-@cluster_options
-@click.pass_context
-def create_command(
-    ctx: click.Context,
-    /,
+def run(
     *,
     workload: str | None,
     filename: str | None,
@@ -117,14 +57,7 @@ def create_command(
     cluster: NamedCluster,
     **flags: Any,
 ) -> None:
-    """Hold room for the next pods of a workload, for pods by selector or name, or as in a file.
-
-    Examples: reserve create deployment/web -n shop --replicas 20;
-    reserve create --name batch --cpu 4 --memory 8Gi --owner-selector app=batch -n jobs --ttl 1h;
-    reserve create -f rooms.yaml.
-
-    Exit codes: 0 all rooms are held (with --no-wait: all are created), 1 one has failed, 3 some still wait.
-    """
+    """Hold room for the next pods of a workload, for pods by selector or name, or as in a file."""
     rooms = reservation_client(cluster)
     bodies = _manifests(
         rooms.api,
@@ -134,7 +67,7 @@ def create_command(
     )
     check_owners(rooms.api, bodies)
     aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
-    by_default = ctx.get_parameter_source("timeout") is ParameterSource.DEFAULT
+    by_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT
     limit_s = parse_seconds("--timeout", _LONG if aside and by_default else timeout)
     if dry_run:
         stored = [rooms.create_dry_run(body) for body in bodies]

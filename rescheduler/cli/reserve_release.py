@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import click
 
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
-from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.lifecycle import FINISHED
 
 
-@click.command("release")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Also Reservations that a move, or a pod that is being scheduled, depends on.",
-)
-@cluster_options
-def release_command(*, names: tuple[str, ...], selector: str, force: bool, cluster: NamedCluster) -> None:
-    """Delete Reservations, by name or by label.
-
-    Without --force a Reservation is kept if it belongs to a move, or if its pod is being scheduled to it.
-    """
+def run(*, names: tuple[str, ...], selector: str, force: bool, cluster: NamedCluster) -> None:
+    """Delete Reservations, by name or by label."""
     if bool(names) == bool(selector):
         raise click.UsageError("name Reservations, or give a label query with -l")
     rooms = reservation_client(cluster)

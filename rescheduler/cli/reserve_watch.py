@@ -5,36 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import click
-
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.following import follow
-from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reservation_lines import reservation_line
-from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.lifecycle import FINISHED
 
 
-@click.command("watch")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
-@click.option(
-    "--until",
-    type=click.Choice(["available", "finished", "forever"]),
-    default="finished",
-    show_default=True,
-    help="When to stop: all are Available or finished, all are finished, or never.",
-)
-@click.option(
-    "--timeout", default="0s", metavar="DURATION", help="Stop with an error after this time; 0s: never."
-)
-@cluster_options
-def watch_command(
+def run(
     *,
     names: tuple[str, ...],
     selector: str,
@@ -42,10 +24,7 @@ def watch_command(
     timeout: str,
     cluster: NamedCluster,
 ) -> None:
-    """Show every change of the named Reservations (default: all), one line each.
-
-    Exits with 1 if one has Failed, or if --timeout is over.
-    """
+    """Show every change of the named Reservations (default: all), one line each."""
     limit_s = parse_seconds("--timeout", timeout)
     rooms = reservation_client(cluster)
     if not rooms.named(names, selector):

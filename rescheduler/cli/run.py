@@ -5,12 +5,9 @@ from __future__ import annotations
 import signal
 import threading
 
-import click
-
 from rescheduler import logs
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import config_option
 from rescheduler.cli.output import emit, style, terminal_width
 from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
@@ -20,44 +17,7 @@ from rescheduler.reports.outcomes import outcomes_text
 from rescheduler.reports.text import plan_text
 
 
-@click.command("run")
-@cluster_options
-@config_option
-@click.option(
-    "--config-map",
-    envvar="RESCHEDULER_CONFIG_MAP",
-    metavar="NS/NAME",
-    help="The ConfigMap whose key config.yaml is the configuration; read again when it changes. "
-    "Default: rescheduler/rescheduler.",
-)
-@click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
-@click.option(
-    "--once",
-    is_flag=True,
-    help="One decision, without /healthz and /metrics; ends when its moves have ended, and prints what became of each.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="Of /healthz, /readyz and /metrics, instead of server.port of the configuration; 0 takes a free one.",
-)
-@click.option(
-    "--identity",
-    envvar="RESCHEDULER_IDENTITY",
-    default="",
-    metavar="NAME",
-    help="Name in the Lease. Give one only if no two processes with it can live at once (the pod's uid): a "
-    "restarted container then goes on at once instead of waiting for its own Lease to expire.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(logs.LEVELS),
-    default="info",
-    show_default=True,
-    envvar="RESCHEDULER_LOG_LEVEL",
-)
-@click.option("--log-format", type=click.Choice(["auto", "json", "text"]), default="auto", show_default=True)
-def run_command(
+def run(
     *,
     cluster: NamedCluster,
     config_map: str | None,
@@ -68,11 +28,7 @@ def run_command(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Run the controller until it is stopped.
-
-    It works from outside the cluster too: nothing calls back into it. SIGTERM and SIGINT end it gracefully: no
-    new step is begun, and what is under way is taken up again by the next start.
-    """
+    """Run the controller until it is stopped."""
     logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
     if cluster.config_file is not None:
         read_text(cluster.config_file, "configuration")

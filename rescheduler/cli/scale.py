@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-import click
-
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.options import parse_seconds, target_namespace_option, timeout_option
+from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit
 from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import ReservationClient, status_message
@@ -22,14 +20,7 @@ from rescheduler.model.counted import plural
 from rescheduler.reports.table import table
 
 
-@click.command("scale")
-@click.argument("words", nargs=-1, required=True, metavar="deployment/NAME|statefulset/NAME")
-@click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
-@target_namespace_option
-@timeout_option("2m", "Limit for reserving, and again for landing the pods.")
-@click.option("--dry-run", is_flag=True, help="Only show where each new pod would go; nothing is changed.")
-@cluster_options
-def scale_command(
+def run(
     *,
     words: tuple[str, ...],
     replicas: int,
@@ -38,11 +29,7 @@ def scale_command(
     dry_run: bool,
     cluster: NamedCluster,
 ) -> None:
-    """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room.
-
-    The controller (rescheduler run) must be running. If not all rooms are held within the time limit, all are
-    released and nothing is scaled. Scaling down needs no room and is done at once.
-    """
+    """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room."""
     limit_s = parse_seconds("--timeout", timeout)
     name = parse_workload("/".join(words), cluster.namespace(namespace))
     api = cluster.api(DEADLINE_S)

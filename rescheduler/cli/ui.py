@@ -9,19 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import click
-
 from rescheduler import logs
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, live_controller, load_configuration
-from rescheduler.cli.options import (
-    config_option,
-    controller_namespace_option,
-    from_option,
-    more_paths_argument,
-    now_option,
-)
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.snapshot_input import need_from, read_input
 from rescheduler.controller.live_page import Leadership, LivePage
@@ -40,29 +31,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _HOSTS: Final = frozenset({_LOOPBACK, "localhost"})
 
 
-@click.command("ui")
-@from_option
-@more_paths_argument
-@config_option
-@controller_namespace_option
-@cluster_options
-@now_option
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port on 127.0.0.1; 0 takes a free one.",
-)
-@click.option(
-    "--every",
-    type=click.FloatRange(min=5),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often a live cluster is read and planned again.",
-)
-def ui_command(
+def run(
     *,
     paths: tuple[str, ...],
     more_paths: tuple[str, ...],
@@ -71,11 +40,7 @@ def ui_command(
     port: int,
     every: float,
 ) -> None:
-    """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed.
-
-    It shows the nodes, what is badly placed, what blocks, and the moves that plan would show. A live cluster is read again
-    every minute, and planned by the configuration of its controller; --config plans by another one.
-    """
+    """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed."""
     need_from(paths, more_paths)
     logs.configure("warning")
     source = _Source(

@@ -7,25 +7,15 @@ import time
 import click
 
 from rescheduler.cli.by_name import find_nodes, pods_on
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.migration_client import MigrationClient, withdraw_moves
-from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.output import emit, tell
-from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_CONSOLIDATION
 
 
-@click.command("uncordon")
-@click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All nodes with these labels.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@cluster_options
-def uncordon_command(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: NamedCluster) -> None:
-    """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet.
-
-    Moves that have evicted their pod go on: their replacements get the room that is held for them.
-    """
+def run(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: NamedCluster) -> None:
+    """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet."""
     if bool(nodes) == bool(selector):
         raise click.UsageError("name nodes, or choose them with -l LABELS")
     api = cluster.api()

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-import click
-
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
@@ -17,7 +15,6 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.installation import Manifest, everything
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.names import DEFAULT_NAMESPACE
 
 _GATES: Final = (
     "MutatingAdmissionPolicyBinding",
@@ -36,27 +33,7 @@ Before it is installed here again, restart the API servers: they do not follow C
 """
 
 
-@click.command("uninstall")
-@cluster_options
-@click.option("--dry-run", is_flag=True, help="Print what would be done, change nothing.")
-@click.option(
-    "--namespace", "-n", default=DEFAULT_NAMESPACE, show_default=True, help="The controller's namespace."
-)
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long moves that have evicted their pods may take to end.",
-)
-@click.option(
-    "--gates-only",
-    is_flag=True,
-    help="Only let the pods go that wait at the gate of a controller that has stopped; all else stays.",
-)
-def uninstall_command(
+def run(
     *,
     cluster: NamedCluster,
     dry_run: bool,
@@ -64,11 +41,7 @@ def uninstall_command(
     wait_s: float,
     gates_only: bool,
 ) -> None:
-    """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind.
-
-    It may be interrupted and run again, with the controller up, down or gone already: each step looks what is still
-    there. Exit codes: 0 all is gone, 1 failed (run it again), 3 what is named at the end could not be removed in time.
-    """
+    """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind."""
     installed = InstalledCluster(cluster.api(DEADLINE_S), namespace)
     steps = Steps(say=lambda line: emit(f"{line}\n"))
     try:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import click
-
-from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
-from rescheduler.cli.snapshot_input import read_input
-from rescheduler.cli.text_files import PathText, read_text_or_stdin
+from rescheduler.cli.text_files import read_text_or_stdin
 from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
@@ -17,23 +13,8 @@ from rescheduler.model.names import CONFIG_KEY
 from rescheduler.scheduling.nodes import NodeTable
 
 
-@click.command("validate")
-@click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
-@click.option(
-    "--from",
-    "dumps",
-    multiple=True,
-    type=PathText(),
-    metavar="PATH",
-    help="A dump of the cluster that the documents are for, as 'plan --from' takes it: what they name and no node "
-    "of it has is a warning. May be given several times.",
-)
-def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
-    """Check configuration documents; every problem is printed with file, line and remedy.
-
-    A FILE is a ReschedulerConfiguration, or a ConfigMap manifest that has one under config.yaml; '-' is stdin. Warnings leave the
-    exit code as it is.
-    """
+def run(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
+    """Check configuration documents; every problem is printed with file, line and remedy."""
     nodes = _nodes(dumps) if dumps else None
     bad = 0
     for path in files:
@@ -52,6 +33,9 @@ def validate_command(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
 
 
 def _nodes(dumps: tuple[str, ...]) -> NodeTable:
+    from rescheduler.cli.clients import NamedCluster  # noqa: PLC0415 - what reads clusters, which a document needs not
+    from rescheduler.cli.snapshot_input import read_input  # noqa: PLC0415 - the same
+
     found = read_input(NamedCluster(), paths=dumps)
     return NodeTable(tuple(found.snapshot.nodes.values()))
 

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 from zoneinfo import available_timezones
 
-import click
 import msgspec
 
-from rescheduler.cli.clients import NamedCluster, allowed, cluster_options, installed
+from rescheduler.cli.clients import NamedCluster, allowed, installed
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.options import controller_namespace_option, target_namespace_option
 from rescheduler.cli.output import emit
 from rescheduler.cli.owner_checks import check_owners
 from rescheduler.cli.reservation_client import manifests, reservation_client
 from rescheduler.cli.reserve_flags import CreateFlags, request_from_flags
 from rescheduler.cli.stepping_aside import need_room_maker
-from rescheduler.model.bounds import MOST_ROOMS
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import API_VERSION
@@ -28,30 +25,7 @@ from rescheduler.suggestions import did_you_mean
 _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
 
 
-@click.command("create")
-@click.argument("name")
-@click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
-@click.option(
-    "--cron", required=True, metavar="FIELDS", help='Starts: "0 3 * * *", or "0 3-4 * * *" from 3 to 4.'
-)
-@click.option("--duration", default="", metavar="DURATION", help="How long it lasts, such as 1h.")
-@click.option("--end", default="", metavar="HH:MM", help="When it ends, instead of --duration.")
-@click.option("--time-zone", default="", metavar="ZONE", help="IANA name; default: Etc/UTC.")
-@click.option("--ago", default="", metavar="DURATION", help="How long before the start room is gathered.")
-@click.option("--pods", required=True, type=click.IntRange(1, MOST_ROOMS), help="For how many pods.")
-@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one pod; with --sum of all of them.")
-@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one pod; with --sum of all of them.")
-@click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
-@click.option(
-    "--sum", "in_sum", is_flag=True, help="The amounts are the sum for all pods, of whatever sizes."
-)
-@click.option("--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web.")
-@click.option("--make-room", is_flag=True, help="For what is foreseen on no node running pods step aside.")
-@click.option("--dry-run", is_flag=True, help="Only let the API server validate it; nothing is stored.")
-@target_namespace_option
-@controller_namespace_option
-@cluster_options
-def create_command(
+def run(
     *,
     name: str,
     workload: str | None,
@@ -67,11 +41,7 @@ def create_command(
     cluster: NamedCluster,
     **flags: Any,
 ) -> None:
-    """Hold room for pods at certain hours.
-
-    Examples: reserve window create nightly --cron "0 3 * * *" --duration 1h --ago 2h --pods 10 --cpu 3 --owner-selector app=report -n night;
-    reserve window create peak deployment/web --cron "0 8 * * MON-FRI" --end 10:00 --time-zone Europe/Berlin --ago 1h --pods 20 -n shop.
-    """
+    """Hold room for pods at certain hours."""
     if workload is not None and in_sum:
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import click
-
 from rescheduler.cli.by_name import chosen
-from rescheduler.cli.clients import NamedCluster, allowed, cluster_options, installed, listed
-from rescheduler.cli.name_completion import names_of
+from rescheduler.cli.clients import NamedCluster, allowed, installed, listed
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.model.kinds import Kind
@@ -18,10 +15,7 @@ from rescheduler.reports.table import flat_table
 _HEAD = ("NAME", "SCHEDULE", "ZONE", "PHASE", "START", "END", "GATHERED", "PLACED", "SAYS")
 
 
-@click.command("list")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
-@cluster_options
-def list_command(*, names: tuple[str, ...], cluster: NamedCluster) -> None:
+def run(*, names: tuple[str, ...], cluster: NamedCluster) -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
     api = reservation_client(cluster).api
     with (

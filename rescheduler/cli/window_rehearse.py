@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 
-import click
-
-from rescheduler.cli.clients import NamedCluster, cluster_options
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
-from rescheduler.cli.name_completion import names_of
 from rescheduler.cli.output import emit
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.model.counted import plural
-from rescheduler.model.kinds import Kind
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_seconds
@@ -22,15 +18,8 @@ from rescheduler.room_sets.windows import gather_from_s, part_of, running
 from rescheduler.visible import visible_line
 
 
-@click.command("rehearse")
-@click.argument("name", shell_complete=names_of(Kind.RESERVATION_WINDOW))
-@cluster_options
-def rehearse_command(*, name: str, cluster: NamedCluster) -> None:
-    """Say on which nodes a ReservationWindow would have room if it began now, and by when the rest is foreseen.
-
-    Foreseen is what running pods have declared: activeDeadlineSeconds, or the annotation volcano.sh/maximum-runtime.
-    Exit code 3: not all of it is foreseen.
-    """
+def run(*, name: str, cluster: NamedCluster) -> None:
+    """Say on which nodes a ReservationWindow would have room if it began now, and by when the rest is foreseen."""
     snapshot = read_input(cluster).snapshot
     window = snapshot.windows.get(name)
     if window is None:

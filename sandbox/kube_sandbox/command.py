@@ -9,53 +9,18 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
-
 from kube_sandbox.node_metrics import NodeMeter
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.text_files import PathText
 from rescheduler.kube.installation import install
 from rescheduler.model.resources import QuantityError, nano
 
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
-@click.command("sandbox")
-@click.option(
-    "--nodes",
-    default=6,
-    show_default=True,
-    type=click.IntRange(0, 1000),
-    help="How many nodes, in three zones.",
-)
-@click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
-@click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port of the API server on loopback; 0 takes a free one.",
-)
-@click.option(
-    "--kubeconfig-file",
-    type=PathText(),
-    metavar="FILE",
-    help="Where to write the kubeconfig; default: a temporary file.",
-)
-@click.option(
-    "--empty", is_flag=True, help="Do not install rescheduler's CRDs, roles and admission policies."
-)
-@click.option(
-    "--usage",
-    metavar="SHARE",
-    type=click.FloatRange(0, 10),
-    help="Serve measured usage of nodes, as metrics-server would: pods use this share of their requests.",
-)
-def sandbox_command(
+def run(
     *,
     nodes: int,
     cpu: str,
@@ -65,11 +30,7 @@ def sandbox_command(
     empty: bool,
     usage: float | None,
 ) -> None:
-    """Run a sandbox until interrupted; prints the path of its kubeconfig.
-
-    It serves the Kubernetes API for kubectl, and schedules with rescheduler's implementation of kube-scheduler's
-    rules. Its pods run no containers, and nothing is kept when it ends.
-    """
+    """Run a sandbox until interrupted; prints the path of its kubeconfig."""
     _check_amounts({"--cpu": cpu, "--memory": memory})
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

@@ -1,15 +1,23 @@
-"""A command imports what it needs: the lists of commands and the version need neither numpy nor the API client."""
+"""A command imports what it needs: no help and no version needs numpy or the API client."""
 
 import ast
 import importlib.util
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from rescheduler.cli.main import COMMANDS
-from rescheduler.cli.reserve import SUBCOMMANDS
+from rescheduler import logs
+from rescheduler.cli import completion
+from rescheduler.cli.following import OUTPUTS
+from rescheduler.cli.lazy_group import OF_CLUSTER, imported
+from rescheduler.cli.main import COMMANDS, main
+from rescheduler.cli.node_marks import Then
+from rescheduler.cli.reserve import SUBCOMMANDS, WINDOW_COMMANDS
+from rescheduler.planning import limits
 
 HEAVY = (
     "numpy",
@@ -18,6 +26,8 @@ HEAVY = (
     "rescheduler.policies",
     "rescheduler.scheduling",
     "rescheduler.controller",
+    "rescheduler.kube.client",
+    "structlog",
 )
 PROGRAM = """
 import atexit, sys
@@ -28,12 +38,24 @@ atexit.register(tell)
 from rescheduler.cli.entry import main
 main(sys.argv[1:])
 """
-LIGHT = (("version",), ("--help",), ("reserve", "--help"), ("reserve", "window", "--help"))
+
+
+def commands(group, words=()):
+    """Each command with the words that name it."""
+    for name, known in group._table.items() if hasattr(group, "_table") else group.commands.items():
+        command = known.load(name) if hasattr(known, "load") else known
+        yield (*words, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+
+
+EVERY = dict(commands(main))
+LIGHT = (("version",), ("--help",), *((*words, "--help") for words in EVERY))
 MOST_MODULES = 195
 """Of Python, click, msgspec and our own; each costs about half a millisecond of the start."""
 
 
-def imported(*words):
+def modules_of(*words):
     """(number of all modules, our modules and the top-level ones)."""
     command = [sys.executable, "-c", PROGRAM, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
@@ -43,21 +65,32 @@ def imported(*words):
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)
 def test_lists_of_commands_import_nothing_heavy_and_little_else(words):
-    number, names = imported(*words)
+    number, names = modules_of(*words)
     assert names.isdisjoint(HEAVY)
     assert number <= MOST_MODULES
 
 
-def test_no_help_waits_for_the_official_client():
-    places = [known.place.partition(":")[0] for known in COMMANDS.values()]
-    ours = [place for place in places if place.startswith("rescheduler.")]
-    program = (
-        f"import importlib, sys; [*map(importlib.import_module, {ours})]; print('kubernetes' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout.strip() == "False"
+@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+def test_the_work_of_each_command_takes_its_options(words):
+    command = EVERY[words]
+    if isinstance(command, click.Group):
+        return
+    given = {param.name for param in command.params if param.expose_value}
+    if "kubeconfig" in given:
+        given = given - set(OF_CLUSTER) | {"cluster"}
+    inspect.signature(imported(command.work)).bind(**dict.fromkeys(given))
+
+
+def test_choices_are_those_of_the_work():
+    def option(words, name):
+        return next(param for param in EVERY[words].params if param.name == name)
+
+    assert option(("plan",), "effort").default == limits.EFFORT
+    assert option(("plan",), "effort").type.max == limits.MOST_EFFORT
+    assert list(option(("consolidate",), "then").type.choices) == list(Then)
+    assert list(option(("run",), "log_level").type.choices) == list(logs.LEVELS)
+    assert list(option(("move",), "output").type.choices) == list(OUTPUTS)
+    assert set(option(("completion",), "shell").type.choices) == set(completion.SHELLS)
 
 
 def imports(module):
@@ -74,13 +107,13 @@ def imports(module):
     return found
 
 
-@pytest.mark.parametrize("table", [COMMANDS, SUBCOMMANDS], ids=["all", "reserve"])
-def test_no_command_imports_another_one(table):
-    places = {known.place.partition(":")[0] for known in table.values()} - {"rescheduler.cli.version"}
+def test_no_command_imports_another_one():
+    works = {command.work.partition(":")[0] for command in EVERY.values() if hasattr(command, "work")}
+    places = {place for place in works if place.startswith("rescheduler.")} - {"rescheduler.cli.version"}
     assert {place: imports(place) & places for place in places} == {place: set() for place in places}
 
 
-@pytest.mark.parametrize("table", [COMMANDS, SUBCOMMANDS], ids=["all", "reserve"])
+@pytest.mark.parametrize("table", [COMMANDS, SUBCOMMANDS, WINDOW_COMMANDS], ids=["all", "reserve", "window"])
 def test_each_command_has_the_line_that_the_help_of_its_group_shows(table):
     for name, known in table.items():
         command = known.load(name)

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import click
-
 from kube_sandbox.demo.figures import measure
 from kube_sandbox.demo.report import DemoOutcome, report_text, summarize
 from kube_sandbox.demo.scenario import build
@@ -54,22 +52,8 @@ _QUIET_S: Final = 4.0
 _END_S: Final = 30.0
 
 
-@click.command("demo")
-@click.option(
-    "--time-limit",
-    default=90.0,
-    show_default=True,
-    type=click.FloatRange(min=1),
-    help="Seconds after which the demo ends in any case.",
-)
-@click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
-@click.option("--keep", is_flag=True, help="Keep the cluster running at the end, until interrupted.")
-def demo_command(*, time_limit: float, seed: int, keep: bool) -> None:
-    """Watch the controller move badly placed pods, with a Reservation before each eviction.
-
-    It needs only Python: API server, scheduler, controllers and kubelets run inside this process. Interrupted (Ctrl-C)
-    it ends without a report.
-    """
+def run(*, time_limit: float, seed: int, keep: bool) -> None:
+    """Watch the controller move badly placed pods, with a Reservation before each eviction."""
     logs.configure("error")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both end it in the same way: interrupted
     with tempfile.TemporaryDirectory(prefix="rescheduler-demo-") as folder:

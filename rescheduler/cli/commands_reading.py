@@ -1,0 +1,211 @@
+"""The commands that change nothing: their options. The work of each is in a module of its own, imported when it is called."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from rescheduler.cli.lazy_group import DeferredCommand
+from rescheduler.cli.options import (
+    cluster_options,
+    config_option,
+    controller_namespace_option,
+    from_option,
+    more_paths_argument,
+    names_of,
+    now_option,
+    output_option,
+    scheduler_config_option,
+    target_namespace_option,
+)
+from rescheduler.cli.text_files import PathText
+from rescheduler.model.kinds import Kind
+
+_MOST_MOVES: Final = "1000"
+"""More than a user reads; in a large cluster there are tens of thousands of moves, which take minutes to plan."""
+EFFORT: Final = 128
+MOST_EFFORT: Final = 100_000
+"""Both as in ``planning.limits``, which no help imports."""
+
+
+def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    """The number of moves; None for all."""
+    del ctx
+    if value == "all":
+        return None
+    if not value.isdecimal():
+        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", param=param)
+    return int(value)
+
+
+class _ExplainGroup(click.Group):
+    """``explain pod/NAME`` is ``explain pod NAME``, as with kubectl."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError: there is no such command."""
+        if args[0].startswith(("pod/", "pods/")):
+            args = ["pod", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group("explain", cls=_ExplainGroup)
+def explain_group() -> None:
+    """Explain why a pod can or cannot go to each node."""
+
+
+@click.command("plan", cls=DeferredCommand, work="rescheduler.cli.plan:run")
+@from_option
+@more_paths_argument
+@config_option
+@scheduler_config_option
+@controller_namespace_option
+@cluster_options
+@now_option
+@output_option("text", "json", "yaml", "html")
+@click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
+@click.option(
+    "--next-cycle",
+    is_flag=True,
+    help="Only the moves that the controller would begin now, within its limits.",
+)
+@click.option(
+    "--max-moves",
+    metavar="N|all",
+    default=_MOST_MOVES,
+    show_default=True,
+    callback=_moves,
+    help="Limit of a plan without --next-cycle.",
+)
+@click.option(
+    "--effort",
+    type=click.IntRange(1, MOST_EFFORT),
+    default=EFFORT,
+    show_default=True,
+    help="How often searches for nodes to empty and for a better order of moves are repeated.",
+)
+@click.option(
+    "--prove",
+    is_flag=True,
+    help="Compare the plan with the best that any plan could reach (needs the extra 'prove').",
+)
+@click.option(
+    "--prove-seconds",
+    type=click.FloatRange(min=0.1),
+    default=20.0,
+    show_default=True,
+    help="Time of the solver of --prove for each question.",
+)
+@click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
+def plan_command() -> None:
+    """Show what would move where and why, and what blocks the rest. Nothing is changed.
+
+    Without --from the live cluster is read, and planned by the configuration of its controller, with what it has moved
+    lately; --config plans by another one. Moves are shown without the limits per hour and at once, in an order in which
+    they can be carried out; --next-cycle applies those limits too. After --max-moves moves the remaining badly placed
+    pods are only counted.
+    """
+
+
+@explain_group.command("pod", cls=DeferredCommand, work="rescheduler.cli.explain:run")
+@click.argument(
+    "pods", nargs=-1, metavar="NAME|pod/NAME|NAMESPACE/NAME...", shell_complete=names_of(Kind.POD)
+)
+@target_namespace_option
+@click.option("--all-pending", is_flag=True, help="Every pending pod.")
+@click.option(
+    "--from",
+    "paths",
+    multiple=True,
+    type=PathText(),
+    envvar="RESCHEDULER_FROM",
+    metavar="PATH",
+    help="Read a dump.",
+)
+@click.option(
+    "--replacement", is_flag=True, help="What would come back if the pod were evicted, or why nothing would."
+)
+@config_option
+@scheduler_config_option
+@controller_namespace_option
+@cluster_options
+@now_option
+@output_option("text", "json")
+def explain_pod_command() -> None:
+    """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node.
+
+    Of a bound pod it is said, too, whether the controller moves it, and what keeps it.
+
+    With --replacement: the pod that its controller would create if this one were evicted, or why there is none. With
+    -o json each line is the document of one pod.
+    """
+
+
+@click.command("status", cls=DeferredCommand, work="rescheduler.cli.status:run")
+@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until interrupted.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.5),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch.",
+)
+@click.option(
+    "--plan/--no-plan",
+    "planned",
+    default=True,
+    help="Whether to say what is badly placed and what is blocked, for which the whole cluster is read.",
+)
+@output_option("text", "json")
+@controller_namespace_option
+@cluster_options
+def status_command() -> None:
+    """Show the controller, the gate, moves under way with what each waits for, and what is badly placed or blocked.
+
+    Exit codes: 0 a controller leads or it is not known, 1 none is running.
+    """
+
+
+@click.command("ui", cls=DeferredCommand, work="rescheduler.cli.ui:run")
+@from_option
+@more_paths_argument
+@config_option
+@controller_namespace_option
+@cluster_options
+@now_option
+@click.option(
+    "--port",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port on 127.0.0.1; 0 takes a free one.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=5),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often a live cluster is read and planned again.",
+)
+def ui_command() -> None:
+    """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed.
+
+    It shows the nodes, what is badly placed, what blocks, and the moves that plan would show. A live cluster is read again
+    every minute, and planned by the configuration of its controller; --config plans by another one.
+    """
+
+
+@click.command("history", cls=DeferredCommand, work="rescheduler.cli.history:run")
+@target_namespace_option
+@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
+@click.option("--since", default="", metavar="DURATION", help="Only moves of that time, such as 2h.")
+@click.option("--failed", is_flag=True, help="Only moves that have not landed.")
+@output_option("text", "wide", "json")
+@controller_namespace_option
+@cluster_options
+def history_command() -> None:
+    """Show what was moved when, why, from where to where, and how it ended; the newest last."""
