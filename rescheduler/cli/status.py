@@ -12,7 +12,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED
 from rescheduler.cli.output import emit
 from rescheduler.cli.status_gathering import Gathering
-from rescheduler.cli.status_report import status_text
+from rescheduler.reports.status_text import status_text
 from rescheduler.reports.structured import pretty_json
 
 _NOT_RUNNING = ("Stopped", "Absent")

@@ -1,11 +1,11 @@
-"""Asks an API server for what ``status`` shows. What may not be read is a warning, never the end of the command."""
+"""Gathers what ``status`` and ``ui`` show. What ``status`` may not read is a warning, never the end of the command."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,25 +15,26 @@ from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.snapshot_input import read_input
-from rescheduler.cli.status_report import StatusReport, controller_status
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.kube.installed_rules import installed_rules
-from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP
 from rescheduler.model.times import format_seconds
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
-from rescheduler.reports.figures import (
-    Blocker,
-    ShownPolicy,
+from rescheduler.reports.cluster_status import (
+    ClusterPicture,
+    SeenObjects,
     blockers_of,
+    cluster_status,
+    finished_moves,
     moves_under_way,
-    shown_move,
-    shown_policies,
 )
+from rescheduler.reports.objective_words import headline
+from rescheduler.reports.status_document import ClusterStatus, ControllerStatus
 from rescheduler.reservations.settings import EngineChoice
 from rescheduler.scheduling.state import SchedulingState
 
@@ -69,38 +70,30 @@ class _Events(msgspec.Struct):
     items: list[_Event] | None = None
 
 
-class PlannedStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next decision would find badly placed, without the plan and the cluster themselves."""
+def picture_of(
+    cluster: NamedCluster, configuration: Configuration, inputs: PlanningInputs, *, whole: bool, **where: Any
+) -> ClusterPicture:
+    """Reads the whole cluster, or a dump, and decides as the controller does. ``where``: as ``read_input`` takes it.
 
-    planned_at: str = ""
-    """RFC 3339; "": nothing was read."""
-    moves: Sequence[PodMigration] | None = None
-    """All that there were then; None: they may not be read."""
-    policies: tuple[ShownPolicy, ...] = ()
-    blocked: tuple[Blocker, ...] = ()
-    would_move: int = 0
-    warnings: tuple[str, ...] = ()
+    ``whole``: every pod that is skipped is looked at, and what there would be after the moves; else skipped pods are only counted.
 
-
-def planned_status(cluster: NamedCluster, configuration: Configuration, at: str) -> PlannedStatus:
-    """Reads the whole cluster and decides as the controller does: what is skipped is counted, nothing after the moves is looked at.
-
-    Raises ApiError, TransportError.
+    Raises ApiError, TransportError, CommandError.
     """
     # Without ``settle``: what was planned is let go of before the next look.
     with PROCESS_PAUSE.during():
-        source = read_input(cluster, rules=configuration.replacements)
-        state = SchedulingState(source.snapshot, configuration.profile)
-        policies, inputs = configuration.build_policies(), configuration.inputs()
-        found = decide(source.snapshot, policies, inputs, state, explains=True)
-        counted = found.skipped.counts()
-    return PlannedStatus(
-        planned_at=at,
-        moves=tuple(source.snapshot.migrations.values()),
-        policies=shown_policies(found.moving.before.policies),
-        blocked=blockers_of(counted),
-        would_move=len(found.moving.moves),
-        warnings=source.warnings,
+        found = read_input(cluster, rules=configuration.replacements, **where)
+        state = SchedulingState(found.snapshot, configuration.profile)
+        policies = configuration.build_policies()
+        decided = decide(found.snapshot, policies, inputs, state, looks_ahead=whole, explains=True)
+        plan = decided.plan() if whole else decided.moving
+    return ClusterPicture(
+        seen=SeenObjects.of(found.snapshot),
+        plan=plan,
+        blockers=blockers_of(decided.skipped.counts()),
+        source=found.source,
+        headline=headline(plan) if whole else "",
+        dry_run=whole,
+        warnings=(*found.warnings, *plan.metadata.warnings),
     )
 
 
@@ -114,67 +107,74 @@ class Gathering:
     """False: the cluster is not planned, which takes long where it is big."""
     clock: Callable[[], float] = time.monotonic
     warnings: list[str] = field(default_factory=list)
-    _planned: PlannedStatus | None = None
+    _planned: ClusterStatus | None = None
     _again_at_s: float = 0.0
 
     @property
     def _namespace(self) -> str:
         return self.cluster.controller_namespace
 
-    def report(self) -> StatusReport:
-        """The report of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
+    def report(self) -> ClusterStatus:
+        """The status of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
         self.warnings.clear()
         found = leader(self.api, self._namespace)
         read = controller_configuration(self.api, self._namespace)
-        configuration = read.configuration
         if read.warning:
             self.warnings.append(read.warning)
         if others := installed_rules(self.api).others:
             self.warnings.append(others)
         at = format_seconds(time.time())
-        planned = self._badly_placed(configuration, at) or PlannedStatus()
-        moves = planned.moves if planned.planned_at == at else self._moves()
-        return StatusReport(
+        planned = self._badly_placed(read.configuration, at) or ClusterStatus()
+        moves = {} if planned.planned_at == at else self._moves()
+        return msgspec.structs.replace(
+            planned,
             at=at,
-            controller=controller_status(found, self._images()),
+            controller=ControllerStatus(
+                presence=found.presence.value,
+                holder=found.holder,
+                leads_since=format_seconds(found.since_s) if found.since_s else "",
+                renewed=format_seconds(found.renewed_at_s) if found.renewed_at_s else "",
+                images=tuple(sorted(set(self._images()))),
+                message=found.why,
+            ),
             gate=gate_state(self.api, self._namespace),
             configuration=self._configuration(read),
-            moves=tuple(map(shown_move, moves_under_way(moves))) if moves is not None else None,
-            planned_at=planned.planned_at,
-            policies=planned.policies,
-            blocked=planned.blocked,
-            would_move=planned.would_move,
             warnings=tuple(dict.fromkeys((*self.warnings, *planned.warnings))),
+            **moves,
         )
 
-    def _badly_placed(self, configuration: Configuration, at: str) -> PlannedStatus | None:
+    def _badly_placed(self, configuration: Configuration, at: str) -> ClusterStatus | None:
         """What a decision would find, or found not long ago; None: it is not asked for, or it may not be known."""
         if not self.badly_placed:
             return None
         if not any(policy.args.enabled for policy in configuration.policies):
-            return PlannedStatus(planned_at=at, moves=self._moves())
+            return ClusterStatus(planned_at=at, **self._moves())
         if self._planned is not None and self.clock() < self._again_at_s:
             return self._planned
         begun_s = self.clock()
         try:
-            self._planned = planned_status(self.cluster, configuration, at)
+            picture = picture_of(self.cluster, configuration, configuration.inputs(), whole=False)
         except ForbiddenError as error:
             self.warnings.append(
                 f"what is badly placed is not known: you may not read the cluster: {error.message}"
             )
             return None
+        self._planned = msgspec.structs.replace(cluster_status(picture), planned_at=at)
         ended_s = self.clock()
         self._again_at_s = ended_s + _RESTS * (ended_s - begun_s)
         return self._planned
 
-    def _moves(self) -> list[PodMigration] | None:
+    def _moves(self) -> dict[str, Any]:
+        """The fields of moves."""
         try:
-            return MigrationClient(self.api).select("")
+            found = MigrationClient(self.api).select("")
         except CommandError as error:
             if isinstance(error.__cause__, ForbiddenError):
                 self.warnings.append(f"moves are not known: {error}")
-                return None
+                return {"moves": None}
             raise
+        moves = tuple(moves_under_way(found))
+        return {"moves": moves, "moves_in_all": len(moves), "finished": finished_moves(found)}
 
     def _images(self) -> list[str]:
         try:

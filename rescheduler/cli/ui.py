@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from rescheduler import logs
@@ -14,16 +13,13 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, live_controller, load_configuration
 from rescheduler.cli.output import emit, tell, warn
-from rescheduler.cli.snapshot_input import need_from, read_input
+from rescheduler.cli.snapshot_input import need_from
+from rescheduler.cli.status_gathering import picture_of
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.server import CannotListenError, Server, listening
 from rescheduler.errors import ReschedulerError
-from rescheduler.planning.planner import plan as make_plan
-from rescheduler.reports.figures import blockers_of
-from rescheduler.reports.live_state import LivePicture, SeenObjects
-from rescheduler.reports.objective_words import headline
+from rescheduler.reports.cluster_status import ClusterPicture
 from rescheduler.reports.trends import Trends
-from rescheduler.scheduling.state import SchedulingState
 
 _MOST_MOVES: Final = 1000
 """As a plan has."""
@@ -64,7 +60,7 @@ def run(
         server.stop()
 
 
-def _serve(page: LivePage, picture: Callable[[], LivePicture], every_s: float | None) -> None:
+def _serve(page: LivePage, picture: Callable[[], ClusterPicture], every_s: float | None) -> None:
     """Until interrupted, with a new picture each time; None: the first one stays."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):  # its ordinary ends from now on
@@ -89,35 +85,23 @@ class _Source:
     leadership: Leadership = field(default_factory=Leadership)
     _trends: Trends = field(default_factory=Trends)
 
-    def picture(self) -> LivePicture:
+    def picture(self) -> ClusterPicture:
         """The cluster now, or the dump, with its plan."""
         read, hindered = (
             (ReadConfiguration(load_configuration(self.cluster.config_file)), ())
             if self.paths
             else self._live()
         )
-        configuration = read.configuration
-        found = read_input(
-            self.cluster,
-            paths=self.paths,
-            more_paths=self.more_paths,
-            now=self.now,
-            rules=configuration.replacements,
-        )
-        state = SchedulingState(found.snapshot, configuration.profile)
-        inputs = configuration.inputs(unlimited=True, max_moves=_MOST_MOVES)
-        plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
-        self._trends.add(plan, found.snapshot.migrations.values(), found.snapshot.taken_at_s)
-        return LivePicture(
-            seen=SeenObjects.of(found.snapshot),
-            plan=plan,
-            blockers=blockers_of(Counter((s.reason, s.blocked_by) for s in plan.skipped)),
+        inputs = read.configuration.inputs(unlimited=True, max_moves=_MOST_MOVES)
+        where = {"paths": self.paths, "more_paths": self.more_paths, "now": self.now}
+        found = picture_of(self.cluster, read.configuration, inputs, whole=True, **where)
+        if found.plan is not None:
+            self._trends.add(found.plan, found.seen.migrations.values(), found.seen.at_s)
+        return replace(
+            found,
             samples=self._trends.samples,
             source="; ".join(filter(None, (found.source, read.source))),
-            headline=headline(plan),
-            dry_run=True,
-            planned=True,
-            warnings=(*hindered, *found.warnings, *plan.metadata.warnings),
+            warnings=(*hindered, *found.warnings),
         )
 
     def _live(self) -> tuple[ReadConfiguration, tuple[str, ...]]:

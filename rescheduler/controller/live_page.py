@@ -19,11 +19,16 @@ import msgspec
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.server import HttpAnswer, Routes
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reports.figures import Blocker, blockers_of
+from rescheduler.reports.cluster_status import (
+    ClusterPicture,
+    SeenObjects,
+    blockers_of,
+    cluster_status,
+    limited,
+)
 from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
-from rescheduler.reports.live_document import LiveState
-from rescheduler.reports.live_state import LivePicture, SeenObjects, live_state
 from rescheduler.reports.objective_words import headline
+from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus
 from rescheduler.reports.trends import Trends
 
 STATE_PATH: Final = "/state.json"
@@ -74,9 +79,9 @@ class LivePage:
         self._decision: Decision | None = None
         self._words = ""
         self._blockers: tuple[Blocker, ...] = ()
-        self._picture: LivePicture | None = None
+        self._picture: ClusterPicture | None = None
         self._lock = threading.Lock()
-        self._made: tuple[LivePicture | None, Leadership] | None = None
+        self._made: tuple[ClusterPicture | None, Leadership] | None = None
         self._made_at_s = float("-inf")
         self._answer = HttpAnswer(body=b"")
 
@@ -89,7 +94,7 @@ class LivePage:
             self._blockers = blockers_of(decision.blockers)
             self._decision = decision
         self.show(
-            LivePicture(
+            ClusterPicture(
                 seen=seen,
                 plan=decision.plan if decision is not None else None,
                 blockers=self._blockers,
@@ -97,12 +102,11 @@ class LivePage:
                 source=self._source,
                 headline=self._words,
                 dry_run=self._dry_run,
-                planned=self._dry_run,
                 warnings=decision.plan.metadata.warnings if decision is not None else (),
             )
         )
 
-    def show(self, picture: LivePicture) -> None:
+    def show(self, picture: ClusterPicture) -> None:
         """Show this from now on."""
         self._picture = picture
 
@@ -124,17 +128,18 @@ class LivePage:
             STATE_PATH: self.state,
         }
 
-    def _is_made_of(self, wanted: tuple[LivePicture | None, Leadership]) -> bool:
+    def _is_made_of(self, wanted: tuple[ClusterPicture | None, Leadership]) -> bool:
         return self._made is not None and self._made[0] is wanted[0] and self._made[1] == wanted[1]
 
 
-def _state(picture: LivePicture | None, leadership: Leadership) -> LiveState:
-    if picture is None:
-        return LiveState(leads=leadership.leads, leader=leadership.leader)
-    return live_state(picture, leads=leadership.leads, leader=leadership.leader)
+def _state(picture: ClusterPicture | None, leadership: Leadership) -> ClusterStatus:
+    found = limited(cluster_status(picture)) if picture is not None else ClusterStatus()
+    presence = "Leading" if leadership.leader else "Unknown"
+    controller = ControllerStatus(presence=presence, holder=leadership.leader)
+    return msgspec.structs.replace(found, leads=leadership.leads, controller=controller)
 
 
-def _json(state: LiveState) -> HttpAnswer:
+def _json(state: ClusterStatus) -> HttpAnswer:
     body = msgspec.json.encode(state)
     return _packed(body, "application/json")
 

@@ -8,13 +8,14 @@ from typing import Final
 
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.times import format_seconds
+from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Plan
-from rescheduler.reports.figures import moves_under_way
-from rescheduler.reports.live_document import TrendSample
+from rescheduler.reports.status_document import TrendSample
 
 EVERY_S: Final = 60.0
 HOURS: Final = 6
 MOST_SAMPLES: Final = int(HOURS * 3600 / EVERY_S)
+_AT_REST: Final = (MigrationPhase.PENDING, *FINISHED)
 
 
 class Trends:
@@ -40,9 +41,7 @@ class Trends:
             TrendSample(
                 at=format_seconds(at_s),
                 badly_placed=sum(policy.badly_placed for policy in plan.before.policies),
-                moves_under_way=sum(
-                    move.status.phase is not MigrationPhase.PENDING for move in moves_under_way(migrations)
-                ),
+                moves_under_way=sum(move.status.phase not in _AT_REST for move in migrations),
                 pending_pods=plan.before.pending_pods,
                 nodes_in_use=len(nodes) - plan.before.empty_nodes,
                 cpu_requested=_share(

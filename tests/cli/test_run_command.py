@@ -209,7 +209,7 @@ def test_the_page_is_served_where_it_is_switched_on_and_a_follower_says_who_lead
         start("--config", path, "--identity", name)
         assert until(lambda port=port: fetch(port, "/readyz") == "ok\n")
         if more:
-            assert until(lambda port=port: '"leader":"leader"' in fetch(port, "/state.json"))
+            assert until(lambda port=port: '"holder":"leader"' in fetch(port, "/state.json"))
             states.append(json.loads(fetch(port, "/state.json")))
         else:
             assert fetch(port, "/") == fetch(port, "/state.json") == ""

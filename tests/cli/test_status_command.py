@@ -7,11 +7,19 @@ import pytest
 from rescheduler.cli import status_gathering as gathering
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.live_controller import ReadConfiguration
-from rescheduler.cli.status_report import ControllerStatus, StatusReport, status_text
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.policies.node_taints import NodeTaintsArgs
-from rescheduler.reports.figures import Blocker, ShownMove, ShownPolicy
+from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects
+from rescheduler.reports.status_document import (
+    Blocker,
+    ClusterStatus,
+    ControllerStatus,
+    ShownMove,
+    ShownPolicy,
+)
+from rescheduler.reports.status_text import status_text
+from rescheduler.testing import builders as b
 
 MOVES = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
 
@@ -28,7 +36,7 @@ def crowded(count=30):
         namespace="shop", pod=long, source=long, target="n2", phase="Evicting", reason="DisruptionBudget",
         message=f"PDB {long} allows 0", by="user \x1b[2Jeve",
     )  # fmt: skip
-    return StatusReport(
+    return ClusterStatus(
         controller=ControllerStatus(presence="Leading", holder=long, leads_since="2026-11-21T10:00:00Z"),
         gate="InForce",
         configuration="",
@@ -91,11 +99,15 @@ def test_what_is_badly_placed_and_what_blocks_it(work, status):
 def test_watching_reads_the_cluster_again_only_after_ten_times_as_long_as_that_took(work, monkeypatch):
     read = []
 
-    def planned_status(*_, **__):
+    def picture_of(*_, **__):
         read.append(1)
-        return gathering.PlannedStatus(planned_at=f"look {len(read)}", warnings=("one kind is not read",))
+        return ClusterPicture(
+            seen=SeenObjects.of(b.snapshot()),
+            headline=f"look {len(read)}",
+            warnings=("one kind is not read",),
+        )
 
-    monkeypatch.setattr(gathering, "planned_status", planned_status)
+    monkeypatch.setattr(gathering, "picture_of", picture_of)
     policies = (ConfiguredPolicy(name="NodeTaints", args=NodeTaintsArgs()),)
     configured = ReadConfiguration(Configuration(policies=policies))
     monkeypatch.setattr(gathering, "controller_configuration", lambda *_: configured)
@@ -105,7 +117,7 @@ def test_watching_reads_the_cluster_again_only_after_ten_times_as_long_as_that_t
         clock=iter((0.0, 1.0, 10.9, 11.0, 11.0, 12.0)).__next__,
     )  # fmt: skip
     reports = [look.report() for _ in range(3)]
-    assert [report.planned_at for report in reports] == ["look 1", "look 1", "look 2"]
+    assert [report.headline for report in reports] == ["look 1", "look 1", "look 2"]
     assert {report.warnings for report in reports} == {("one kind is not read",)}
 
 

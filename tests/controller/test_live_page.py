@@ -18,7 +18,7 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Server
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
-from rescheduler.reports.live_document import LiveState
+from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reports.trends import MOST_SAMPLES, Trends
 from rescheduler.scheduling.state import SharedSchedulingState
 from rescheduler.testing import builders as b
@@ -67,7 +67,7 @@ def ask(server, path="/state.json", method="GET", **headers):
 
 
 def state_of(page):
-    return msgspec.json.decode(page.state().body, type=LiveState)
+    return msgspec.json.decode(page.state().body, type=ClusterStatus)
 
 
 def test_the_state_is_that_of_the_last_decision(cluster):
@@ -89,7 +89,7 @@ def test_the_state_is_that_of_the_last_decision(cluster):
 def test_a_follower_says_who_leads_and_nothing_else():
     page = LivePage(leadership=lambda: Leadership(leads=False, leader="other-7"))
     state = state_of(page)
-    assert (state.leads, state.leader, state.nodes, state.at) == (False, "other-7", (), "")
+    assert (state.leads, state.controller.holder, state.nodes, state.at) == (False, "other-7", (), "")
 
 
 def test_marks_of_nodes(app):

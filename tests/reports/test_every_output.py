@@ -20,9 +20,9 @@ from rescheduler.planning.plan import PolicySummary
 from rescheduler.planning.planner import plan
 from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, cluster_status, limited
 from rescheduler.reports.explanation import explanation_json, explanation_text
 from rescheduler.reports.html import plan_html
-from rescheduler.reports.live_state import LivePicture, SeenObjects, live_state
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.reports.trends import Trends
@@ -139,8 +139,8 @@ def test_the_document_of_the_live_page(decision):
     snapshot, found = decision
     trends = Trends()
     trends.add(found, (), snapshot.taken_at_s)
-    picture = LivePicture(seen=SeenObjects.of(snapshot), plan=found, samples=trends.samples, planned=True)
-    document = live_state(picture)
+    picture = ClusterPicture(seen=SeenObjects.of(snapshot), plan=found, samples=trends.samples, dry_run=True)
+    document = limited(cluster_status(picture))
     assert not [*foreign(document)]
     assert len(json.loads(msgspec.json.encode(document))["nodes"]) == 4
 

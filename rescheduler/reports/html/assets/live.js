@@ -49,7 +49,7 @@
 
   // What was counted by the decision is as old as that; moves, marks and reserved rooms are those of the state.
   function age() {
-    const s = Math.round((Date.parse(state.at) - Date.parse(state.decidedAt)) / 1000);
+    const s = Math.round((Date.parse(state.at) - Date.parse(state.plannedAt)) / 1000);
     if (!(s >= 5)) return "";
     return `${s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`} ago`;
   }
@@ -57,19 +57,20 @@
   function drawBadges() {
     const found = [];
     if (state.dryRun) found.push(el("span", { class: "badge alert" }, "dry run: nothing is changed"));
-    if (state.leader) found.push(el("span", { class: "badge" }, state.leads ? `leads: ${state.leader}` : `led by ${state.leader}`));
+    const holder = state.controller.holder;
+    if (holder) found.push(el("span", { class: "badge" }, state.leads ? `leads: ${holder}` : `led by ${holder}`));
     else if (!state.leads) found.push(el("span", { class: "badge alert" }, "nobody leads yet"));
     at("badges").replaceChildren(...found);
   }
 
   function draw() {
     drawBadges();
-    const known = state.decidedAt !== "";
+    const known = state.plannedAt !== "";
     const ago = known ? age() : "";
     const counted = ago && `, ${ago}`;
     at("content").hidden = !known;
     for (const place of document.querySelectorAll(".decided")) place.textContent = ago && ` as counted ${ago}`;
-    const then = ago ? `${state.decidedAt}, ${ago}: pods and what they request were counted then` : state.decidedAt;
+    const then = ago ? `${state.plannedAt}, ${ago}: pods and what they request were counted then` : state.plannedAt;
     at("about").textContent = known
       ? parts.clean(`State of ${state.at}; decided at ${then}${state.source ? `; ${state.source}` : ""}.`)
       : state.leads ? "There was no decision yet." : "This process does not lead: the page of the leader has the state.";
@@ -128,6 +129,6 @@
 
   at("shows").addEventListener("change", () => state && drawMap());
   at("node-filter").addEventListener("input", () => state && drawMap());
-  addEventListener("resize", () => state && state.decidedAt && drawMap());
+  addEventListener("resize", () => state && state.plannedAt && drawMap());
   ask();
 })();

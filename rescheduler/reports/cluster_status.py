@@ -1,4 +1,4 @@
-"""Makes the document of the live page from what the core thread, or a command, has seen. Pure; reads nothing that changes.
+"""Makes the document of a cluster's status from what the core thread, or a command, has seen. Pure; reads nothing that changes.
 
 The work grows with the number of nodes and of moves, never with that of pods.
 """
@@ -6,7 +6,7 @@ The work grows with the number of nodes and of moves, never with that of pods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -19,9 +19,15 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED
-from rescheduler.planning.plan import Move, NodeSummary, Plan
-from rescheduler.reports.figures import Blocker, ShownMove, moves_under_way, shown_move, shown_policies
-from rescheduler.reports.live_document import LiveState, ShownNode, TrendSample
+from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
+from rescheduler.reports.status_document import (
+    Blocker,
+    ClusterStatus,
+    ShownMove,
+    ShownNode,
+    ShownPolicy,
+    TrendSample,
+)
 
 MOST_MOVES: Final = 200
 MOST_FINISHED: Final = 50
@@ -54,8 +60,8 @@ class SeenObjects:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LivePicture:
-    """Everything that the document is made from: immutable, so that any thread may read it."""
+class ClusterPicture:
+    """What the document is made from: immutable, so that any thread may read it."""
 
     seen: SeenObjects
     plan: Plan | None = None
@@ -65,43 +71,76 @@ class LivePicture:
     source: str = ""
     headline: str = ""
     dry_run: bool = False
-    planned: bool = False
-    """Show the moves of the plan: they are not carried out by anybody, and so are no PodMigrations."""
-    warnings: tuple[str, ...] = field(default=())
+    """The moves of the plan are shown: they are not carried out by anybody, and so are no PodMigrations."""
+    warnings: tuple[str, ...] = ()
 
 
-def live_state(picture: LivePicture, *, leads: bool = True, leader: str = "") -> LiveState:
-    """The document. ``leader``: who leads, if this is known."""
+def cluster_status(picture: ClusterPicture) -> ClusterStatus:
+    """The document, as far as it is seen in objects and plans."""
     seen, plan = picture.seen, picture.plan
     under_way = moves_under_way(seen.migrations.values())
-    finished = sorted(
-        (m for m in seen.migrations.values() if m.status.phase in FINISHED),
-        key=lambda m: (-m.status.finished_at_s, m.key),
-    )
-    planned = plan.moves if plan is not None and picture.planned else ()
-    shown = [*map(_move, under_way[:MOST_MOVES]), *map(_planned, planned[:MOST_MOVES])]
-    return LiveState(
+    planned = plan.moves if plan is not None and picture.dry_run else ()
+    before = plan.before if plan is not None else None
+    return ClusterStatus(
         at=format_seconds(seen.at_s),
-        decided_at=plan.metadata.generated_at if plan is not None else "",
         source=picture.source,
         dry_run=picture.dry_run,
-        leads=leads,
-        leader=leader,
         headline=picture.headline,
+        moves=(*under_way, *map(_planned, planned)),
+        moves_in_all=len(under_way) + len(planned),
+        finished=finished_moves(seen.migrations.values()),
+        planned_at=plan.metadata.generated_at if plan is not None else "",
+        policies=tuple(
+            ShownPolicy(name=p.name, badly_placed=p.badly_placed)
+            for p in (before.policies if before is not None else ())
+        ),
+        blocked=tuple(picture.blockers),
+        would_move=len(plan.moves) if plan is not None else 0,
+        pods=before.pods if before is not None else 0,
+        pending_pods=before.pending_pods if before is not None else 0,
         nodes=_nodes(seen, plan),
-        pods=plan.before.pods if plan is not None else 0,
-        pending_pods=plan.before.pending_pods if plan is not None else 0,
-        policies=shown_policies(plan.before.policies if plan is not None else ()),
+        samples=picture.samples,
+        warnings=picture.warnings,
+    )
+
+
+def limited(status: ClusterStatus) -> ClusterStatus:
+    """The same for a page: every list but that of the nodes has a limit, and every text."""
+    return msgspec.structs.replace(
+        status,
+        moves=tuple(map(_shortened, (status.moves or ())[:MOST_MOVES])),
+        finished=tuple(map(_shortened, status.finished)),
         blocked=tuple(
             msgspec.structs.replace(one, blocked_by=_cut(one.blocked_by))
-            for one in picture.blockers[:MOST_BLOCKERS]
+            for one in status.blocked[:MOST_BLOCKERS]
         ),
-        moves=tuple(shown[:MOST_MOVES]),
-        moves_in_all=len(under_way) + len(planned),
-        finished=tuple(map(_move, finished[:MOST_FINISHED])),
-        samples=picture.samples,
-        warnings=tuple(_cut(text) for text in picture.warnings[:MOST_BLOCKERS]),
+        warnings=tuple(map(_cut, status.warnings[:MOST_BLOCKERS])),
     )
+
+
+def blockers_of(counts: Mapping[tuple[SkipReason, str], int]) -> tuple[Blocker, ...]:
+    """How many pods are skipped for which reason, because of what; the most frequent first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(Blocker(reason=reason.value, blocked_by=by, pods=pods) for (reason, by), pods in ordered)
+
+
+def moves_under_way(moves: Iterable[PodMigration]) -> list[ShownMove]:
+    """Those that have not ended: first those that have got farthest, then the oldest."""
+    unfinished = (move for move in moves if move.status.phase not in FINISHED)
+    return [
+        _shown(move)
+        for move in sorted(
+            unfinished,
+            key=lambda m: (not m.status.evicted_at_s, not m.status.started_at_s, m.created_at_s, m.key),
+        )
+    ]
+
+
+def finished_moves(moves: Iterable[PodMigration]) -> tuple[ShownMove, ...]:
+    """The last that have ended, the newest first."""
+    ended = (move for move in moves if move.status.phase in FINISHED)
+    ordered = sorted(ended, key=lambda move: (-move.status.finished_at_s, move.key))
+    return tuple(map(_shown, ordered[:MOST_FINISHED]))
 
 
 def _nodes(seen: SeenObjects, plan: Plan | None) -> tuple[ShownNode, ...]:
@@ -149,9 +188,24 @@ def _reserved(reservations: Iterable[Reservation]) -> dict[str, tuple[int, int]]
     return found
 
 
-def _move(move: PodMigration) -> ShownMove:
-    found = shown_move(move)
-    return msgspec.structs.replace(found, message=_cut(found.message), by=_cut(found.by))
+def _shown(move: PodMigration) -> ShownMove:
+    """A move that was asked for."""
+    status = move.status
+    return ShownMove(
+        namespace=move.namespace,
+        pod=move.pod_name,
+        source=status.source_node,
+        target=status.node_name or move.target_node,
+        phase=status.phase.value,
+        reason=status.reason,
+        message=status.message,
+        by=move.by,
+        ended_at=format_seconds(status.finished_at_s) if status.finished_at_s else "",
+    )
+
+
+def _shortened(move: ShownMove) -> ShownMove:
+    return msgspec.structs.replace(move, message=_cut(move.message), by=_cut(move.by))
 
 
 def _planned(move: Move) -> ShownMove:
@@ -162,7 +216,7 @@ def _planned(move: Move) -> ShownMove:
         target=move.target,
         phase="Planned",
         reason=move.reason,
-        message=_cut(move.message),
+        message=move.message,
         by=f"policy {move.policy}",
     )
 

@@ -1,18 +1,12 @@
-"""What ``status`` shows, as one document: the JSON is a contract (docs/commands.md), and the text says the same on one screen."""
+"""The status of a cluster as text on one screen."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
-from rescheduler.cli.controller_presence import Leader
 from rescheduler.model.counted import plural
-from rescheduler.model.names import API_VERSION
-from rescheduler.model.times import format_seconds
-from rescheduler.reports.figures import Blocker, ShownMove, ShownPolicy
+from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reports.table import table
 from rescheduler.visible import visible_line
 
@@ -23,54 +17,7 @@ _LINES: Final = 4
 _INDENT: Final = 15 * " "
 
 
-class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The controller. Times: RFC 3339, "" where they are not known."""
-
-    presence: str
-    """Leading, Stopped, Absent or Unknown."""
-    holder: str = ""
-    leads_since: str = ""
-    renewed: str = ""
-    images: tuple[str, ...] = ()
-    """Of its pods, with their versions."""
-    message: str = ""
-
-
-class StatusReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Everything."""
-
-    api_version: str = API_VERSION
-    kind: str = "Status"
-    at: str = ""
-    controller: ControllerStatus
-    gate: str
-    """InForce, Missing or Unknown."""
-    configuration: str
-    """What is wrong with it; "" if nothing is known to be."""
-    moves: tuple[ShownMove, ...] | None
-    """None: they may not be read."""
-    planned_at: str = ""
-    """When the cluster was read for what follows; "": it was not."""
-    policies: tuple[ShownPolicy, ...] = ()
-    blocked: tuple[Blocker, ...] = ()
-    would_move: int = 0
-    """Moves that the next decision would begin."""
-    warnings: tuple[str, ...] = ()
-
-
-def controller_status(leader: Leader, images: Iterable[str]) -> ControllerStatus:
-    """Of the Lease and the controller's pods."""
-    return ControllerStatus(
-        presence=leader.presence.value,
-        holder=leader.holder,
-        leads_since=format_seconds(leader.since_s) if leader.since_s else "",
-        renewed=format_seconds(leader.renewed_at_s) if leader.renewed_at_s else "",
-        images=tuple(sorted(set(images))),
-        message=leader.why,
-    )
-
-
-def status_text(report: StatusReport, width: int) -> str:
+def status_text(report: ClusterStatus, width: int) -> str:
     """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
     lines = [
         *_wrapped(_controller(report), width),
@@ -92,7 +39,7 @@ _GATES: Final = {
 }
 
 
-def _controller(report: StatusReport) -> str:
+def _controller(report: ClusterStatus) -> str:
     found = report.controller
     match found.presence:
         case "Leading":
@@ -108,7 +55,7 @@ def _controller(report: StatusReport) -> str:
             return f"controller     not known: {found.message}"
 
 
-def _moves(report: StatusReport) -> list[str]:
+def _moves(report: ClusterStatus) -> list[str]:
     if report.moves is None:
         return ["moves under way are not known"]
     if not report.moves:
@@ -121,7 +68,7 @@ def _moves(report: StatusReport) -> list[str]:
     return [title, *table(("pod", "from", "to", "step", "says"), rows), ""]
 
 
-def _policies(report: StatusReport) -> list[str]:
+def _policies(report: ClusterStatus) -> list[str]:
     if not report.planned_at:
         return ["what is badly placed is not known: the cluster was not read"]
     if not report.policies:
@@ -135,7 +82,7 @@ def _policies(report: StatusReport) -> list[str]:
     return [title, *(table(("policy", "pods"), rows, right=frozenset({1})) if rows else []), ""]
 
 
-def _blocked(report: StatusReport) -> list[str]:
+def _blocked(report: ClusterStatus) -> list[str]:
     if not report.blocked:
         return []
     rows = [(one.reason, f"{one.pods:,}", one.blocked_by or "-") for one in report.blocked[:_ROWS]]

@@ -1,0 +1,131 @@
+"""What is going on in a cluster, as one document: ``status -o json``, and ``/state.json`` of the page. Types only.
+
+``status_text`` shows it on a terminal, the script of the live page in a browser (docs/commands.md, docs/page.md). It has of pods no
+more than their names, and those of moved and planned pods only: what is shown of all pods is their number on each node.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.node_marks import NodeMark
+
+
+class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The controller. Times: RFC 3339, "" where they are not known."""
+
+    presence: str = "Unknown"
+    """Leading, Stopped, Absent or Unknown."""
+    holder: str = ""
+    leads_since: str = ""
+    renewed: str = ""
+    images: tuple[str, ...] = ()
+    """Of its pods, with their versions."""
+    message: str = ""
+
+
+class ShownPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many pods one policy finds badly placed."""
+
+    name: str
+    badly_placed: int
+
+
+class Blocker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many badly placed pods are not moved for one reason, because of one thing."""
+
+    reason: str
+    blocked_by: str
+    pods: int
+
+
+class ShownMove(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"source": "from", "target": "to", "ended_at": "endedAt"},
+):
+    """A move, or one that a plan would make (phase Planned)."""
+
+    namespace: str
+    pod: str
+    source: str
+    target: str
+    phase: str
+    reason: str
+    message: str
+    """What it waits for, or how it ended."""
+    by: str
+    ended_at: str = ""
+
+
+class ShownNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One node. Amounts in milli-CPU and bytes; requested includes reserved."""
+
+    name: str
+    zone: str = ""
+    marks: tuple[NodeMark, ...] = ()
+    taints: tuple[str, ...] = ()
+    """Those that people or programs have set, at most five."""
+    pods: int = 0
+    pods_allocatable: int = 0
+    cpu_requested_milli: int = 0
+    cpu_reserved_milli: int = 0
+    cpu_allocatable_milli: int = 0
+    memory_requested_bytes: int = 0
+    memory_reserved_bytes: int = 0
+    memory_allocatable_bytes: int = 0
+    cpu_used_milli: int | None = None
+    """Measured; None: not known."""
+    memory_used_bytes: int | None = None
+
+
+class TrendSample(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Figures of one moment."""
+
+    at: str
+    badly_placed: int
+    moves_under_way: int
+    pending_pods: int
+    nodes_in_use: int
+    cpu_requested: float
+    """Share of the whole cluster, 0..1."""
+    memory_requested: float
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Everything. Times: RFC 3339, "" where there is none."""
+
+    api_version: str = API_VERSION
+    kind: str = "Status"
+    at: str = ""
+    """Of the last look at moves, rooms and nodes; "": there was none."""
+    source: str = ""
+    """Where the state is from, for people."""
+    dry_run: bool = False
+    leads: bool = True
+    """False: another process leads, and the one that was asked knows no more than that."""
+    controller: ControllerStatus = ControllerStatus()
+    gate: str = "Unknown"
+    """InForce, Missing or Unknown."""
+    configuration: str = ""
+    """What is wrong with it; "" if nothing is known to be."""
+    headline: str = ""
+    moves: tuple[ShownMove, ...] | None = ()
+    """Under way or planned; None: they may not be read."""
+    moves_in_all: int = 0
+    """Also those that a limited document leaves out."""
+    finished: tuple[ShownMove, ...] = ()
+    planned_at: str = ""
+    """When pods were counted and what follows was decided; "": they were not read."""
+    policies: tuple[ShownPolicy, ...] = ()
+    blocked: tuple[Blocker, ...] = ()
+    would_move: int = 0
+    """Moves that the next decision would begin."""
+    pods: int = 0
+    pending_pods: int = 0
+    nodes: tuple[ShownNode, ...] = ()
+    samples: tuple[TrendSample, ...] = ()
+    warnings: tuple[str, ...] = ()
