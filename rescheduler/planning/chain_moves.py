@@ -19,7 +19,6 @@ from rescheduler.planning.chains import REACHES, AsideTo, ChainSearch, ChainStep
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.reordering import AttemptOrder
 from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft
 from rescheduler.planning.stages import stages_of
 from rescheduler.planning.steps import PlannedStep
@@ -51,14 +50,13 @@ class ChainPlanner:
         self,
         stuck: Sequence[tuple[Policy, Candidate]],
         steps: Sequence[PlannedStep],
-        order: AttemptOrder,
         work: int,
     ) -> None:
         """Chains for pods without a place, in their order, until none is found or search or limits are exhausted.
 
         ``steps``: planned so far. ``work``: as ``ChainSearch.work``.
         """
-        search = self._search(steps, order, work)
+        search = self._search(steps, work)
         if not stuck or search.hopeless():
             return
         for reach in REACHES:
@@ -70,7 +68,7 @@ class ChainPlanner:
 
     def follow(self, draft: RepairDraft, steps: Sequence[PlannedStep], work: int) -> None:
         """Plan what a draft says, as far as all rules allow it."""
-        search = self._search(steps, AttemptOrder(), work)
+        search = self._search(steps, work)
         aside: defaultdict[str, list[AsideTo]] = defaultdict(list)
         for pod, node in draft.aside:
             aside[pod.node].append(AsideTo(pod, node))
@@ -96,7 +94,7 @@ class ChainPlanner:
             self._take(candidate, found, search)
         return bool(found)
 
-    def _search(self, steps: Sequence[PlannedStep], order: AttemptOrder, work: int) -> ChainSearch:
+    def _search(self, steps: Sequence[PlannedStep], work: int) -> ChainSearch:
         stages = stages_of([step.move for step in steps])
         return ChainSearch(
             self.trial,
@@ -104,8 +102,6 @@ class ChainPlanner:
             self.replacement,
             self.refusals.cost,
             {step.pod.uid: stage for step, stage in zip(steps, stages, strict=True)},
-            order.large,
-            order.tight,
             work=work,
         )
 

@@ -118,10 +118,6 @@ class ChainSearch:
     """What a move of a pod costs, as part of the least gain."""
     stages: dict[str, int] = field(default_factory=dict)
     """Uids of the pods that the plan moves, with the stages of their moves from 1."""
-    large: bool = False
-    """Large pods make room first, whose room is enough for several; otherwise small ones."""
-    tight: bool = False
-    """Pods go where least room is left (``Targets``)."""
     reach: Reach = REACHES[0]
     may_step_aside: Callable[[Pod], bool] = _nobody
     """Of the chain that is looked for now."""
@@ -313,7 +309,7 @@ class ChainSearch:
     def _target(self, wish: Wish, replacement: Pod, change: TotalChange) -> Target | None:
         """Where the pod goes, by the rules of every move, but that the whole must get better: that is asked of the chain."""
         self._spend()
-        found = Targets(self.trial, tight=self.tight).choose(
+        found = Targets(self.trial).choose(
             wish.pod,
             replacement,
             wish.gains,
@@ -377,15 +373,13 @@ class ChainSearch:
         pods = (p for p in trial.state.pods_on(trial.state.node_names[node]) if p.uid not in self._asking)
         # A pod that fits nowhere needs room that others leave before: that takes one stage more.
         some_fit = (pod for pod in pods if stage > 1 or self._has_room(pod))
-        sized = sorted(some_fit, key=lambda pod: (_part(pod, missing), pod.key), reverse=self.large)
+        sized = sorted(some_fit, key=lambda pod: (_part(pod, missing), pod.key))
         anyway = tuple(planned[: MOST_EARLIER_MOVES - together])
         alone = [pod for pod in sized if cover((*anyway, pod), missing)]
         if together == 1:
             ways: Iterator[tuple[Pod, ...]] = ((pod,) for pod in alone if self.may_step_aside(pod))
         else:
-            small = [pod for pod in sized if pod not in alone]
-            if not self.large:
-                small.reverse()
+            small = [pod for pod in reversed(sized) if pod not in alone]
             some = list(islice(filter(self.may_step_aside, small), _TOGETHER))
             ways = (two for two in combinations(some, together) if cover((*anyway, *two), missing))
         for way in islice(ways, most):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -27,7 +26,7 @@ from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
-from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.limits import EFFORT, PlanningInputs
 from rescheduler.planning.movable import Movable
 from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.pending_rooms import PendingRooms
@@ -36,11 +35,10 @@ from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieving import SHORTER, Relieving
-from rescheduler.planning.reordering import Attempt, AttemptOrder, attempts, plan_best, value_of
 from rescheduler.planning.repair_drafts import RepairDraft, RepairDrafts
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
-from rescheduler.planning.steps import FirstProposals, PlannedStep, record_of
+from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, record_of, value_of
 from rescheduler.planning.summary import Figures, policy_summary, summarise, waits
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
@@ -60,6 +58,8 @@ from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
 """More rounds than this never helped: later ones only fill what earlier moves opened."""
+MOST_DRAFTED: Final = 6_000
+"""Pods of a cluster whose repairs are drafted, with the usual effort."""
 
 
 def plan(
@@ -251,18 +251,19 @@ class _Planner:
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         asked = self._ask_all()
         self._began_at = self.trial.version
-        more = attempts(len(self._snapshot.pods), self._inputs.effort)
-        if self._inputs.unlimited:
-            self._work_for_chains *= max(1, WORK_OF_A_PLAN // (1 + more))
-        plan_best(partial(self._attempt, asked), more, partial(self._draft, asked))
+        drafts = len(self._snapshot.pods) <= MOST_DRAFTED * self._inputs.effort // EFFORT
+        if self._inputs.unlimited and not drafts:
+            self._work_for_chains *= WORK_OF_A_PLAN
+        first = self._attempt(asked, RepairDraft())
+        # For the others there is room, and no better place: who is planned first changes little for them.
+        stuck = any(one.pod.uid in self._refused_everywhere for _, one in self._without_place)
+        if drafts and stuck and not self._attempt(asked, self._draft(asked)) < first:
+            self._attempt(asked, RepairDraft())
 
-    def _attempt(self, asked: Sequence[FirstProposals], order: AttemptOrder) -> Attempt:
+    def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
-        self._targets.tight = order.tight
-        self._chains.follow(order.draft, self.steps, self._work_for_chains)
-        for policy, candidate in order.first:
-            self._plan_one(policy, candidate)
+        self._chains.follow(draft, self.steps, self._work_for_chains)
         self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)
@@ -274,11 +275,9 @@ class _Planner:
             # answers stay: they are what the plan reports.
             if number < ROUNDS - 1:
                 self._forget_answers()
-        # For the others there is room, and no better place: the order of planning changes little for them.
-        stuck = tuple(one for one in self._without_place if one[1].pod.uid in self._refused_everywhere)
         # Where pods are left without a place, others make room for them.
-        self._chains.plan(self._without_place, self.steps, order, self._work_for_chains)
-        return Attempt(value_of(self.steps), stuck, frozenset(one.pod.uid for _, one in stuck) - self._moved)
+        self._chains.plan(self._without_place, self.steps, self._work_for_chains)
+        return value_of(self.steps)
 
     def _draft(self, asked: Sequence[FirstProposals]) -> RepairDraft:
         self._start_again()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.plan import Move, OwnerName, PodRef
+from rescheduler.planning.stages import stages_of
 from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import TrialMark
+from rescheduler.policies.objective import nothing
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.framework import IntArray
+
+Value = tuple[tuple[int, ...], ...]
+"""Of a plan, as far as it is compared: the lowest is best."""
+_SOON: Final = 2
+"""Stages of a plan that are compared first."""
 
 
 class PlannedStep(NamedTuple):
@@ -31,6 +38,14 @@ class FirstProposals(NamedTuple):
     found: Proposals
     complete: bool
     """False if spares may be missing."""
+
+
+def value_of(steps: Sequence[PlannedStep]) -> Value:
+    """How the badness falls in the first two stages, then in all, then the number of moves."""
+    stages = stages_of([step.move for step in steps])
+    early = (step.change for step, stage in zip(steps, stages, strict=True) if stage <= _SOON)
+    soon, total = sum(early, start=nothing()), sum((step.change for step in steps), start=nothing())
+    return tuple(soon.tolist()), tuple(total.tolist()), (len(steps),)
 
 
 def record_of(candidate: Candidate, target: Target, disruption: float, after: Sequence[Pod]) -> Move:

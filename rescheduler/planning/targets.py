@@ -68,13 +68,9 @@ class _Wish(NamedTuple):
 class Targets:
     """Chooses targets in one trial."""
 
-    def __init__(self, trial: Trial, *, tight: bool = False, told: bool = False) -> None:
-        """``tight``: of equal nodes the one is taken where least room is left, so that large rooms stay whole.
-
-        ``told``: refusals are read by people, so they say more.
-        """
+    def __init__(self, trial: Trial, *, told: bool = False) -> None:
+        """``told``: refusals are read by people, so they say more."""
         self._trial = trial
-        self.tight = tight
         self._refused: dict[tuple[object, ...], Blocked] = {}
         self._alive: list[Pod] = []
         self._behind: dict[tuple[object, ...], str] = {}
@@ -357,22 +353,10 @@ class Targets:
         rounded = np.round(wish.gains[nodes], 3)
         equal = rounded == rounded.max()
         if int(np.count_nonzero(equal)) > 1:
-            points: FloatArray | IntArray = (
-                -self._left_by(wish.replacement, nodes)
-                if self.tight
-                else self._trial.state.totals(wish.replacement, nodes)
-            )
+            points = self._trial.state.totals(wish.replacement, nodes)
             equal &= points == points[equal].max()
         nodes = nodes[equal]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
-
-    def _left_by(self, replacement: Pod, nodes: IntArray) -> FloatArray:
-        """The shares of each of these nodes that stay free beside it, added up."""
-        found = np.zeros(len(nodes))
-        for name, left, needed in self._trial.left_for(replacement):
-            offered = self._trial.state.allocatable(name)[nodes]
-            found += np.where(offered > 0, (left[nodes] - needed) / np.maximum(offered, 1), 0.0)
-        return found
 
 
 def _needed_by(relying: Relying) -> Blocked:

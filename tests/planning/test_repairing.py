@@ -12,7 +12,7 @@ from bench.optima import STAGES, planned
 from bench.random_clusters import Kind, random_cluster
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.optima.placement import Places
-from rescheduler.planning.limits import PlanningInputs, limits_for
+from rescheduler.planning.limits import EFFORT, PlanningInputs, limits_for
 from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.planner import plan
 from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
@@ -180,3 +180,29 @@ def test_a_plan_within_limits_searches_too_and_is_the_same_every_time():
     )
     assert one.moves
     assert msgspec.json.encode(one) == msgspec.json.encode(again)
+
+
+def test_a_pod_that_may_go_to_one_node_only_is_not_kept_out_by_one_that_may_go_anywhere(decide, app):
+    """Both must leave n0; any-0, which is asked first, would take the last room of n1, the only node for x-0."""
+    cluster = b.snapshot(
+        b.node("n0").taint("old"), b.node("n1").cpu("1").label(kind="x"), b.node("n2").cpu("1"),
+        app("any", ["n0"], lambda s: s.cpu("1")),
+        app("x", ["n0"], lambda s: s.cpu("1").node_selector({"kind": "x"})),
+    )  # fmt: skip
+    made = decide(cluster, "NodeTaints", inputs=PlanningInputs(unlimited=True))
+    assert {m.pod.name: m.target for m in made.moves} == {"any-0": "n2", "x-0": "n1"}
+
+
+def test_a_draft_that_is_no_better_leaves_no_trace(decide, app):
+    """No pod has a place: it is planned twice, and the limits are as full as after one plan."""
+    nodes = [b.node("n0").taint("old").cpu("8"), b.node("n1").cpu("1")]
+    apps = [app(f"a{i}", ["n0"], lambda s: s.cpu("1")) for i in range(4)]
+    once, made = (
+        decide(
+            b.snapshot(*nodes, *apps), "NodeTaints", inputs=PlanningInputs(aggressiveness=1.0, effort=effort)
+        )
+        for effort in (1, EFFORT)
+    )
+    assert len(once.moves) == len(made.moves) == 1
+    assert once.skipped == made.skipped
+    assert len(made.skipped) == 3
