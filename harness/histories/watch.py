@@ -134,11 +134,7 @@ class Watch:
             return self._ended(End(self.unserved, "404 page not found"), now_s)
         events: list[InformerEvent] = []
         if isinstance(self._reflector.next_step(), ListRequest):
-            self._forgotten = False
-            self._news.clear()
-            listed = map(self._record, [] if self.empty_lists else self._api.list(self._group_kind))
-            self.empty_lists = max(0, self.empty_lists - 1)
-            events = self._reflector.on_page([r for r in listed if r is not None], _VERSION, "", now_s)
+            events = self._list(now_s)
             if self._reflector.doubt is not None:
                 return events + self._ended(self._reflector.doubt, now_s)
         elif self._forgotten:
@@ -149,6 +145,17 @@ class Watch:
         self._reflector.on_opened(now_s)
         self.asks_at_s = None
         return events
+
+    def _list(self, now_s: float) -> list[InformerEvent]:
+        self._forgotten = False
+        there = self._api.list(self._group_kind)
+        if self.empty_lists:
+            # What is new since the watch broke follows in the watch: nothing could tell that a list lacks what no cache has.
+            self.empty_lists, there = self.empty_lists - 1, []
+        else:
+            self._news.clear()
+        listed = map(self._record, there)
+        return self._reflector.on_page([r for r in listed if r is not None], _VERSION, "", now_s)
 
     def due_s(self) -> float | None:
         """When it connects or can deliver a change next; None: neither is due."""
