@@ -8,6 +8,7 @@ from rescheduler.cli.lazy_group import DeferredCommand
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
+    flag,
 )
 from rescheduler.cli.text_files import PathText
 from rescheduler.model.names import DEFAULT_NAMESPACE
@@ -24,9 +25,8 @@ from rescheduler.model.names import DEFAULT_NAMESPACE
     "Default: rescheduler/rescheduler.",
 )
 @click.option("--dry-run", is_flag=True, envvar="RESCHEDULER_DRY_RUN", help="Decide and log, change nothing.")
-@click.option(
+@flag(
     "--once",
-    is_flag=True,
     help="One decision, without /healthz and /metrics; ends when its moves have ended, and prints what became of each.",
 )
 @click.option(
@@ -60,7 +60,7 @@ def run_command() -> None:
 
 @click.command("uninstall", cls=DeferredCommand, work="rescheduler.cli.uninstall:run")
 @cluster_options
-@click.option("--dry-run", is_flag=True, help="Print what would be done, change nothing.")
+@flag("--dry-run", help="Print what would be done, change nothing.")
 @click.option(
     "--namespace", "-n", default=DEFAULT_NAMESPACE, show_default=True, help="The controller's namespace."
 )
@@ -73,9 +73,8 @@ def run_command() -> None:
     metavar="SECONDS",
     help="How long moves that have evicted their pods may take to end.",
 )
-@click.option(
+@flag(
     "--gates-only",
-    is_flag=True,
     help="Only let the pods go that wait at the gate of a controller that has stopped; all else stays.",
 )
 def uninstall_command() -> None:
@@ -107,7 +106,7 @@ def validate_command() -> None:
 
 @click.command("convert", cls=DeferredCommand, work="rescheduler.cli.convert:run")
 @click.argument("file", type=PathText(), metavar="FILE")
-@click.option("--exit-code", is_flag=True, help="Exit with 3 if a line of the policy has no equivalent.")
+@flag("--exit-code", help="Exit with 3 if a line of the policy has no equivalent.")
 def convert_command() -> None:
     """Convert a DeschedulerPolicy of descheduler (v1alpha1 or v1alpha2) to a ReschedulerConfiguration, on stdout.
 

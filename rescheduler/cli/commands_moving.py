@@ -12,9 +12,11 @@ from rescheduler.cli.options import (
     cluster_options,
     config_option,
     controller_namespace_option,
+    flag,
     names_of,
     output_option,
     target_namespace_option,
+    text,
     timeout_option,
 )
 from rescheduler.model.kinds import Kind
@@ -37,19 +39,11 @@ def _refuse_deletion(_ctx: click.Context, _param: click.Parameter, value: bool) 
     metavar="[pod NAME... | pod/NAME...]",
     shell_complete=names_of(Kind.POD, prefixes=("", "pod/")),
 )
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All pods with these labels.")
-@click.option(
-    "--from",
-    "source",
-    default="",
-    metavar="NODE",
-    help="Only pods on this node.",
-    shell_complete=names_of(Kind.NODE),
-)
-@click.option(
+@text("-l", "--selector", metavar="LABELS", help="All pods with these labels.")
+@text("--from", "source", metavar="NODE", help="Only pods on this node.", shell_complete=names_of(Kind.NODE))
+@text(
     "--to",
     "target",
-    default="",
     metavar="NODE",
     help="Default: the node that the controller chooses.",
     shell_complete=names_of(Kind.NODE),
@@ -61,16 +55,9 @@ def _refuse_deletion(_ctx: click.Context, _param: click.Parameter, value: bool) 
 @click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Follow the moves until they have ended."
 )
-@click.option(
-    "--follow", "followed", default="", metavar="WORD", help="Follow the moves of an earlier command again."
-)
-@click.option(
-    "--withdraw",
-    default="",
-    metavar="WORD",
-    help="Withdraw those of an earlier command that evicted nothing.",
-)
-@click.option("--dry-run", is_flag=True, help="Only show where each pod would go; nothing is created.")
+@text("--follow", "followed", metavar="WORD", help="Follow the moves of an earlier command again.")
+@text("--withdraw", metavar="WORD", help="Withdraw those of an earlier command that evicted nothing.")
+@flag("--dry-run", help="Only show where each pod would go; nothing is created.")
 @output_option("text", "wide", "name", "json", "yaml")
 @config_option
 @controller_namespace_option
@@ -87,26 +74,18 @@ def move_command() -> None:
 
 @click.command("drain", cls=DeferredCommand, work="rescheduler.cli.drain:run")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All nodes with these labels.")
-@click.option(
-    "--plan", "only_plan", is_flag=True, help="Only show where everything would go; nothing is changed."
-)
-@click.option("--dry-run", is_flag=True, help="The same.")
-@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
-@click.option(
-    "--delete-emptydir-data", is_flag=True, help="Move pods with an emptyDir, whose data is lost, too."
-)
-@click.option(
-    "--force", is_flag=True, help="Evict pods without a controller, which nothing brings back, too."
-)
-@click.option(
+@text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
+@flag("--plan", "only_plan", help="Only show where everything would go; nothing is changed.")
+@flag("--dry-run", help="The same.")
+@flag("--ignore-daemonsets", help="Leave pods of DaemonSets where they are.")
+@flag("--delete-emptydir-data", help="Move pods with an emptyDir, whose data is lost, too.")
+@flag("--force", help="Evict pods without a controller, which nothing brings back, too.")
+@flag(
     "--evict-unmovable",
-    is_flag=True,
     help="Evict what cannot be moved (kube-system, system-critical, other schedulers) without room, as kubectl drain does.",
 )
-@click.option(
+@flag(
     "--evict-pinned",
-    is_flag=True,
     help="Evict pods that no other node can take (local volume, nodeSelector) when all others have left, without room: they wait for their node.",
 )
 @click.option(
@@ -131,19 +110,17 @@ def drain_command() -> None:
 @click.option(
     "--nodes", type=click.IntRange(min=1), metavar="N", help="So many nodes; default: all that can go."
 )
-@click.option(
+@text(
     "--pool",
-    default="",
     metavar="LABELS",
     help="Only nodes with these labels (KEY=VALUE,...) go, and only they receive pods.",
 )
-@click.option(
+@text(
     "--until",
-    default="",
     metavar="PERCENT",
     help="Only while the nodes that stay are requested by so much at most, together, in CPU and in memory.",
 )
-@click.option("--resume", is_flag=True, help="Only go on with the nodes of an interrupted consolidation.")
+@flag("--resume", help="Only go on with the nodes of an interrupted consolidation.")
 @click.option(
     "--then",
     type=click.Choice(["cordon", "cluster-autoscaler", "karpenter"]),
@@ -151,8 +128,8 @@ def drain_command() -> None:
     show_default=True,
     help="Who takes the empty nodes away: cordon leaves them to people, karpenter deletes the Node for Karpenter.",
 )
-@click.option("--plan", "only_plan", is_flag=True, help="Only show which nodes can go; nothing is changed.")
-@click.option("--dry-run", is_flag=True, help="The same.")
+@flag("--plan", "only_plan", help="Only show which nodes can go; nothing is changed.")
+@flag("--dry-run", help="The same.")
 @timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
 @output_option("text", "json", show_default=False, help="Of --plan.")
 @config_option
@@ -169,8 +146,8 @@ def consolidate_command() -> None:
 
 @click.command("uncordon", cls=DeferredCommand, work="rescheduler.cli.uncordon:run")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All nodes with these labels.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
+@flag("--dry-run", help="Only show what would be done.")
 @cluster_options
 def uncordon_command() -> None:
     """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet.
@@ -184,7 +161,7 @@ def uncordon_command() -> None:
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
 @target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
-@click.option("--dry-run", is_flag=True, help="Only show where each new pod would go; nothing is changed.")
+@flag("--dry-run", help="Only show where each new pod would go; nothing is changed.")
 @cluster_options
 def scale_command() -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room.

@@ -11,6 +11,7 @@ from rescheduler.cli.options import (
     cluster_options,
     config_option,
     controller_namespace_option,
+    flag,
     from_option,
     more_paths_argument,
     names_of,
@@ -18,6 +19,7 @@ from rescheduler.cli.options import (
     output_option,
     scheduler_config_option,
     target_namespace_option,
+    text,
 )
 from rescheduler.cli.text_files import PathText
 from rescheduler.model.kinds import Kind
@@ -66,11 +68,7 @@ def explain_group() -> None:
 @now_option
 @output_option("text", "json", "yaml", "html")
 @click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
-@click.option(
-    "--next-cycle",
-    is_flag=True,
-    help="Only the moves that the controller would begin now, within its limits.",
-)
+@flag("--next-cycle", help="Only the moves that the controller would begin now, within its limits.")
 @click.option(
     "--max-moves",
     metavar="N|all",
@@ -86,11 +84,7 @@ def explain_group() -> None:
     show_default=True,
     help="How often searches for nodes to empty and for a better order of moves are repeated.",
 )
-@click.option(
-    "--prove",
-    is_flag=True,
-    help="Compare the plan with the best that any plan could reach (needs the extra 'prove').",
-)
+@flag("--prove", help="Compare the plan with the best that any plan could reach (needs the extra 'prove').")
 @click.option(
     "--prove-seconds",
     type=click.FloatRange(min=0.1),
@@ -98,7 +92,7 @@ def explain_group() -> None:
     show_default=True,
     help="Time of the solver of --prove for each question.",
 )
-@click.option("--exit-code", is_flag=True, help="Exit with 3 if a proposed move is skipped.")
+@flag("--exit-code", help="Exit with 3 if a proposed move is skipped.")
 def plan_command() -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
 
@@ -114,7 +108,7 @@ def plan_command() -> None:
     "pods", nargs=-1, metavar="NAME|pod/NAME|NAMESPACE/NAME...", shell_complete=names_of(Kind.POD)
 )
 @target_namespace_option
-@click.option("--all-pending", is_flag=True, help="Every pending pod.")
+@flag("--all-pending", help="Every pending pod.")
 @click.option(
     "--from",
     "paths",
@@ -124,9 +118,7 @@ def plan_command() -> None:
     metavar="PATH",
     help="Read a dump.",
 )
-@click.option(
-    "--replacement", is_flag=True, help="What would come back if the pod were evicted, or why nothing would."
-)
+@flag("--replacement", help="What would come back if the pod were evicted, or why nothing would.")
 @config_option
 @scheduler_config_option
 @controller_namespace_option
@@ -144,7 +136,7 @@ def explain_pod_command() -> None:
 
 
 @click.command("status", cls=DeferredCommand, work="rescheduler.cli.status:run")
-@click.option("-w", "--watch", is_flag=True, help="Show it again and again, until interrupted.")
+@flag("-w", "--watch", help="Show it again and again, until interrupted.")
 @click.option(
     "--every",
     type=click.FloatRange(min=0.5),
@@ -201,9 +193,9 @@ def ui_command() -> None:
 
 @click.command("history", cls=DeferredCommand, work="rescheduler.cli.history:run")
 @target_namespace_option
-@click.option("-A", "--all-namespaces", is_flag=True, help="Of all namespaces.")
-@click.option("--since", default="", metavar="DURATION", help="Only moves of that time, such as 2h.")
-@click.option("--failed", is_flag=True, help="Only moves that have not landed.")
+@flag("-A", "--all-namespaces", help="Of all namespaces.")
+@text("--since", metavar="DURATION", help="Only moves of that time, such as 2h.")
+@flag("--failed", help="Only moves that have not landed.")
 @output_option("text", "wide", "json")
 @controller_namespace_option
 @cluster_options

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from rescheduler.cli.by_name import pods_on
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, again, choose
-from rescheduler.cli.consolidation_report import consolidation_json, consolidation_text, headline
+from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, Share, again, choose
 from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.draining import Drain, NotDrainedError
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
@@ -24,9 +23,11 @@ from rescheduler.cli.output import emit, tell
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
-from rescheduler.model.names import LABEL_CONSOLIDATION
+from rescheduler.model.names import API_VERSION, LABEL_CONSOLIDATION
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.reports.structured import pretty_json
+from rescheduler.reports.table import table
 
 _REASON: Final = "asked for with rescheduler consolidate"
 _GO_ON: Final = (
@@ -34,6 +35,9 @@ _GO_ON: Final = (
     f"back: rescheduler uncordon -l {LABEL_CONSOLIDATION}"
 )
 _WHOLE: Final = 100
+_STAYING: Final = 10
+"""Of the nodes that stay so many are shown, with the reason."""
+_MOVES: Final = 40
 
 
 def run(
@@ -179,3 +183,74 @@ def _share(text: str) -> float:
     if not digits.isdecimal() or not 1 <= int(digits) <= _WHOLE:
         raise CommandError(f"--until: {text!r} is not a percentage from 1% to 100%", EXIT_USAGE)
     return int(digits) / _WHOLE
+
+
+def consolidation_text(found: ConsolidationPlan) -> str:
+    """Which nodes go, where their pods go, and why the others stay."""
+    lines = [headline(found)]
+    if found.going:
+        rows = [(name, _state(found, name), str(_pods(found, name))) for name in found.going]
+        lines += ["", *table(("NODE THAT GOES", "NOW", "MOVES"), rows, right=frozenset({2}))]
+    if found.moves:
+        moves = [(str(m.pod.key), m.pod.node, m.target) for m in found.moves[:_MOVES]]
+        lines += ["", *table(("POD", "FROM", "TO"), moves)]
+        if len(found.moves) > _MOVES:
+            lines.append(f"  and {len(found.moves) - _MOVES:,} more (-o json has all)")
+    if found.stay:
+        lines += ["", *table(("NODE THAT STAYS", "WHY"), found.stay[:_STAYING])]
+        if len(found.stay) > _STAYING:
+            lines.append(f"  and {len(found.stay) - _STAYING:,} more (-o json has all)")
+    return "\n".join(lines) + "\n"
+
+
+def consolidation_json(found: ConsolidationPlan) -> str:
+    """The same as one document."""
+    document: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "Consolidation",
+        "nodes": [{"name": n, "state": _state(found, n), "moves": _pods(found, n)} for n in found.going],
+        "moves": [
+            {
+                "pod": {"namespace": m.pod.namespace, "name": m.pod.name, "uid": m.pod.uid},
+                "from": m.pod.node,
+                "to": m.target,
+                "stage": m.stage,
+            }
+            for m in found.moves
+        ],
+        "stay": [{"name": name, "message": why} for name, why in found.stay],
+        "refused": [
+            {"pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}, "message": why}
+            for pod, why in found.refused
+        ],
+        "before": _share_document(found.before),
+        "after": _share_document(found.after),
+    }
+    return pretty_json(document)
+
+
+def headline(found: ConsolidationPlan) -> str:
+    """How many nodes go, and how full the others are then."""
+    before, after = found.before, found.after
+    if not found.going:
+        return f"no node can go: {_full(before)}"
+    going = f"{len(found.going)} of {plural(before.nodes + len(found.resumed), 'node')} can go"
+    return f"{going}, with {plural(len(found.moves), 'move')}; now {_full(before)}, then {_full(after)}"
+
+
+def _full(share: Share) -> str:
+    return f"{plural(share.nodes, 'node')} with {share.cpu:.0%} of CPU and {share.memory:.0%} of memory requested"
+
+
+def _state(found: ConsolidationPlan, name: str) -> str:
+    if name in found.empty:
+        return "empty"
+    return "begun earlier" if name in found.resumed else "in use"
+
+
+def _pods(found: ConsolidationPlan, node: str) -> int:
+    return sum(move.pod.node == node for move in found.moves)
+
+
+def _share_document(share: Share) -> dict[str, Any]:
+    return {"nodes": share.nodes, "cpu": round(share.cpu, 4), "memory": round(share.memory, 4)}

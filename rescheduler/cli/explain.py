@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import click
 
+from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.explanations import choose, explain_all, move_answers, reports, reservation_notes
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile
 from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import read_input
+from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.model.own_objects import who_waits
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.history import History
 from rescheduler.planning.nearest_way import NearestWays
+from rescheduler.planning.plan import Skipped
+from rescheduler.planning.planner import decide
 from rescheduler.planning.protections import Protector
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reports.explanation import explanation_json, explanation_text
-from rescheduler.reports.replacement import replacement_json, replacement_text
+from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
+from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.scheduler_probe import is_probe
+from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
+from rescheduler.suggestions import did_you_mean
 
 _IN_DUMPS = "default"
 """A dump has no context."""
@@ -75,3 +90,127 @@ def run(
         notes = (*explained.notes, *reservation_notes(found.snapshot, explained.pod))
         explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
+
+
+def choose(
+    snapshot: Snapshot, names: tuple[str, ...], default_namespace: str, *, all_pending: bool
+) -> list[Pod]:
+    """The pods that the user named, in that order, and all pending pods if ``all_pending``. Raises CommandError."""
+    chosen: list[Pod] = []
+    for name in names:
+        key = pod_key(name, default_namespace, snapshot.pods)
+        pod = snapshot.pods.get(key)
+        if pod is None:
+            known = (other.name for other in snapshot.pods if other.namespace == key.namespace)
+            raise CommandError(f"there is no pod {key}{did_you_mean(key.name, known)}", EXIT_USAGE)
+        chosen.append(pod)
+    if all_pending:
+        pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
+        chosen += sorted((p for p in pending if p not in chosen and not is_probe(p)), key=lambda p: p.key)
+    return chosen
+
+
+def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementReport]:
+    """What comes back for each pod."""
+    replacements, budgets = Replacements(snapshot), BudgetLedger(snapshot)
+    for pod in pods:
+        found = replacements.of(pod)
+        yield ReplacementReport(
+            pod=pod,
+            found=found,
+            workload=snapshot.top_workload(pod),
+            budgets=budgets.of(found.pod) if found.pod is not None else (),
+        )
+
+
+def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
+    """The Reservations that a pending pod is an owner of, each with what it says of that pod."""
+    if pod.node or pod.terminal:
+        return ()
+    controllers = tuple(_controllers(snapshot, pod))
+    found = (
+        (r.name, r.status.phase, r.status.node_name, who_waits(r.status.conditions))
+        for r in snapshot.reservations.values()
+        if r.status.phase not in FINISHED and any_owner_matches(r.owners, pod, controllers)
+    )
+    return tuple(
+        f"Reservation {name} is for this pod: {phase}{f' on {node}' if node else ''}"
+        f"{f'; {waits}' if waits else ''}"
+        for name, phase, node, waits in sorted(found)
+    )
+
+
+def _controllers(snapshot: Snapshot, pod: Pod) -> Iterator[OwnerRef]:
+    """The controller of the pod and what controls that; owners that own each other end it."""
+    seen: set[str] = set()
+    ref = pod.controller
+    while ref is not None and ref.uid not in seen:
+        seen.add(ref.uid)
+        yield ref
+        above = snapshot.workloads.get(ref.uid)
+        ref = above.controller if above is not None else None
+
+
+def explain_all(state: SchedulingState, pods: Sequence[Pod], nearest: NearestWays) -> Iterator[Explanation]:
+    """The explanation of each pod. Pending pods of one equivalence class are computed once."""
+    answers: dict[ClassKey, Explanation] = {}
+    for pod in pods:
+        if pod.node:
+            yield explain(state, pod)
+            continue
+        if pod.nominated_node:
+            yield replace(explain(state, pod), nearest=nearest.of(pod))
+            continue
+        key = class_key(pod)
+        if key not in answers:
+            answers[key] = replace(explain(state, pod), nearest=nearest.of(pod))
+        yield replace(answers[key], pod=pod)
+
+
+def explain(state: SchedulingState, pod: Pod) -> Explanation:
+    """The result of every node, and the free amounts for the text."""
+    verdicts = state.explain(pod)
+    refusing = [state.node_index[v.node] for v in verdicts if not v.feasible]
+    mark = state.checkpoint()
+    if pod.node:
+        state.remove(pod)
+    best: dict[str, int] = {}
+    for resource, amount in pod.spec.requests.items():
+        if amount and refusing:
+            free = state.allocatable(resource) - state.requested(resource)
+            best[resource] = int(free[refusing].max())
+    state.rollback(mark)
+    return Explanation(pod=pod, verdicts=verdicts, best_free=best)
+
+
+def move_answers(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    pods: Sequence[Pod],
+    state: SchedulingState,
+    protector: Protector,
+) -> dict[ObjectKey, MoveAnswer]:
+    """The answer for each of the pods that is bound. ``state``: of the snapshot; it is left as it was."""
+    bound = [pod for pod in pods if pod.node]
+    if not bound:
+        return {}
+    policies = configuration.build_policies()
+    plan = decide(snapshot, policies, configuration.inputs(), state).plan()
+    moves = {ObjectKey(move.pod.namespace, move.pod.name): move for move in plan.moves}
+    skipped: defaultdict[ObjectKey, list[Skipped]] = defaultdict(list)
+    for one in plan.skipped:
+        skipped[ObjectKey(one.pod.namespace, one.pod.name)].append(one)
+    budgets, history = BudgetLedger(snapshot), History(snapshot)
+    found: dict[ObjectKey, MoveAnswer] = {}
+    for pod in bound:
+        refusal = protector.refusal(pod)
+        found[pod.key] = MoveAnswer(
+            policies=tuple(policy.name for policy in policies),
+            move=moves.get(pod.key),
+            skipped=tuple(skipped[pod.key]),
+            protection=f"{refusal[1]} ({refusal[2]})" if refusal is not None else "",
+            budgets=tuple(budgets.of(pod)),
+            rests_until_s=history.cooldown_until(pod, configuration.limits.workload_cooldown_s),
+            waits_until_s=history.backoff_until(pod),
+        )
+    return found

@@ -83,6 +83,16 @@ def cluster_options(command: F) -> F:
     return kubeconfig(context(command))
 
 
+def flag(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click calls it
+    """An option without a value."""
+    return click.option(*names, is_flag=True, help=help)
+
+
+def text(*names: str, metavar: str, help: str, **more: Any) -> Callable[[F], F]:  # noqa: A002 - as click calls it
+    """An option with a word; "" if it is not given."""
+    return click.option(*names, default="", metavar=metavar, help=help, **more)
+
+
 def output_option(*formats: str, **more: Any) -> Callable[[F], F]:
     """-o; the first of the formats is the default."""
     more = {"default": formats[0], "show_default": True, **more}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 
@@ -14,14 +16,18 @@ from rescheduler.cli.live_controller import (
     load_profile,
 )
 from rescheduler.cli.output import emit, style, terminal_width, warn
-from rescheduler.cli.proving import need_solver, with_bounds
 from rescheduler.cli.snapshot_input import need_from, read_input
+from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
+from rescheduler.policies.wire import PolicyArgs
 from rescheduler.reports.html import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
+from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 
 
@@ -109,3 +115,35 @@ def render(plan: Plan, output: str, *, coloured: bool) -> str:
             return plan_html(plan)
         case _:
             return plan_text(plan, style(), terminal_width()) if coloured else plan_text(plan)
+
+
+def need_solver() -> None:
+    """Raises MissingExtraError if the solver is not installed."""
+    with needs(Extra.PROVE, "'rescheduler plan --prove'"):
+        import rescheduler.optima.integer_program  # noqa: F401, PLC0415 -- an extra
+
+
+def with_bounds(
+    plan: Plan,
+    *,
+    snapshot: Snapshot,
+    policies: Sequence[PolicyArgs],
+    inputs: PlanningInputs,
+    profile: Profile,
+    seconds: float,
+) -> Plan:
+    """The plan, with a bound for each question that its policies are about.
+
+    ``policies``: arguments of those that are switched on; ``seconds``: time of the solver for each question.
+    """
+    from rescheduler.optima.bounds import JudgedPlan, bounds  # noqa: PLC0415 -- an extra
+
+    judged = JudgedPlan(
+        snapshot=snapshot,
+        plan=plan,
+        policies=policies,
+        inputs=inputs,
+        profile=profile,
+        seconds=seconds,
+    )
+    return msgspec.structs.replace(plan, bounds=bounds(judged))

@@ -10,9 +10,11 @@ from rescheduler.cli.lazy_group import DeferredCommand, LazyCommand, LazyGroup
 from rescheduler.cli.options import (
     cluster_options,
     controller_namespace_option,
+    flag,
     names_of,
     output_option,
     target_namespace_option,
+    text,
     timeout_option,
 )
 from rescheduler.cli.text_files import PathText
@@ -64,38 +66,25 @@ def window_group() -> None:
 @click.option(
     "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
 )
-@click.option(
-    "--name",
-    default="",
-    metavar="NAME",
-    help="Name of the Reservation; of several, each has its number behind it.",
-)
-@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
-@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
+@text("--name", metavar="NAME", help="Name of the Reservation; of several, each has its number behind it.")
+@text("--cpu", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")
+@text("--memory", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
 @click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
-@click.option(
-    "--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web,tier=front."
-)
-@click.option("--owner-pod", default="", metavar="NAME", help="The pod of this name in the namespace.")
-@click.option("--node", default="", metavar="NAME", help="Hold the room on this node.")
-@click.option(
-    "--ttl", default="", metavar="DURATION", help="Time to live; 0s: never expires. Default: as configured."
-)
-@click.option("--expires", default="", metavar="TIME", help="Time at which it expires, RFC 3339.")
-@click.option("--pre-allocation", is_flag=True, help="Preallocate room that is not free yet.")
-@click.option(
+@text("--owner-selector", metavar="LABELS", help="Pods with these labels: app=web,tier=front.")
+@text("--owner-pod", metavar="NAME", help="The pod of this name in the namespace.")
+@text("--node", metavar="NAME", help="Hold the room on this node.")
+@text("--ttl", metavar="DURATION", help="Time to live; 0s: never expires. Default: as configured.")
+@text("--expires", metavar="TIME", help="Time at which it expires, RFC 3339.")
+@flag("--pre-allocation", help="Preallocate room that is not free yet.")
+@flag(
     "--make-room",
-    is_flag=True,
     help="Where it fits on no node, running pods step aside for it, each with a room of its own first.",
 )
-@click.option(
-    "--several", is_flag=True, help="Let several pods use parts of the room, not only the first pod."
-)
+@flag("--several", help="Let several pods use parts of the room, not only the first pod.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until all rooms are held.")
 @timeout_option("1m", "How long to wait; the Reservations are kept. With --make-room the default is 15m.")
-@click.option(
+@flag(
     "--dry-run",
-    is_flag=True,
     help="Only let the API server validate them, and say which pods would step aside; nothing is stored.",
 )
 @output_option("text", "json", "yaml")
@@ -114,7 +103,7 @@ def create_command() -> None:
 
 @click.command("list", cls=DeferredCommand, work="rescheduler.cli.reserve_list:run")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @output_option("text", "wide", "name", "json", "yaml", show_default=False)
 @cluster_options
 def list_command() -> None:
@@ -123,7 +112,7 @@ def list_command() -> None:
 
 @click.command("watch", cls=DeferredCommand, work="rescheduler.cli.reserve_watch:run")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="Label query, as kubectl takes it.")
+@text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option(
     "--until",
     type=click.Choice(["available", "finished", "forever"]),
@@ -144,12 +133,8 @@ def watch_command() -> None:
 
 @click.command("release", cls=DeferredCommand, work="rescheduler.cli.reserve_release:run")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All Reservations with these labels.")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Also Reservations that a move, or a pod that is being scheduled, depends on.",
-)
+@text("-l", "--selector", metavar="LABELS", help="All Reservations with these labels.")
+@flag("--force", help="Also Reservations that a move, or a pod that is being scheduled, depends on.")
 @cluster_options
 def release_command() -> None:
     """Delete Reservations, by name or by label.
@@ -164,20 +149,18 @@ def release_command() -> None:
 @click.option(
     "--cron", required=True, metavar="FIELDS", help='Starts: "0 3 * * *", or "0 3-4 * * *" from 3 to 4.'
 )
-@click.option("--duration", default="", metavar="DURATION", help="How long it lasts, such as 1h.")
-@click.option("--end", default="", metavar="HH:MM", help="When it ends, instead of --duration.")
-@click.option("--time-zone", default="", metavar="ZONE", help="IANA name; default: Etc/UTC.")
-@click.option("--ago", default="", metavar="DURATION", help="How long before the start room is gathered.")
+@text("--duration", metavar="DURATION", help="How long it lasts, such as 1h.")
+@text("--end", metavar="HH:MM", help="When it ends, instead of --duration.")
+@text("--time-zone", metavar="ZONE", help="IANA name; default: Etc/UTC.")
+@text("--ago", metavar="DURATION", help="How long before the start room is gathered.")
 @click.option("--pods", required=True, type=click.IntRange(1, MOST_ROOMS), help="For how many pods.")
-@click.option("--cpu", default="", metavar="AMOUNT", help="CPU of one pod; with --sum of all of them.")
-@click.option("--memory", default="", metavar="AMOUNT", help="Memory of one pod; with --sum of all of them.")
+@text("--cpu", metavar="AMOUNT", help="CPU of one pod; with --sum of all of them.")
+@text("--memory", metavar="AMOUNT", help="Memory of one pod; with --sum of all of them.")
 @click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
-@click.option(
-    "--sum", "in_sum", is_flag=True, help="The amounts are the sum for all pods, of whatever sizes."
-)
-@click.option("--owner-selector", default="", metavar="LABELS", help="Pods with these labels: app=web.")
-@click.option("--make-room", is_flag=True, help="For what is foreseen on no node running pods step aside.")
-@click.option("--dry-run", is_flag=True, help="Only let the API server validate it; nothing is stored.")
+@flag("--sum", "in_sum", help="The amounts are the sum for all pods, of whatever sizes.")
+@text("--owner-selector", metavar="LABELS", help="Pods with these labels: app=web.")
+@flag("--make-room", help="For what is foreseen on no node running pods step aside.")
+@flag("--dry-run", help="Only let the API server validate it; nothing is stored.")
 @target_namespace_option
 @controller_namespace_option
 @cluster_options

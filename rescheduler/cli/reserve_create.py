@@ -19,9 +19,8 @@ from rescheduler.cli.following import follow
 from rescheduler.cli.options import (
     parse_seconds,
 )
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import StatusLine, emit, tell
 from rescheduler.cli.owner_checks import check_owners
-from rescheduler.cli.progress import StatusLine
 from rescheduler.cli.reservation_client import (
     NOT_PROCESSED_AFTER_S,
     ReservationClient,

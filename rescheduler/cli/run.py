@@ -13,8 +13,7 @@ from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError
-from rescheduler.reports.outcomes import outcomes_text
-from rescheduler.reports.text import plan_text
+from rescheduler.reports.text import outcomes_text, plan_text
 
 
 def run(

@@ -12,18 +12,23 @@ import click
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
-from rescheduler.cli.missing_kinds import COMPLETE_DUMP, missing_kinds, plural_of
 from rescheduler.cli.options import parse_now
-from rescheduler.cli.output import warn
-from rescheduler.cli.progress import StatusLine
+from rescheduler.cli.output import StatusLine, warn
 from rescheduler.controller.reading import read_cluster, read_rules
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import Pod, VolumeKind
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 
+COMPLETE_DUMP: Final = (
+    "kubectl get nodes,pods,replicasets,deployments,statefulsets,daemonsets,jobs,pdb,resourcequotas,priorityclasses,pv,pvc,sc,csinodes,ns "
+    "-A -o json"
+)
+"""What has all that a plan looks at in a cluster without extensions."""
 _DUMP_IT: Final = f"write it with: {COMPLETE_DUMP}"
 _NAMED: Final = 5
 UNDATED_S: Final = 1e9
@@ -31,6 +36,10 @@ UNDATED_S: Final = 1e9
 
 So every age is a long one, as it is of nearly all pods of a cluster, and the plan is the one of any ``--now``.
 """
+_LIKE_THE_PRESENT: Final = "it is assumed that each pod is replaced by one like it"
+_CONTROLLERS: Final = (Kind.REPLICA_SET, Kind.REPLICATION_CONTROLLER, Kind.STATEFUL_SET, Kind.JOB)
+_CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+_SYSTEM: Final = "system-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +133,51 @@ def newest_time_s(state: ClusterState) -> float:
     pods = (max(p.created_at_s, p.started_at_s, p.ready_since_s) for p in snapshot.pods.values())
     nodes = (n.created_at_s for n in snapshot.nodes.values())
     return max((max(pods, default=0.0), max(nodes, default=0.0)))
+
+
+def missing_kinds(snapshot: Snapshot) -> Iterator[tuple[Kind, str]]:
+    """Each kind that is missing, with what the plan assumes."""
+    pods, workloads = snapshot.pods.values(), snapshot.workloads.values()
+    if not pods:
+        return
+    if not snapshot.budgets:
+        yield Kind.POD_DISRUPTION_BUDGET, "it is assumed that no budget forbids an eviction"
+    if not snapshot.resource_quotas:
+        yield Kind.RESOURCE_QUOTA, "it is assumed that no quota refuses a replacement or a Reservation"
+    known = {workload.kind for workload in workloads}
+    wanted = {pod.controller.kind for pod in pods if pod.controller is not None}
+    for kind in _CONTROLLERS:
+        if kind in wanted and kind not in known:
+            yield kind, _LIKE_THE_PRESENT
+    above = {workload.controller.kind for workload in workloads if workload.controller is not None}
+    if Kind.DEPLOYMENT in above and Kind.DEPLOYMENT not in known:
+        yield Kind.DEPLOYMENT, "it is assumed that no rollout is under way"
+    classes = {pod.spec.priority_class for pod in pods}
+    if not snapshot.priority_classes and any(name and not name.startswith(_SYSTEM) for name in classes):
+        yield Kind.PRIORITY_CLASS, "it is assumed that each replacement has the priority of its pod"
+    yield from _storage(snapshot)
+    if not snapshot.namespaces and any(_selects_namespaces(pod) for pod in pods):
+        yield Kind.NAMESPACE, "it is assumed that no namespace has labels"
+
+
+def plural_of(kind: Kind) -> str:
+    """For people."""
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+def _storage(snapshot: Snapshot) -> Iterator[tuple[Kind, str]]:
+    volumes = {volume.kind for pod in snapshot.pods.values() for volume in pod.spec.volumes}
+    claims = snapshot.claims.values()
+    if not claims and not volumes.isdisjoint(_CLAIMS):
+        yield Kind.PERSISTENT_VOLUME_CLAIM, "pods with claims fit on no node"
+    if not snapshot.volumes and any(claim.volume for claim in claims):
+        yield Kind.PERSISTENT_VOLUME, "pods with bound claims fit on no node"
+    if not snapshot.storage_classes and any(not claim.volume for claim in claims):
+        yield Kind.STORAGE_CLASS, "claims that are not bound get no volume"
+    if not snapshot.csi_nodes and snapshot.volumes:
+        yield Kind.CSI_NODE, "it is assumed that each node attaches any number of volumes"
+
+
+def _selects_namespaces(pod: Pod) -> bool:
+    spec = pod.spec
+    return any(term.namespace_selector is not None for term in (*spec.pod_affinity, *spec.pod_anti_affinity))

@@ -18,8 +18,7 @@ from rescheduler.cli.status_gathering import picture_of
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.server import CannotListenError, Server, listening
 from rescheduler.errors import ReschedulerError
-from rescheduler.reports.cluster_status import ClusterPicture
-from rescheduler.reports.trends import Trends
+from rescheduler.reports.cluster_status import ClusterPicture, Trends
 
 _MOST_MOVES: Final = 1000
 """As a plan has."""

@@ -22,6 +22,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.cluster_status import (
     ClusterPicture,
     SeenObjects,
+    Trends,
     blockers_of,
     cluster_status,
     limited,
@@ -29,7 +30,6 @@ from rescheduler.reports.cluster_status import (
 from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
 from rescheduler.reports.objective_words import headline
 from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus
-from rescheduler.reports.trends import Trends
 
 STATE_PATH: Final = "/state.json"
 EVERY_S: Final = 1.0

@@ -12,7 +12,16 @@ from typing import Final
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
-from rescheduler.planning.plan import ClusterSummary, Plan, PolicySummary, Question, Skipped, SkipReason
+from rescheduler.planning.plan import (
+    ClusterSummary,
+    PendingRoom,
+    Plan,
+    PodRef,
+    PolicySummary,
+    Question,
+    Skipped,
+    SkipReason,
+)
 from rescheduler.policies.objective import ONE, UNITS, Tier
 
 NO_ROOM: Final = "NodeResourcesFit"
@@ -42,6 +51,8 @@ _WHY: Final = {
     SkipReason.GATE_NOT_IN_FORCE: "for want of the gate",
 }
 """Why pods stay, after their number."""
+HEADER: Final = ("for", "room on", "pods that step aside", "why there is none")
+ROOMS_SHOWN: Final = 200
 
 
 def headline(plan: Plan) -> str:
@@ -250,3 +261,22 @@ def _tier_pair(tier: Tier, before: PolicySummary, after: PolicySummary) -> str:
 
 def _pair(before: str, after: str) -> str:
     return f"{before} -> {after}"
+
+
+def room_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """One row for each pending pod, at most ``ROOMS_SHOWN``."""
+    return [_row(room) for room in plan.rooms[:ROOMS_SHOWN]]
+
+
+def _row(room: PendingRoom) -> tuple[str, ...]:
+    aside = _names(room.moves) if room.moves else "those that leave for others" if room.node else "-"
+    wanted = f"Reservation {room.reservation}" if room.reservation else _name(room.pod)
+    return wanted, room.node or "-", aside, room.message or "-"
+
+
+def _names(pods: Sequence[PodRef]) -> str:
+    return ", ".join(map(_name, pods))
+
+
+def _name(pod: PodRef) -> str:
+    return f"{pod.namespace}/{pod.name}"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rescheduler.model.counted import plural
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import ObjectKey
 from rescheduler.planning.badness import sum_of
 from rescheduler.planning.plan import NodeSummary, Plan
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.objective_words import (
+    HEADER,
+    ROOMS_SHOWN,
     bound_rows,
     change_words,
     headline,
     policy_rows,
+    room_rows,
     skipped_groups,
 )
-from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import bar, beyond, percent, table
 
 Style = Callable[[str, str], str]
@@ -24,6 +28,7 @@ Style = Callable[[str, str], str]
 
 _NODES_SHOWN = 40
 _REASONS_SHOWN = 40
+_ROLES: Mapping[MigrationPhase, str] = {MigrationPhase.SUCCEEDED: "good", MigrationPhase.FAILED: "bad"}
 
 
 def plain(text: str, role: str) -> str:
@@ -197,3 +202,29 @@ def _node_row(before: NodeSummary, after: NodeSummary) -> tuple[str, ...]:
 
 def _change(before: int, before_whole: int, after: int, after_whole: int) -> str:
     return f"{percent(before, before_whole):>4} -> {percent(after, after_whole):>4} {bar(after, after_whole)}"
+
+
+def outcomes_text(moves: Mapping[ObjectKey, PodMigration | None], style: Style = plain) -> str:
+    """One line for each PodMigration that was begun, ending in a newline. None: its object was deleted meanwhile."""
+    if not moves:
+        return "No move was begun.\n"
+    landed = sum(m is not None and m.status.phase is MigrationPhase.SUCCEEDED for m in moves.values())
+    rows = [_row(key, move) for key, move in moves.items()]
+    head, *lines = table(("pod", "from", "to", "became", "why"), rows)
+    phases = (move.status.phase if move is not None else MigrationPhase.FAILED for move in moves.values())
+    coloured = [style(line, _ROLES.get(phase, "faint")) for line, phase in zip(lines, phases, strict=True)]
+    headline = f"{plural(len(moves), 'move')} begun, {landed} landed on the reserved node"
+    return "\n".join([headline, style(head, "heading"), *coloured]) + "\n"
+
+
+def _row(key: ObjectKey, move: PodMigration | None) -> tuple[str, ...]:
+    if move is None:
+        return (f"PodMigration {key}", "", "", "Deleted", "its object was deleted before it had ended")
+    status = move.status
+    return (
+        f"{move.namespace}/{move.pod_name}",
+        status.source_node,
+        status.node_name or move.target_node,
+        status.reason or str(status.phase),
+        status.message,
+    )

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
 from harness.rest.clusters import random_cluster
-from rescheduler.cli.proving import with_bounds
+from rescheduler.cli.plan import with_bounds
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import Limits, PlanningInputs

@@ -15,7 +15,7 @@ from rescheduler.kube.elector import Elector
 from rescheduler.kube.installation import install
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
-from rescheduler.reports.outcomes import outcomes_text
+from rescheduler.reports.text import outcomes_text
 
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run", "--once"]
 DOCUMENT = {

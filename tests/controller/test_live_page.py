@@ -18,8 +18,8 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Server
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
+from rescheduler.reports.cluster_status import MOST_SAMPLES, Trends
 from rescheduler.reports.status_document import ClusterStatus
-from rescheduler.reports.trends import MOST_SAMPLES, Trends
 from rescheduler.scheduling.state import SharedSchedulingState
 from rescheduler.testing import builders as b
 

@@ -32,7 +32,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
-from rescheduler.reports.rooms import room_rows
+from rescheduler.reports.objective_words import room_rows
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

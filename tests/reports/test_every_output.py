@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from rescheduler.cli.explanations import explain
+from rescheduler.cli.explain import explain
 from rescheduler.model.records import NodeUsage
 from rescheduler.planning import badness
 from rescheduler.planning import plan as plan_records
@@ -20,12 +20,11 @@ from rescheduler.planning.plan import PolicySummary
 from rescheduler.planning.planner import plan
 from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, cluster_status, limited
+from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, Trends, cluster_status, limited
 from rescheduler.reports.explanation import explanation_json, explanation_text
 from rescheduler.reports.html import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
-from rescheduler.reports.trends import Trends
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

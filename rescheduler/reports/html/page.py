@@ -19,6 +19,8 @@ from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
 from rescheduler.reports.objective_words import (
+    HEADER,
+    ROOMS_SHOWN,
     TOLD,
     badness_of,
     bound_rows,
@@ -26,9 +28,9 @@ from rescheduler.reports.objective_words import (
     headline,
     in_units,
     policy_rows,
+    room_rows,
     skipped_groups,
 )
-from rescheduler.reports.rooms import HEADER, ROOMS_SHOWN, room_rows
 from rescheduler.reports.table import beyond
 
 _BLOCKERS_SHOWN: Final = 12
