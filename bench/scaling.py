@@ -21,8 +21,7 @@ from reservations import DISTURBANCES, Stage, intruders, leftovers, must, patien
 
 from harness.controlplane.world import World, node_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.reservation_client import ReservationClient
-from rescheduler.cli.reservation_lines import reservation_line
+from rescheduler.cli.reservation_client import ReservationClient, reservation_line
 from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi

@@ -85,7 +85,7 @@ def uninstall_command() -> None:
     """
 
 
-@click.command("validate", cls=DeferredCommand, work="rescheduler.cli.validate:run")
+@click.command("validate", cls=DeferredCommand, work="rescheduler.cli.validate:validate")
 @click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
 @click.option(
     "--from",
@@ -104,7 +104,7 @@ def validate_command() -> None:
     """
 
 
-@click.command("convert", cls=DeferredCommand, work="rescheduler.cli.convert:run")
+@click.command("convert", cls=DeferredCommand, work="rescheduler.cli.validate:convert")
 @click.argument("file", type=PathText(), metavar="FILE")
 @flag("--exit-code", help="Exit with 3 if a line of the policy has no equivalent.")
 def convert_command() -> None:

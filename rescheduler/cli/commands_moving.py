@@ -144,7 +144,7 @@ def consolidate_command() -> None:
     """
 
 
-@click.command("uncordon", cls=DeferredCommand, work="rescheduler.cli.uncordon:run")
+@click.command("uncordon", cls=DeferredCommand, work="rescheduler.cli.drain:uncordon")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
 @flag("--dry-run", help="Only show what would be done.")

@@ -1,20 +1,30 @@
-"""``rescheduler completion``: the script with which a shell completes commands and flags, and the same for kubectl.
+"""What a shell completes: the scripts for commands and flags, the same for kubectl, and names of objects.
 
 kubectl asks a program ``kubectl_complete-rescheduler`` for the completions of ``kubectl rescheduler``, in the form of cobra: one
-a line, with what it means behind a tab, and a number at the end.
+a line, with what it means behind a tab, and a number at the end. Names are asked of the API server that the line so far names. A
+shell waits at each press of a key, so there is a short limit. Whatever goes wrong, nothing is completed and nothing is printed: an
+error would end up in the middle of somebody's line.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import click
+import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.main import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.main import main as commands
 from rescheduler.cli.output import emit
+from rescheduler.errors import ReschedulerError
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.kinds import RESOURCES, Kind
 
 SHELLS: Final[dict[str, type[ShellComplete]]] = {
     "bash": BashComplete,
@@ -23,6 +33,8 @@ SHELLS: Final[dict[str, type[ShellComplete]]] = {
 }
 _NO_FILES: Final = ":4"
 """Cobra's ShellCompDirectiveNoFileComp."""
+LIMIT_S: Final = 2.0
+"""What was read until then is offered."""
 
 
 def run(shell: str) -> None:
@@ -45,3 +57,54 @@ def completions(words: Sequence[str]) -> list[str]:
 def for_kubectl() -> None:
     """The console script ``kubectl_complete-rescheduler``."""
     emit("\n".join(completions(sys.argv[1:])) + "\n")
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Page(msgspec.Struct):
+    items: list[_Object] | None = None
+
+
+def names(
+    kind: Kind,
+    prefixes: Iterable[str],
+    context: click.Context,
+    parameter: click.Parameter,
+    incomplete: str,
+) -> list[str]:
+    """Names of this kind that begin like this, also after one of ``prefixes`` (``pod/``); those that are on the line already are left out."""
+    prefix = next((one for one in sorted(prefixes, reverse=True) if incomplete.startswith(one)), "")
+    begun = incomplete.removeprefix(prefix)
+    given = context.params.get(parameter.name or "") or ()
+    there = {word.rpartition("/")[2] for word in ((given,) if isinstance(given, str) else given)}
+    found = _read_within_limit(context, kind)
+    return sorted(prefix + name for name in found if name.startswith(begun) and name not in there)
+
+
+def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:
+    found: set[str] = set()
+    reader = threading.Thread(target=_read, args=(context, kind, found), daemon=True)
+    reader.start()
+    reader.join(LIMIT_S)
+    return set(found)
+
+
+def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
+    given = context.params
+    cluster = NamedCluster(kubeconfig=given.get("kubeconfig"), context=given.get("context"))
+    try:
+        api = KubeApi(cluster.connected(), timeout_s=LIMIT_S)
+        resource = RESOURCES[kind]
+        path = resource.collection_path
+        if resource.namespaced:
+            path = resource.object_path(cluster.namespace(given.get("namespace")), "")
+        for page in api.list(path):
+            found.update(one.metadata.name for one in read_answer(page, _Page).items or ())
+    except (ReschedulerError, OSError):
+        return  # see above: nothing is completed

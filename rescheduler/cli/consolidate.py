@@ -1,4 +1,4 @@
-"""``rescheduler consolidate``: find the nodes that can go, and empty them."""
+"""``rescheduler consolidate``: find the nodes that can go, say it, and empty them."""
 
 from __future__ import annotations
 

@@ -1,23 +1,24 @@
-"""``rescheduler drain``: cordon nodes, and move every pod with its room reserved first."""
+"""``rescheduler drain`` cordons nodes and moves every pod with its room reserved first; ``rescheduler uncordon`` ends that."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import click
 
-from rescheduler.cli.by_name import find_nodes
+from rescheduler.cli.by_name import find_nodes, pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
-from rescheduler.cli.drain_report import plan_json, plan_text, refusal_text
-from rescheduler.cli.draining import Drain
+from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.live_controller import live_controller
-from rescheduler.cli.node_marks import cordon
+from rescheduler.cli.migration_client import MigrationClient, withdraw_moves
+from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.snapshot_input import read_input
-from rescheduler.model.names import ANNOTATION_EVICT
+from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
 
 
 def run(
@@ -96,3 +97,30 @@ def _how_to_go_on(names: Sequence[str]) -> str:
         f"Nodes that are not empty stay cordoned, and moves that have begun go on. To go on with the drain: rescheduler drain {listed} (with the same flags); "
         f"to end it: rescheduler uncordon {listed}"
     )
+
+
+def uncordon(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: NamedCluster) -> None:
+    """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet."""
+    if bool(nodes) == bool(selector):
+        raise click.UsageError("name nodes, or choose them with -l LABELS")
+    api = cluster.api()
+    found = find_nodes(api, nodes, selector)
+    if not found:
+        tell("no nodes")
+        return
+    # The moves first: while the node is cordoned no new pod comes to it that could be taken for one of them.
+    on_nodes = {pod.key for pod in pods_on(api, (node.name for node in found))}
+    rehearsed = " (dry run)" if dry_run else ""
+    withdraw_moves(MigrationClient(api), on_nodes, dry_run=dry_run)
+    marks = NodeMarks(api=api, now_s=time.time)
+    for node in found:
+        if node.deleting:
+            emit(f"node/{node.name} is being deleted: it does not come back\n")
+            continue
+        consolidated = LABEL_CONSOLIDATION in node.labels
+        if consolidated and not dry_run:
+            marks.give_back(node.name)
+        elif node.unschedulable and not dry_run:
+            cordon(api, node.name, on=False)
+        word = "uncordoned" if node.unschedulable or consolidated else "already uncordoned"
+        emit(f"node/{node.name} {word}{rehearsed}\n")

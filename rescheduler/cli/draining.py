@@ -2,7 +2,7 @@
 
 A round reads the cluster, plans again, asks for the moves that can be made now, as ``move`` does, and follows them. So a pod whose
 move failed, or that came meanwhile, is in the next round, and an interrupted drain is taken up by running it again: what it has
-asked for is found.
+asked for is found. A plan is shown here, too.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from rescheduler.cli.by_name import pods_on
-from rescheduler.cli.drain_plan import DrainPlan
-from rescheduler.cli.drain_report import refusal_text
+from rescheduler.cli.drain_plan import DrainPlan, Stays
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.reports.structured import pretty_json
+from rescheduler.reports.table import table
 
 _IN_VAIN: Final = 2
 """After so many rounds in a row without a landing the drain ends."""
@@ -140,3 +143,73 @@ class Drain:
             raise NotDrainedError(f"{pod.key} was not evicted in time: {answer.message}\n{self.how_to_go_on}")
         if answer.outcome not in _DONE:
             raise CommandError(f"{pod.key} cannot be evicted: {answer.message}\n{self.how_to_go_on}")
+
+
+def plan_text(plan: DrainPlan) -> str:
+    """The plan, what keeps the nodes from being drained first."""
+    lines = [_headline(plan)]
+    if plan.refused:
+        lines += ["", *table(("REFUSED", "NODE", "WHY"), [_why(pod, why) for pod, why in plan.refused])]
+    if plan.moves:
+        staged = any(move.stage for move in plan.moves)
+        header = ("POD", "FROM", "TO", "STAGE") if staged else ("POD", "FROM", "TO")
+        rows = [(str(m.pod.key), m.pod.node, m.target, str(m.stage + 1))[: len(header)] for m in plan.moves]
+        lines += ["", *table(header, rows)]
+    if plan.under_way:
+        rows = [(str(pod.key), pod.node, f"PodMigration {key.name}") for pod, key in plan.under_way]
+        lines += ["", *table(("MOVING ALREADY", "FROM", "BY"), rows)]
+    if plan.evictions:
+        lines += ["", *table(("EVICTED WITHOUT ROOM", "NODE", "WHY"), [_why(*one) for one in plan.evictions])]
+    if plan.waits:
+        lines += ["", *table(("WAITS FOR ITS BUDGET", "NODE", "WHY"), [_why(*one) for one in plan.waits])]
+    if plan.stays:
+        lines += ["", *table(("STAYS", "NODE", "WHY"), [_why(*one) for one in plan.stays])]
+    return "\n".join(lines) + "\n"
+
+
+def plan_json(plan: DrainPlan) -> str:
+    """The same as one document."""
+    found: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "DrainPlan",
+        "nodes": list(plan.nodes),
+        "moves": [
+            {"pod": _ref(m.pod), "from": m.pod.node, "to": m.target, "stage": m.stage} for m in plan.moves
+        ],
+        "moving": [
+            {"pod": _ref(pod), "podMigration": {"namespace": key.namespace, "name": key.name}}
+            for pod, key in plan.under_way
+        ],
+        "evictions": [{"pod": _ref(pod), "message": why} for pod, why in plan.evictions],
+        "waits": [{"pod": _ref(pod), "message": why} for pod, why in plan.waits],
+        "stays": [{"pod": _ref(pod), "reason": why.name, "message": why.value} for pod, why in plan.stays],
+        "refused": [{"pod": _ref(pod), "message": why} for pod, why in plan.refused],
+    }
+    return pretty_json(found)
+
+
+def refusal_text(plan: DrainPlan) -> str:
+    """Why the nodes are not drained: an error message."""
+    listed = "".join(f"\n  {pod.key}: {why}" for pod, why in plan.refused)
+    return f"{_named(plan)} cannot be drained because of {plural(len(plan.refused), 'pod')}:{listed}"
+
+
+def _headline(plan: DrainPlan) -> str:
+    parts = [f"{plural(len(plan.moves), 'pod')} would be moved"]
+    if plan.evictions:
+        parts.append(f"{len(plan.evictions)} evicted without room")
+    if plan.refused:
+        parts.append(f"{len(plan.refused)} refused: the drain would not begin")
+    return f"{_named(plan)}: {', '.join(parts)}"
+
+
+def _named(plan: DrainPlan) -> str:
+    return f"{verb(len(plan.nodes), 'node', 'nodes')} {', '.join(plan.nodes)}"
+
+
+def _why(pod: Pod, why: str | Stays) -> tuple[str, str, str]:
+    return str(pod.key), pod.node, str(why)
+
+
+def _ref(pod: Pod) -> dict[str, str]:
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

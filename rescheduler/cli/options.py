@@ -103,7 +103,7 @@ def names_of(kind: Kind, *, prefixes: Iterable[str] = ("",)) -> Complete:
     """A completer of names of this kind, also after one of ``prefixes`` (``pod/``)."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-        found: list[str] = imported("rescheduler.cli.name_completion:names")(
+        found: list[str] = imported("rescheduler.cli.completion:names")(
             kind, tuple(prefixes), context, parameter, incomplete
         )
         return found

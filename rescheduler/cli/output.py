@@ -1,7 +1,8 @@
 """All that the commands write: data to stdout or a file, messages to stderr. Nothing of a cluster reaches a terminal raw.
 
 Colour on a terminal only (NO_COLOR, FORCE_COLOR). What a command gives to ``emit`` and ``tell`` is made visible there
-(``rescheduler.visible``), in files and pipes too, so that the same input gives the same bytes everywhere.
+(``rescheduler.visible``), in files and pipes too, so that the same input gives the same bytes everywhere. On a terminal one line of
+stderr is overwritten: what is waited for, and how far long work has got.
 """
 
 from __future__ import annotations

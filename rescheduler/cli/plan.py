@@ -1,4 +1,7 @@
-"""``rescheduler plan``: what is badly placed, what would move where, why, and what blocks the rest."""
+"""``rescheduler plan``: what is badly placed, what would move where, why, and what blocks the rest.
+
+The solver of ``--prove`` is an extra: it is imported only if it is asked for.
+"""
 
 from __future__ import annotations
 

@@ -26,6 +26,7 @@ from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.placeholder import slug
+from rescheduler.visible import visible_line
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
 API_TIMEOUT_S: Final = 10.0
@@ -223,6 +224,14 @@ def status_message(reservation: Reservation) -> str:
         if found is not None and (found.message or found.reason):
             return found.message or found.reason
     return str(status.phase)
+
+
+def reservation_line(room: Reservation) -> str:
+    """One line for watching."""
+    used = ", ".join(f"{o.namespace}/{o.name}" for o in room.status.current_owners)
+    node = f" on {room.status.node_name}" if room.status.node_name else ""
+    taken = f", used by {used}" if used else ""
+    return visible_line(f"{room.name}: {room.status.phase}{node}{taken}: {status_message(room)}")
 
 
 def is_unobserved(reservation: Reservation) -> bool:

@@ -101,7 +101,7 @@ def create_command() -> None:
     """
 
 
-@click.command("list", cls=DeferredCommand, work="rescheduler.cli.reserve_list:run")
+@click.command("list", cls=DeferredCommand, work="rescheduler.cli.reservations:list_reservations")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @output_option("text", "wide", "name", "json", "yaml", show_default=False)
@@ -110,7 +110,7 @@ def list_command() -> None:
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
 
 
-@click.command("watch", cls=DeferredCommand, work="rescheduler.cli.reserve_watch:run")
+@click.command("watch", cls=DeferredCommand, work="rescheduler.cli.reservations:watch")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option(
@@ -131,7 +131,7 @@ def watch_command() -> None:
     """
 
 
-@click.command("release", cls=DeferredCommand, work="rescheduler.cli.reserve_release:run")
+@click.command("release", cls=DeferredCommand, work="rescheduler.cli.reservations:release")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="All Reservations with these labels.")
 @flag("--force", help="Also Reservations that a move, or a pod that is being scheduled, depends on.")
@@ -143,7 +143,7 @@ def release_command() -> None:
     """
 
 
-@click.command("create", cls=DeferredCommand, work="rescheduler.cli.window_create:run")
+@click.command("create", cls=DeferredCommand, work="rescheduler.cli.windows:create")
 @click.argument("name")
 @click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
 @click.option(
@@ -172,14 +172,14 @@ def window_create_command() -> None:
     """
 
 
-@click.command("list", cls=DeferredCommand, work="rescheduler.cli.window_list:run")
+@click.command("list", cls=DeferredCommand, work="rescheduler.cli.windows:list_windows")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def window_list_command() -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
 
 
-@click.command("rehearse", cls=DeferredCommand, work="rescheduler.cli.window_rehearse:run")
+@click.command("rehearse", cls=DeferredCommand, work="rescheduler.cli.windows:tell_rehearsal")
 @click.argument("name", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def window_rehearse_command() -> None:

@@ -20,17 +20,16 @@ from rescheduler.cli.options import (
     parse_seconds,
 )
 from rescheduler.cli.output import StatusLine, emit, tell
-from rescheduler.cli.owner_checks import check_owners
 from rescheduler.cli.reservation_client import (
     NOT_PROCESSED_AFTER_S,
     ReservationClient,
     is_unobserved,
     manifests,
     reservation_client,
+    reservation_line,
 )
-from rescheduler.cli.reservation_lines import reservation_line
+from rescheduler.cli.reserve_checks import check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, request_from_flags
-from rescheduler.cli.stepping_aside import need_room_maker, who_steps_aside
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase

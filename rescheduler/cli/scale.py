@@ -1,4 +1,4 @@
-"""``rescheduler scale``: reserve room for every new pod first, then scale (K5, K13)."""
+"""``rescheduler scale``: reserve room for every new pod first, then scale; with ``--dry-run`` where the new pods would go now."""
 
 from __future__ import annotations
 

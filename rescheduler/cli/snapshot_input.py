@@ -1,4 +1,8 @@
-"""Reads the Snapshot for a command, from a dump or from the live cluster. Both ways make the same Snapshot."""
+"""Reads the Snapshot for a command, from a dump or from the live cluster. Both ways make the same Snapshot.
+
+``kubectl cluster-info dump``, must-gather and ``kubectl get nodes,pods`` leave most kinds out. What the pods of the dump refer to
+tells which of them are missing; of budgets and quotas nothing tells, so they are named whenever there are none.
+"""
 
 from __future__ import annotations
 

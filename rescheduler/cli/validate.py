@@ -1,19 +1,21 @@
-"""``rescheduler validate FILE...``: checks configuration documents, also in a ConfigMap manifest."""
+"""Configuration documents: ``rescheduler validate`` checks them, also in a ConfigMap manifest; ``rescheduler convert`` makes one of a DeschedulerPolicy."""
 
 from __future__ import annotations
 
-from rescheduler.cli.errors import EXIT_USAGE
+from rescheduler.cli.dump_words import resolved
+from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.text_files import read_text_or_stdin
 from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.strictyaml import YamlError, load
+from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.model.names import CONFIG_KEY
 from rescheduler.scheduling.nodes import NodeTable
 
 
-def run(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
+def validate(files: tuple[str, ...], dumps: tuple[str, ...]) -> None:
     """Check configuration documents; every problem is printed with file, line and remedy."""
     nodes = _nodes(dumps) if dumps else None
     bad = 0
@@ -57,3 +59,20 @@ def unwrap_config_map(text: bytes) -> tuple[bytes, int]:
         return text, 0
     inner = text_within(document, CONFIG_KEY)
     return (text, 0) if inner is None else (inner[0].encode(), inner[1])
+
+
+def convert(file: str, *, exit_code: bool) -> None:
+    """Convert a DeschedulerPolicy of descheduler (v1alpha1 or v1alpha2) to a ReschedulerConfiguration, on stdout."""
+    text = read_text_or_stdin(file, "DeschedulerPolicy")
+    name = "stdin" if file == "-" else file
+    try:
+        conversion = convert_policy(text, name, lambda word, _path: resolved(word))
+    except ConfigurationError as error:
+        for problem in error.problems:
+            tell(str(problem))
+        raise SystemExit(EXIT_USAGE) from error
+    emit(conversion.text)
+    for remark in conversion.remarks:
+        warn(f"{name}: {remark}")
+    if exit_code and conversion.remarks:
+        raise SystemExit(EXIT_BLOCKED)

@@ -1,6 +1,6 @@
-"""Makes the document of a cluster's status from what the core thread, or a command, has seen. Pure; reads nothing that changes.
+"""Makes the document of a cluster's status, and its trends, from what the core thread, or a command, has seen.
 
-The work grows with the number of nodes and of moves, never with that of pods.
+Reads nothing that changes. The work grows with the number of nodes and of moves, never with that of pods.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a pod can or cannot go to each node, as text, and as JSON with one line for each pod."""
+"""Why a pod can or cannot go to each node, and what keeps a bound one: as text, and as JSON with one line for each pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Plan as text: what gets better, by policy, what is blocked and by whom, the moves, and nodes before and after."""
+"""A Plan as text: what gets better, by policy, what is blocked and by whom, the moves, nodes before and after; and what became of moves."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ import pytest
 import yaml
 
 from harness.controlplane.processes import free_port
-from rescheduler.cli.completion import completions
+from rescheduler.cli.completion import LIMIT_S, completions
 from rescheduler.cli.main import COMMANDS
-from rescheduler.cli.name_completion import LIMIT_S
 from rescheduler.suggestions import did_you_mean
 
 

@@ -1,6 +1,6 @@
 """``reserve create --make-room --dry-run``: what is foretold of Reservations that do not exist yet."""
 
-from rescheduler.cli.stepping_aside import NO_POLICY, foretold
+from rescheduler.cli.reserve_checks import NO_POLICY, foretold
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner, ReservationStatus

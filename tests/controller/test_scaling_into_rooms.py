@@ -8,8 +8,7 @@ from reserving import SANDBOX
 
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.reservation_client import ReservationClient
-from rescheduler.cli.reservation_lines import reservation_line
+from rescheduler.cli.reservation_client import ReservationClient, reservation_line
 from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi

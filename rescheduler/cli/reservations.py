@@ -1,0 +1,207 @@
+"""Reservations that exist: ``rescheduler reserve list``, ``watch`` and ``release``.
+
+``watch`` prints one line for each change, until the Reservations are held or finished. ``release`` deletes nothing that a move or a
+pod on its way depends on, unless it is told to.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.errors import EXIT_FAILED, CommandError
+from rescheduler.cli.following import follow
+from rescheduler.cli.options import parse_seconds
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.reservation_client import (
+    is_unobserved,
+    reservation_client,
+    reservation_line,
+    status_message,
+)
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.names import ANNOTATION_MIGRATION
+from rescheduler.model.own_objects import who_waits
+from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.resources import Resources
+from rescheduler.reports.structured import objects_text
+from rescheduler.reports.table import cpu, flat_table, memory
+from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.visible import visible_line
+
+NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
+WIDE: Final = (*NARROW, "ROOM", "ALLOCATED", "SAYS")
+
+
+def list_reservations(*, names: tuple[str, ...], selector: str, output: str, cluster: NamedCluster) -> None:
+    """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
+    rooms = reservation_client(cluster)
+    chosen = rooms.named(names, selector)
+    if output == "name":
+        emit("".join(f"reservation.rescheduler.dev/{room.name}\n" for room in chosen))
+        return
+    if output in ("text", "wide"):
+        if not chosen:
+            tell("no Reservations")
+            return
+        emit(reservations_table(chosen, time.time(), wide=output == "wide"))
+        return
+    bodies = []
+    for room in chosen:
+        try:
+            bodies.append(rooms.raw(room.name))
+        except NotFoundError:  # released since the list
+            continue
+    emit(objects_text(bodies, output))
+
+
+def watch(
+    *,
+    names: tuple[str, ...],
+    selector: str,
+    until: str,
+    timeout: str,
+    cluster: NamedCluster,
+) -> None:
+    """Show every change of the named Reservations (default: all), one line each."""
+    limit_s = parse_seconds("--timeout", timeout)
+    rooms = reservation_client(cluster)
+    if not rooms.named(names, selector):
+        tell("no Reservations")
+    found = follow(
+        lambda: [room for room in rooms.select(selector) if not names or room.name in names],
+        lambda found, _: _ended(found, until),
+        ends_s=time.monotonic() + limit_s if limit_s else float("inf"),
+        show=_Changes().show,
+    )
+    if not _ended(found, until):
+        raise CommandError(f"the Reservations are not all {until} after {timeout}")
+    if any(room.status.phase is ReservationPhase.FAILED for room in found):
+        raise SystemExit(EXIT_FAILED)
+
+
+class _Changes:
+    """Prints the lines that differ from those shown before; a released Reservation is printed once."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, str] = {}
+
+    def show(self, rooms: Sequence[Reservation]) -> None:
+        """What has changed since the last call."""
+        lines = {room.name: reservation_line(room) for room in rooms}
+        changed = [text for name, text in lines.items() if self._shown.get(name) != text]
+        gone = [f"{name}: released" for name in sorted(self._shown.keys() - lines.keys())]
+        self._shown = lines
+        emit("".join(f"{text}\n" for text in (*changed, *gone)))
+
+
+def _ended(rooms: Sequence[Reservation], until: str) -> bool:
+    if until == "forever":
+        return False
+    good = FINISHED if until == "finished" else FINISHED | {ReservationPhase.AVAILABLE}
+    return all(room.status.phase in good for room in rooms)
+
+
+def release(*, names: tuple[str, ...], selector: str, force: bool, cluster: NamedCluster) -> None:
+    """Delete Reservations, by name or by label."""
+    if bool(names) == bool(selector):
+        raise click.UsageError("name Reservations, or give a label query with -l")
+    rooms = reservation_client(cluster)
+    chosen = rooms.named(names, selector)
+    kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
+    given = {r.name: r.uid for r in chosen if force or not _needed(r)}
+    left = rooms.release(given)
+    emit("".join(f"{name} released\n" for name in given if name not in left))
+    problems = [f"{name}: {why}" for name, why in left.items()]
+    problems += [f"{room.name}: {why} (use --force to release it anyway)" for room, why in kept]
+    if problems:
+        raise CommandError("; ".join(problems))
+    if not chosen:
+        tell("no Reservations")
+
+
+def _needed(room: Reservation) -> str:
+    if room.status.phase in FINISHED:
+        return ""
+    migration = room.annotations.get(ANNOTATION_MIGRATION)
+    if migration:
+        return f"it belongs to PodMigration {migration}"
+    if room.status.current_owners and room.allocate_once:
+        owner = room.status.current_owners[0]
+        return f"pod {owner.namespace}/{owner.name} is being scheduled to it"
+    return ""
+
+
+def reservations_table(rooms: Sequence[Reservation], now_s: float, *, wide: bool) -> str:
+    """A table, and a line for each pod that its Reservation keeps out; ``now_s``: epoch seconds."""
+    rows = [row(room, now_s, wide=wide) for room in rooms]
+    waiting = ((room.name, who_waits(room.status.conditions)) for room in rooms)
+    lines = "".join(f"{visible_line(f'{name}: {waits}')}\n" for name, waits in waiting if waits)
+    return flat_table(WIDE if wide else NARROW, rows) + lines
+
+
+def row(room: Reservation, now_s: float, *, wide: bool) -> tuple[str, ...]:
+    """One Reservation."""
+    status = room.status
+    narrow = (
+        room.name,
+        str(status.phase),
+        status.node_name or room.template_node or "-",
+        ", ".join(owner_text(owner) for owner in room.owners) or "-",
+        ", ".join(f"{o.namespace}/{o.name}" for o in status.current_owners) or "-",
+        _end(room, now_s),
+        _span(now_s - room.created_at_s),
+    )
+    if not wide:
+        return narrow
+    asked = room.template.requests if room.template is not None else status.allocatable
+    return (*narrow, _amounts(asked), _amounts(status.allocated), status_message(room))
+
+
+def owner_text(owner: ReservationOwner) -> str:
+    """The pods that may use the room."""
+    parts = []
+    if owner.object is not None:
+        parts.append(f"pod {_named(owner.object.namespace, owner.object.name or owner.object.uid)}")
+    if owner.controller is not None:
+        reference = owner.controller
+        kind = (reference.kind or "controller").lower()
+        parts.append(_named(reference.namespace, f"{kind}/{reference.name or reference.uid}"))
+    if owner.label_selector is not None:
+        requirements = owner.label_selector.requirements
+        parts.append(
+            " and ".join(f"{r.key} {r.operator} {'|'.join(r.values)}".rstrip() for r in requirements)
+        )
+    return " and ".join(parts)
+
+
+def _named(namespace: str, name: str) -> str:
+    return f"{namespace} {name}" if namespace else name
+
+
+def _amounts(amounts: Resources) -> str:
+    parts = [f"cpu {cpu(amounts.cpu_milli)}"] if amounts.cpu_milli else []
+    parts += [f"memory {memory(amounts.memory_bytes)}"] if amounts.memory_bytes else []
+    parts += [f"storage {memory(amounts.ephemeral_bytes)}"] if amounts.ephemeral_bytes else []
+    parts += [f"{name} {amount}" for name, amount in amounts.scalars if amount]
+    return ", ".join(parts) or "-"
+
+
+def _end(room: Reservation, now_s: float) -> str:
+    if room.status.expires_at_s is not None:
+        return _span(room.status.expires_at_s - now_s)
+    return "-" if is_unobserved(room) else "never"
+
+
+def _span(seconds: float) -> str:
+    """A duration as kubectl prints ages (45s, 12m, 5h, 3d), or ``now`` if it is not positive."""
+    if seconds <= 0:
+        return "now"
+    for unit_s, unit, upto in ((1, "s", 120), (60, "m", 7_200), (3_600, "h", 172_800)):
+        if seconds < upto:
+            return f"{int(seconds // unit_s)}{unit}"
+    return f"{int(seconds // 86_400)}d"
