@@ -25,7 +25,7 @@ from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
-from rescheduler.coordination.switches import TaintSwitches, gate_keys, taint_switches
+from rescheduler.coordination.switches import TaintSwitches, coming_rooms, gate_keys, taint_switches
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey, Pod
@@ -93,8 +93,9 @@ class Gatherer:
         rooms, assignment = contested_rooms(
             rooms, self._assigned(rooms, start_first, given), index.waiting, given.placement
         )
-        gate = gate_keys(rooms.values(), index)
-        rooms = {**rooms, **gate.left_out}
+        coming = coming_rooms(self.memory.preparing, index, given.now_s)
+        gate = gate_keys((*rooms.values(), *coming), index)
+        rooms = {name: gate.left_out.get(name, observed) for name, observed in rooms.items()}
         rooms = {**rooms, **_kept_out(rooms, assignment)}
         return Gathered(
             index=index,

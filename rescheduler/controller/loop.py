@@ -43,6 +43,8 @@ _AT_A_TIME: Final = 5_000
 """The most events that one turn takes: a turn must end, however fast they come."""
 _BACKLOG: Final = 1_000
 """Before the first decision, this many queued events mean that the first lists are not applied yet."""
+_GATHERED_S: Final = 0.02
+"""How long events gather at most between two rounds of less CPU time."""
 _LONGEST_REST_S: Final = 30.0
 """Between two rounds, or two decisions, that crash."""
 _FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
@@ -259,9 +261,11 @@ class Loop:
         # ConfigMaps of the controller.
         resync_s = self._timings.turn_s * 10
         wait_s = resync_s if wake_s is None else min(resync_s, max(gap_s, wake_s - wall_s))
-        self._reconcile_at_s = now_s + wait_s
-        # At most half of the thread's time, however fast events come: a move takes a dozen rounds, one after the other.
-        self._reconcile_after_s = self._clock() + max(gap_s, self._ports.cpu() - cpu_s)
+        # A move takes a dozen rounds, one after the other: with few moves they follow fast, with many each takes more events in.
+        # At most half of the thread's time, however fast events come.
+        used_s = self._ports.cpu() - cpu_s
+        self._reconcile_after_s = self._clock() + max(gap_s, min(2 * used_s, _GATHERED_S), used_s)
+        self._reconcile_at_s = max(now_s + wait_s, self._reconcile_after_s)
 
     def _decide(self, now_s: float) -> None:
         first = self.decision is None

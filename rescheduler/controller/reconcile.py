@@ -360,7 +360,7 @@ class Reconciler:
         step = self._deferred.migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
-        if self.memory.prepares(machine, wanted=step.prepares_gate):
+        if self.memory.prepares(machine, step.gate_until_s):
             self._wake(self._now_s)  # the next round writes the key
         for proof in (proofs := [a for a in step.calls if isinstance(a, GateProbe)]):
             self._prove_gate(proof)

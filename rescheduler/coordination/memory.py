@@ -156,8 +156,8 @@ class Memory:
     creations: DryRunCreations = field(default_factory=DryRunCreations)
     templates: TemplateTrials = field(default_factory=TemplateTrials)
     proofs: GateProofs = field(default_factory=GateProofs)
-    preparing: set[ObjectKey] = field(default_factory=set)
-    """Moves whose last step wants the gate on before the intent to evict is written."""
+    preparing: dict[ObjectKey, float] = field(default_factory=dict)
+    """Moves whose last step wants the gate on before the intent to evict is written, each with the time until which."""
     sightings: Sightings = field(default_factory=Sightings)
     lag: WatchLag = field(default_factory=WatchLag)
     moves: MoveTurns = field(default_factory=MoveTurns)
@@ -170,21 +170,22 @@ class Memory:
         self.rooms.turns.looked(machine, now_s, None, sure=False)
         return self.backoff.failed(machine, message, now_s, crashed=True)
 
-    def prepares(self, move: ObjectKey, *, wanted: bool) -> bool:
-        """Note whether a move wants the gate on before its intent; True if it did not before."""
-        new = wanted and move not in self.preparing
-        (self.preparing.add if wanted else self.preparing.discard)(move)
-        return new
+    def prepares(self, move: ObjectKey, until_s: float) -> bool:
+        """Note until when a move wants the gate on before its intent; 0.0: not at all. True if it is new that it does."""
+        new = until_s and move not in self.preparing
+        self.preparing.pop(move, None)
+        if until_s:
+            self.preparing[move] = until_s
+        return bool(new)
 
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)
-        self.preparing.intersection_update(live)
         self.sightings.forget(live)
         self.moves.turns.forget(live)
         self.rooms.turns.forget(live)
         self.elsewhere.forget(live)
-        for table in (self.backoff.failures, self.answers.calls):
+        for table in (self.backoff.failures, self.answers.calls, self.preparing):
             for key in [k for k in table if k not in live]:
                 del table[key]
 

@@ -91,7 +91,8 @@ class ReservationObserver:
             owners=self.index.owners(reservation),
             arrival=self._arrival(reservation, migration),
             migration=migration,
-            prepares_gate=migration is not None and migration.key in self.memory.preparing,
+            prepares_gate=migration is not None
+            and self.memory.preparing.get(migration.key, 0.0) > self.now_s,
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             node_autoscaler=self.index.snapshot.node_autoscaler,

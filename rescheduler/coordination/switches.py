@@ -7,29 +7,35 @@ code that removes it after a move. Nodes to avoid: ``avoid_store``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.never_moves import holds_gate
-from rescheduler.model.records import Node, OwnerRef, Workload
+from rescheduler.model.records import Node, ObjectKey, OwnerRef, Workload
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
-from rescheduler.model.room_of_move import made_for
+from rescheduler.model.room_of_move import controller_of_move, made_for
+from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.gate_keys import MOST_KEYS, home_of_owner, keys_of_owner, legal_keys
 from rescheduler.reservations.handover import tainted, tolerates_taint
 from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.observed import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 from rescheduler.reservations.split import nothing, rest_of
+from rescheduler.reservations.template import name_of_reservation, owner_of
+
+_BEGINNING = (MigrationPhase.PENDING, MigrationPhase.RESERVING)
 
 
 def wants_gate(observed: ObservedReservation) -> bool:
     """True while new pods of the owners should be gated: there is room that no pod has claimed yet.
 
-    For a move from the written intent to evict until the claim, and for a moment before the intent, so that the pod does not
-    count as unavailable while the gate settles (``migrations.gate_in_force``). Otherwise it would only delay other pods.
+    For a move from the written intent to evict until the claim, and for a moment before the intent, from its beginning on, so that
+    the gate settles meanwhile (``migrations.gate_in_force``). Otherwise it would only delay other pods.
     """
     reservation, migration = observed.reservation, observed.migration
     status = reservation.status
@@ -54,6 +60,28 @@ def _about_to_be_available(observed: ObservedReservation) -> bool:
     placeholder = observed.placeholder
     bound = placeholder is not None and bool(placeholder.node) and observed.node_usable
     return bound and observed.reservation.status.phase not in FINISHED
+
+
+def coming_rooms(
+    preparing: Mapping[ObjectKey, float], index: RoundIndex, now_s: float
+) -> Iterable[ObservedReservation]:
+    """The Reservations of moves that begin, before they exist, as far as gate keys depend on them.
+
+    So the gate settles while the Reservation is created and its placeholder bound. ``preparing``: until when each move wants it.
+    """
+    for key, until_s in preparing.items():
+        migration = index.view.migrations.get(key)
+        if migration is None or until_s <= now_s or migration.status.phase not in _BEGINNING:
+            continue
+        name, owner = name_of_reservation(migration), controller_of_move(migration, index.snapshot)
+        if owner is None or name in index.snapshot.reservations:
+            continue
+        room = Reservation(
+            name=name,
+            owners=(owner_of(migration.namespace, owner),),
+            annotations=LabelSet({names.ANNOTATION_MIGRATION: str(key)}),
+        )
+        yield ObservedReservation(reservation=room, migration=migration, prepares_gate=not migration.deleting)
 
 
 def gate_keys(rooms: Iterable[ObservedReservation], index: RoundIndex) -> GateStore:

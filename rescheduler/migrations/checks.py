@@ -83,6 +83,7 @@ def pending(draft: Draft) -> None:
         started_at_s=draft.now_s,
     )
     draft.go(MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {observed.target}")
+    prepare(draft)
     if observed.reservation is None:
         _create(draft)
 
@@ -107,6 +108,8 @@ def within_limits(draft: Draft) -> bool:
     draft.begins = True
     if draft.observed.recorded.problem:
         not_recorded(draft)
+    else:
+        prepare(draft)
     return False
 
 

@@ -32,8 +32,8 @@ class Draft:
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin as soon as its beginning is recorded."""
-    prepares_gate: bool = False
-    """The gate is to be on, although the intent to evict is not written."""
+    gate_until_s: float = 0.0
+    """Until when the gate is to be on, although the intent to evict is not written; 0.0: it is not."""
 
     def wake(self, at_s: float | None) -> None:
         """Take the next step at that time at the latest."""

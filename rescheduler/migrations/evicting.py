@@ -1,8 +1,8 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
 Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
--> the intent is written -> the gate is proven and settled (begun earlier) -> a dry-run creation from after that, and from half a
-second before the intent at the earliest, still fits the room -> evict with uid.
+-> the intent is written -> the gate is proven and settled (begun earlier), and a dry-run creation from its last tenth of a second,
+and from half a second before the intent at the earliest, still fits the room -> evict with uid.
 The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is
 recognised after a crash. It is withdrawn if the answer proves that no pod was evicted.
 """
@@ -23,7 +23,14 @@ from rescheduler.migrations.checks import (
     still_wanted,
 )
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.gate_in_force import gate_proven, prepare, proves, settled_s, settles
+from rescheduler.migrations.gate_in_force import (
+    INTENT_LEAD_S,
+    gate_proven,
+    prepare,
+    proves,
+    settled_s,
+    settles,
+)
 from rescheduler.migrations.lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import (
     LAST_LOOK_S,
@@ -254,8 +261,8 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and _others_ready(draft)
         and _stays_available(draft, result)
         and (result is not None or _sees(draft))
+        and _looked_last(draft, requested_s)
         and _gated_and_recorded(draft)
-        and asked(draft, LAST_LOOK_S, max(settled_s(draft), requested_s - LOOK_BEFORE_INTENT_S))
     ):
         draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
         draft.do(evict(pod, observed.migration.grace_s))
@@ -318,6 +325,12 @@ def _take_back(draft: Draft, result: EvictionResult) -> None:
             draft.change(eviction_requested_at_s=0.0)
             _wait_for_budget(draft, result)
             draft.wake(draft.observed.calls.eviction_at_s + back_off_s(draft, result.retry_after_s))
+
+
+def _looked_last(draft: Draft, requested_s: float) -> bool:
+    """False while the last dry-run creation is on its way: sent while the intent is recorded, so that nothing waits for it."""
+    due_s = settled_s(draft) - INTENT_LEAD_S
+    return draft.now_s < due_s or asked(draft, LAST_LOOK_S, max(due_s, requested_s - LOOK_BEFORE_INTENT_S))
 
 
 def _gated_and_recorded(draft: Draft) -> bool:

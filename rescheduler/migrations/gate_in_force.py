@@ -2,22 +2,27 @@
 
 Pure. New pods of the controller must be gated when the old pod is evicted, on every API server. That takes the time in which
 the key is written and proven, and ``gate_settle_s``. A pod whose eviction is intended counts as unavailable, so this
-time is spent before the intent wherever it can be: while room is reserved, and while the eviction waits for other pods.
+time is spent before the intent wherever it can be: from the moment at which the move begins, while room is reserved, and while
+the eviction waits for other pods. Its last tenth of a second is the time in which the intent is stored.
 The proof comes before the eviction in any case; a proof of another move of the same controller serves as well.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from rescheduler.calls.call import GateProbe
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.model.migration import MigrationPhase
 
 PREPARED_S: Final = 30.0
 """How long a move that waits keeps the gate on: pods that come meanwhile are admitted only in the next round."""
 AWAITED_S: Final = 5.0
 """How long the intent waits for the gate."""
+INTENT_LEAD_S: Final = 0.1
+"""How long before the gate has settled the intent is written: storing and recording it takes about that long."""
 _PROVE_AGAIN_S: Final = 0.05
 """Wait between two proofs of the gate."""
 
@@ -26,10 +31,12 @@ def prepare(draft: Draft) -> None:
     """Ask for the gate before the intent, for a limited time from the beginning of the move, and again once its room is held."""
     if draft.soft or draft.starts_first:
         return
-    until_s = max(draft.status.started_at_s, draft.status.reserved_at_s) + PREPARED_S
+    pending = draft.status.phase is MigrationPhase.PENDING  # it begins now, and is only not recorded yet
+    since_s = draft.now_s if pending else max(draft.status.started_at_s, draft.status.reserved_at_s)
+    until_s = since_s + PREPARED_S
     if draft.now_s >= until_s:
         return
-    draft.prepares_gate = True
+    draft.gate_until_s = until_s
     draft.wake(until_s)
     if draft.observed.calls.gate_stored and not draft.observed.calls.gate_proven_at_s:
         _prove(draft)
@@ -46,11 +53,11 @@ def settles(draft: Draft) -> bool:
     If that takes long, or a proof failed, the intent is written all the same: then the move ends, or goes on, as its limit says.
     """
     calls, status = draft.observed.calls, draft.status
-    if not draft.prepares_gate or calls.gate_failed_at_s:
+    if not draft.gate_until_s or calls.gate_failed_at_s:
         return False
     until_s = max(status.started_at_s, status.reserved_at_s) + AWAITED_S
     if calls.gate_proven_at_s:
-        until_s = min(until_s, settled_s(draft))
+        until_s = min(until_s, settled_s(draft) - INTENT_LEAD_S)
     if draft.now_s >= until_s:
         return False
     draft.wake(until_s)
@@ -58,10 +65,11 @@ def settles(draft: Draft) -> bool:
 
 
 def settled_s(draft: Draft) -> float:
-    """When all API servers have the gate, as far as that can be known: the last look comes after it."""
+    """When all API servers have the gate, as far as that can be known; infinite: it is not proven."""
     if draft.soft:
         return draft.status.eviction_requested_at_s
-    return draft.observed.calls.gate_proven_at_s + draft.settings.gate_settle_s
+    proven_s = draft.observed.calls.gate_proven_at_s
+    return proven_s + draft.settings.gate_settle_s if proven_s else math.inf
 
 
 def gate_proven(draft: Draft) -> bool:

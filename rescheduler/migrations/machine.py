@@ -36,8 +36,8 @@ class MigrationStep:
     wake_at_s: float | None = None
     begins: bool = False
     """The move may begin once its beginning is recorded in ConfigMap ``move-history``."""
-    prepares_gate: bool = False
-    """The gate is to be on for it, although the intent to evict is not written."""
+    gate_until_s: float = 0.0
+    """Until when the gate is to be on for it, although the intent to evict is not written; 0.0: it is not."""
 
 
 def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings) -> MigrationStep:
@@ -118,5 +118,5 @@ def _close(draft: Draft) -> MigrationStep:
         calls=tuple(draft.calls),
         wake_at_s=draft.wake_at_s,
         begins=draft.begins,
-        prepares_gate=draft.prepares_gate,
+        gate_until_s=draft.gate_until_s,
     )

@@ -79,7 +79,7 @@ def reservation_manifest(
             },
             "spec": {
                 "template": template_of(pod.namespace, template or pod.spec, volumes, node),
-                "owners": [encode(_owner(pod.namespace, pod.controller))] if pod.controller else [],
+                "owners": [encode(owner_of(pod.namespace, pod.controller))] if pod.controller else [],
                 "ttl": f"{int(ttl_s)}s",
                 "allocateOnce": True,
                 **({"preAllocation": True} if pre_allocation else {}),
@@ -88,7 +88,8 @@ def reservation_manifest(
     )
 
 
-def _owner(namespace: str, ref: OwnerRef) -> ReservationOwner:
+def owner_of(namespace: str, ref: OwnerRef) -> ReservationOwner:
+    """What the Reservation of a move is for: new pods of that controller."""
     return ReservationOwner(
         controller=ControllerRef(
             api_version=ref.api_version, kind=ref.kind, name=ref.name, uid=ref.uid, namespace=namespace

@@ -19,7 +19,7 @@ from rescheduler.coordination.handover_order import KEPT_FOR_LANDING, REFUSAL_AV
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.gate import KEYS_LAST_S
 from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
-from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
+from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
 from rescheduler.migrations.observed import MigrationSettings
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_BEFORE_INTENT_S
 from rescheduler.model.times import (
@@ -85,6 +85,7 @@ def time_limits(migrations: MigrationSettings) -> Limits:
         "gate is proven": migrations.gate_limit_s,
         "gate is prepared": PREPARED_S,
         "gate settles": migrations.gate_settle_s,
+        "intent before the gate has settled": INTENT_LEAD_S,
         "proof is fresh": PROOF_FRESH_S,
         "last look": LAST_LOOK_S,
         "look before the intent": LOOK_BEFORE_INTENT_S,
@@ -147,6 +148,11 @@ RULES: Final = (
     LimitRule(("gate settles",), "proof is fresh", "a proof must outlive the wait after it"),
     LimitRule(
         ("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"
+    ),
+    LimitRule(
+        ("intent before the gate has settled",),
+        "look before the intent",
+        "the look that belongs to the intent is the last one",
     ),
     LimitRule(("look before the intent",), "last look", "a look that comes too early is made again"),
     LimitRule(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.room_assignment import room_of
-from rescheduler.coordination.switches import gate_keys, wants_gate
+from rescheduler.coordination.switches import coming_rooms, gate_keys, wants_gate
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.records import OwnerRef, PodSpec, Workload
+from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -28,6 +28,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.gate_keys import MOST_KEYS
 from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.template import name_of_reservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b
 
@@ -81,6 +82,34 @@ def test_a_move_may_want_the_gate_before_its_room_can_be_assigned():
     wants, given = of_move(prepares=False, requested=1.0)
     assert wants
     assert given is not None
+
+
+def test_a_move_that_begins_has_its_key_before_its_reservation_exists():
+    owner = OwnerRef("apps/v1", "ReplicaSet", "web", "web-0001")
+    pod = Pod(name="web-1", namespace="n1", uid="p", spec=PodSpec(), controller=owner)
+    move = PodMigration(name="m", uid="m", namespace="n1", pod_name="web-1", pod_uid=pod.uid)
+
+    def found(move=move, until_s=10.0, reservations=()):
+        snapshot = Snapshot(
+            taken_at_s=5.0,
+            pods={pod.key: pod},
+            workloads={w.uid: w for w in WEB},
+            migrations={move.key: move},
+            reservations={r.name: r for r in reservations},
+        )
+        index = RoundIndex.of(snapshot)
+        return gate_keys(coming_rooms({move.key: until_s}, index, 5.0), index).keys
+
+    name = name_of_reservation(move)
+    assert found() == {controller_key("n1", "web-0001"): name}
+    assert not found(until_s=5.0), "it is prepared for a limited time"
+    assert not found(reservations=[msgspec.structs.replace(room(), name=name)]), "it is its own then"
+    for status in (
+        MigrationStatus(phase=MigrationPhase.EVICTING),
+        MigrationStatus(phase=MigrationPhase.FAILED),
+    ):
+        assert not found(msgspec.structs.replace(move, status=status))
+    assert not found(msgspec.structs.replace(move, deleting=True))
 
 
 TEXT = st.text(st.sampled_from(string.ascii_letters + "-_./ é\n"), max_size=300)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from test_migration_machine import NOW, PHASE, kinds, look, migration, reservation, too_few
+from test_migration_machine import NOW, PHASE, budget, kinds, look, migration, reservation, too_few
 
-from rescheduler.migrations.gate_in_force import AWAITED_S, PREPARED_S
-from rescheduler.migrations.observed import Calls
+from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
+from rescheduler.migrations.observed import Calls, ObservedCreation, Recorded
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
+from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
+from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import ReservationPhase
 
+NEVER = budget(0, expected=3, desired=3)
 PASSED = EvictionResult(EvictionOutcome.EVICTED)
 
 
@@ -25,9 +27,19 @@ def calls(**gate):
     return Calls(dry_run=PASSED, dry_run_at_s=NOW, **gate)
 
 
+def test_the_gate_is_on_as_soon_as_the_move_is_to_begin():
+    wanted = look(migration(), recorded=Recorded(begun=False))
+    assert (wanted.begins, wanted.gate_until_s) == (True, NOW + PREPARED_S)
+    begins = look(migration(), recorded=Recorded(begun=True))
+    assert begins.status.phase is PHASE.RESERVING
+    assert begins.gate_until_s == NOW + PREPARED_S
+    assert not look(migration(), recorded=Recorded(begun=False, problem="403")).gate_until_s
+    assert not look(migration(), recorded=Recorded(begun=False), budgets=(NEVER,)).gate_until_s
+
+
 def test_the_gate_is_on_while_room_is_reserved():
     outcome = look(begun(PHASE.RESERVING), reservation=reservation(ReservationPhase.PENDING))
-    assert outcome.prepares_gate
+    assert outcome.gate_until_s
     assert "prove_gate" not in kinds(outcome), "the key is not stored yet"
     stored = look(
         begun(PHASE.RESERVING),
@@ -43,15 +55,15 @@ def test_the_gate_is_on_while_room_is_reserved():
         ({}, False),
         ({"gate_stored": True}, False),
         ({"gate_stored": True, "gate_proven_at_s": NOW - 0.5}, False),
-        ({"gate_stored": True, "gate_proven_at_s": NOW - 1.0}, True),
+        ({"gate_stored": True, "gate_proven_at_s": NOW - 1.0 + INTENT_LEAD_S}, True),
         ({"gate_stored": True, "gate_failed_at_s": NOW - 0.1}, True),
     ],
-    ids=["not stored", "not proven", "not settled", "settled", "not in force"],
+    ids=["not stored", "not proven", "not settled", "about to be settled", "not in force"],
 )
-def test_the_intent_waits_until_the_gate_has_settled(gate, intends):
+def test_the_intent_waits_until_the_gate_is_about_to_be_settled(gate, intends):
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(**gate))
     assert bool(outcome.status.eviction_requested_at_s) is intends
-    assert outcome.prepares_gate
+    assert outcome.gate_until_s
     assert outcome.wake_at_s > NOW
 
 
@@ -64,15 +76,25 @@ def test_the_gate_settles_while_the_eviction_waits_for_other_pods():
     waiting = begun(PHASE.EVICTING, 20.0)
     outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
     assert outcome.status.reason == "TooFewAvailable"
-    assert outcome.prepares_gate
+    assert outcome.gate_until_s
     assert "prove_gate" in kinds(outcome)
 
 
 def test_a_move_that_waits_for_long_gates_nobody_meanwhile():
     waiting = begun(PHASE.EVICTING, PREPARED_S)
     outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
-    assert not outcome.prepares_gate
+    assert not outcome.gate_until_s
     assert "prove_gate" not in kinds(outcome)
+
+
+def test_while_the_gate_settles_after_the_intent_the_replacement_is_looked_at_a_last_time():
+    move = begun(PHASE.EVICTING, requested=NOW - 0.01)
+    template = TemplateKey("rs", "")
+    settles = Calls(gate_proven_at_s=NOW - 1.0 + INTENT_LEAD_S / 2)
+    for asked_at_s, expected in ((NOW - 0.3, ["try_creation"]), (NOW - 0.01, [])):
+        seen = ObservedCreation(template=template, outcome=CreationOutcome.ADMITTED, asked_at_s=asked_at_s)
+        outcome = look(move, reservation=reservation(), calls=settles, creation=seen)
+        assert [call for call in kinds(outcome) if call != "write_status"] == expected
 
 
 @pytest.mark.parametrize("age_s", [1.0, 60.0])
@@ -90,4 +112,4 @@ def test_a_paused_move_and_one_of_mode_soft_keep_no_gate_on(paused):
     if not paused:
         soft = msgspec.structs.replace(move.status, mode=MoveMode.SOFT)
         move = msgspec.structs.replace(move, status=soft)
-    assert not look(move, reservation=reservation(), calls=calls(gate_stored=True)).prepares_gate
+    assert not look(move, reservation=reservation(), calls=calls(gate_stored=True)).gate_until_s

@@ -214,7 +214,7 @@ def test_a_move_begins_after_those_that_it_names_and_asks_for_nothing_before():
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "EarlierMoves")
     assert "shop/a, db/b" in outcome.status.message
     assert (kinds(outcome), outcome.begins) == (["write_status"], False)
-    assert outcome.wake_at_s == look(migration()).wake_at_s, "its ttl counts"
+    assert outcome.wake_at_s == look(migration(paused=True)).wake_at_s, "its ttl counts"
     late = look(migration(created_at_s=NOW - 301), earlier=waits)
     assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
     assert "create_reservation" in kinds(look(migration(), earlier=ObservedEarlierMoves()))
