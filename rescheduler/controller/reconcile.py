@@ -52,6 +52,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
+from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations import machine as reservation_machine
 from rescheduler.reservations.assignment import Assignment
@@ -139,6 +140,7 @@ class Reconciler:
         self._index, rooms = found.index, found.rooms
         # Before what relies on a key: a proof, and a status that says Available, wait until the keys are stored.
         self._config_maps.follow_gate(found.gate_keys, now_s)
+        self._prove_prepared_gates()
         self._switch_taints(found)
         for name, observed in rooms.items():
             pods = found.assignment.claims.get(name, ())
@@ -374,6 +376,16 @@ class Reconciler:
             self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
         if not self._carry_out(machine, calls):
             self.memory.moves.turns.again(machine)
+
+    def _prove_prepared_gates(self) -> None:
+        """As soon as a key is stored, whether or not its move takes a step now: the gate settles from then on."""
+        snapshot = self._index.snapshot
+        moves = (snapshot.migrations[key] for key in self.memory.preparing if key in snapshot.migrations)
+        for move in moves:
+            owner = controller_of_move(move, snapshot)
+            gate = self.memory.proofs.of(owner, move.namespace, self._now_s) if owner is not None else None
+            if owner is not None and gate is not None and gate.stored and not gate.since_s:
+                self._prove_gate(GateProbe(owner, move.namespace))
 
     def _prove_gate(self, proof: GateProbe) -> None:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""

@@ -174,7 +174,6 @@ class MigrationObserver:
         gate = self.memory.proofs.of(pod.controller, pod.namespace, self.now_s)
         return dataclasses.replace(
             calls,
-            gate_stored=gate.stored,
             gate_proven_at_s=gate.since_s,
             gate_failed_at_s=gate.failed_at_s,
         )

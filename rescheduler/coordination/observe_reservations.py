@@ -93,6 +93,8 @@ class ReservationObserver:
             migration=migration,
             prepares_gate=migration is not None
             and self.memory.preparing.get(migration.key, 0.0) > self.now_s,
+            evicted=migration is not None
+            and self.memory.answers.of(migration.key).evicted_for(migration.status),
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             node_autoscaler=self.index.snapshot.node_autoscaler,

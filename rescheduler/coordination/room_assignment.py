@@ -177,15 +177,18 @@ def room_of(observed: ObservedReservation) -> Room | None:
     return Room(
         reservation=reservation,
         size=free_part(observed),
-        open=observed.held and available and not reservation.unreadable and not _undecided(migration),
+        open=observed.held and available and not reservation.unreadable and not _undecided(observed),
         since_s=migration.status.eviction_requested_at_s if migration else 0.0,
         replaces=migration.pod_name if migration is not None and _intends(migration) else "",
     )
 
 
-def _undecided(migration: PodMigration | None) -> bool:
-    """True between the intent and the recorded eviction: only then is it clear whether a replacement will come."""
-    return migration is not None and _intends(migration) and not migration.status.evicted_at_s
+def _undecided(observed: ObservedReservation) -> bool:
+    """True between the intent and the answer to the eviction: only then is it clear whether a replacement will come."""
+    migration = observed.migration
+    if migration is None or migration.status.evicted_at_s or observed.evicted:
+        return False
+    return _intends(migration)
 
 
 def _intends(migration: PodMigration) -> bool:

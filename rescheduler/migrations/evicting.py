@@ -293,25 +293,20 @@ def _evicted(draft: Draft) -> None:
         Why.WAITING_FOR_REPLACEMENT,
         f"pod {migration.pod_name} was evicted; waiting for its replacement",
     )
-    if pod is not None and draft.observed.same_pod:
+    if pod is not None and draft.observed.same_pod and (owner := pod.controller) is not None:
         held = f"room is held on node {draft.status.node_name}; moved by {migration.by}"
-        message = f"Evicted: {held}"
-        draft.do(Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "Rescheduled", message))
-        owner = pod.controller
-        if owner is not None:
-            moved = f"Pod {pod.name} was evicted from node {pod.node}: {held}"
-            draft.do(
-                Event(
-                    api_version=owner.api_version,
-                    kind=owner.kind,
-                    namespace=pod.namespace,
-                    name=owner.name,
-                    uid=owner.uid,
-                    reason="PodRescheduled",
-                    message=moved,
-                    pod=ObjectRef(pod.namespace, pod.name, pod.uid),
-                )
+        draft.do(
+            Event(
+                api_version=owner.api_version,
+                kind=owner.kind,
+                namespace=pod.namespace,
+                name=owner.name,
+                uid=owner.uid,
+                reason="PodRescheduled",
+                message=f"Pod {pod.name} was evicted from node {pod.node}: {held}",
+                pod=ObjectRef(pod.namespace, pod.name, pod.uid),
             )
+        )
 
 
 def _take_back(draft: Draft, result: EvictionResult) -> None:

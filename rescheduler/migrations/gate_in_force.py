@@ -4,7 +4,8 @@ Pure. New pods of the controller must be gated when the old pod is evicted, on e
 the key is written and proven, and ``gate_settle_s``. A pod whose eviction is intended counts as unavailable, so this
 time is spent before the intent wherever it can be: from the moment at which the move begins, while room is reserved, and while
 the eviction waits for other pods. Its last tenth of a second is the time in which the intent is stored.
-The proof comes before the eviction in any case; a proof of another move of the same controller serves as well.
+The round in which the key is stored asks for the proof, without waiting for the move (``controller.reconcile``). It comes before
+the eviction in any case; a proof of another move of the same controller serves as well.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ def prepare(draft: Draft) -> None:
         return
     draft.gate_until_s = until_s
     draft.wake(until_s)
-    if draft.observed.calls.gate_stored and not draft.observed.calls.gate_proven_at_s:
-        _prove(draft)
 
 
 def proves(draft: Draft) -> bool:
@@ -86,12 +85,8 @@ def gate_proven(draft: Draft) -> bool:
         message = "new pods of the controller do not get the gate: a pod created in a dry run was not held"
         draft.fail(Why.GATE_NOT_IN_FORCE, message)
         return False
-    _prove(draft)
-    draft.wake(draft.now_s + _PROVE_AGAIN_S)
-    return False
-
-
-def _prove(draft: Draft) -> None:
     pod = draft.observed.pod
     if pod is not None and pod.controller is not None:
         draft.do(GateProbe(pod.controller, pod.namespace))
+    draft.wake(draft.now_s + _PROVE_AGAIN_S)
+    return False

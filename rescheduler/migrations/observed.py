@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.model.migration import MoveMode, PodMigration
-from rescheduler.model.outcomes import CreationOutcome, EvictionResult
+from rescheduler.model.migration import MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation
@@ -74,8 +74,6 @@ class Calls:
     eviction_at_s: float = 0.0
     tries: int = 0
     """Refusals in a row."""
-    gate_stored: bool = False
-    """A gate key for new pods of the controller is stored: a proof may succeed."""
     gate_proven_at_s: float = 0.0
     """Since when the gate is known to be in force without a break; 0.0: it is not known."""
     gate_failed_at_s: float = 0.0
@@ -86,6 +84,11 @@ class Calls:
     """The message of the API server if it refuses to create the replacement of mode StartFirst."""
     forbidden_since_s: float = 0.0
     """Since when every answer to an eviction was 403; 0.0: the last one was not."""
+
+    def evicted_for(self, status: MigrationStatus) -> bool:
+        """True if the eviction for the intent in ``status`` was answered with success."""
+        happened = self.eviction is not None and self.eviction.outcome is EvictionOutcome.EVICTED
+        return happened and 0.0 < status.eviction_requested_at_s <= self.eviction_at_s
 
 
 NO_CALLS = Calls()

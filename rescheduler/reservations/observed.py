@@ -41,6 +41,8 @@ class ObservedReservation:
     """The move that it serves: the one that it was made for, or that took it."""
     prepares_gate: bool = False
     """The move wants the gate on, although it has not written the intent to evict yet."""
+    evicted: bool = False
+    """The API server has answered that the pod of the move is evicted; the status of the move may not say it yet."""
     wait: Wait | None = None
     """Why its claimants take no further step; None: they take it now."""
     turn: PlaceholderTurn = PlaceholderTurn.WAIT

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.room_assignment import room_of
 from rescheduler.coordination.switches import coming_rooms, gate_keys, wants_gate
+from rescheduler.migrations.observed import Calls
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -57,7 +59,7 @@ def by_name(name="web", **more):
     return ReservationOwner(controller=ControllerRef(name=name, **more))
 
 
-def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0):
+def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0, evicted=False):
     reservation = msgspec.structs.replace(
         room(by_name()),
         annotations=LabelSet({"rescheduler.dev/migration": "n1/m"}),
@@ -70,7 +72,13 @@ def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0):
         pod_name="",
         status=MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=requested),
     )
-    observed = ObservedReservation(reservation=reservation, migration=move, prepares_gate=prepares)
+    observed = ObservedReservation(
+        reservation=reservation,
+        placeholders=(Pod(name="p", namespace="n1", uid="p", spec=PodSpec(), node="n"),),
+        migration=move,
+        prepares_gate=prepares,
+        evicted=evicted,
+    )
     return wants_gate(observed), room_of(observed)
 
 
@@ -82,6 +90,22 @@ def test_a_move_may_want_the_gate_before_its_room_can_be_assigned():
     wants, given = of_move(prepares=False, requested=1.0)
     assert wants
     assert given is not None
+
+
+def test_a_room_is_open_as_soon_as_the_eviction_is_answered():
+    """The status of the move says so a call later."""
+    before, after = (
+        of_move(prepares=False, requested=1.0, evicted=answered)[1] for answered in (False, True)
+    )
+    assert (before.open, after.open) == (False, True)
+    status = MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=2.0)
+    for outcome, at_s, expected in (
+        (EvictionOutcome.EVICTED, 2.0, True),
+        (EvictionOutcome.EVICTED, 1.0, False),
+        (EvictionOutcome.UNKNOWN, 3.0, False),
+    ):
+        answer = Calls(eviction=EvictionResult(outcome), eviction_at_s=at_s)
+        assert answer.evicted_for(status) is expected
 
 
 def test_a_move_that_begins_has_its_key_before_its_reservation_exists():

@@ -40,25 +40,18 @@ def test_the_gate_is_on_as_soon_as_the_move_is_to_begin():
 def test_the_gate_is_on_while_room_is_reserved():
     outcome = look(begun(PHASE.RESERVING), reservation=reservation(ReservationPhase.PENDING))
     assert outcome.gate_until_s
-    assert "prove_gate" not in kinds(outcome), "the key is not stored yet"
-    stored = look(
-        begun(PHASE.RESERVING),
-        reservation=reservation(ReservationPhase.PENDING),
-        calls=Calls(gate_stored=True),
-    )
-    assert "prove_gate" in kinds(stored)
+    assert "prove_gate" not in kinds(outcome), "it is proven in the round in which its key is stored"
 
 
 @pytest.mark.parametrize(
     ("gate", "intends"),
     [
         ({}, False),
-        ({"gate_stored": True}, False),
-        ({"gate_stored": True, "gate_proven_at_s": NOW - 0.5}, False),
-        ({"gate_stored": True, "gate_proven_at_s": NOW - 1.0 + INTENT_LEAD_S}, True),
-        ({"gate_stored": True, "gate_failed_at_s": NOW - 0.1}, True),
+        ({"gate_proven_at_s": NOW - 0.5}, False),
+        ({"gate_proven_at_s": NOW - 1.0 + INTENT_LEAD_S}, True),
+        ({"gate_failed_at_s": NOW - 0.1}, True),
     ],
-    ids=["not stored", "not proven", "not settled", "about to be settled", "not in force"],
+    ids=["not proven", "not settled", "about to be settled", "not in force"],
 )
 def test_the_intent_waits_until_the_gate_is_about_to_be_settled(gate, intends):
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(**gate))
@@ -74,15 +67,14 @@ def test_the_intent_does_not_wait_for_ever():
 
 def test_the_gate_settles_while_the_eviction_waits_for_other_pods():
     waiting = begun(PHASE.EVICTING, 20.0)
-    outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
+    outcome = look(waiting, reservation=reservation(), calls=calls(), availability=too_few())
     assert outcome.status.reason == "TooFewAvailable"
     assert outcome.gate_until_s
-    assert "prove_gate" in kinds(outcome)
 
 
 def test_a_move_that_waits_for_long_gates_nobody_meanwhile():
     waiting = begun(PHASE.EVICTING, PREPARED_S)
-    outcome = look(waiting, reservation=reservation(), calls=calls(gate_stored=True), availability=too_few())
+    outcome = look(waiting, reservation=reservation(), calls=calls(), availability=too_few())
     assert not outcome.gate_until_s
     assert "prove_gate" not in kinds(outcome)
 
@@ -102,7 +94,7 @@ def test_after_the_intent_the_eviction_follows_at_once_if_the_gate_has_settled(a
     move = begun(PHASE.EVICTING, age_s, requested=NOW - 0.1)
     outcome = look(move, reservation=reservation(), calls=Calls(gate_proven_at_s=NOW - 1.0))
     assert "evict" in kinds(outcome)
-    unproven = look(move, reservation=reservation(), calls=Calls(gate_stored=True))
+    unproven = look(move, reservation=reservation(), calls=Calls())
     assert ("evict" in kinds(unproven), "prove_gate" in kinds(unproven)) == (False, True)
 
 
@@ -112,4 +104,4 @@ def test_a_paused_move_and_one_of_mode_soft_keep_no_gate_on(paused):
     if not paused:
         soft = msgspec.structs.replace(move.status, mode=MoveMode.SOFT)
         move = msgspec.structs.replace(move, status=soft)
-    assert not look(move, reservation=reservation(), calls=calls(gate_stored=True)).gate_until_s
+    assert not look(move, reservation=reservation(), calls=calls()).gate_until_s

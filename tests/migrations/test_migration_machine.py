@@ -330,11 +330,11 @@ def test_answers_that_forbid_count_from_the_first_one_in_a_row():
     assert answers.of(key).forbidden_since_s == 107.0
 
 
-def test_pod_and_owner_are_told_of_the_eviction():
+def test_the_eviction_is_told_once_of_the_owner_that_outlives_the_pod():
     calls = Calls(eviction=EvictionResult(EvictionOutcome.EVICTED), eviction_at_s=NOW - 0.1)
     outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=calls)
-    told = {(a.kind, a.reason) for a in outcome.calls if a.does == "record_event"}
-    assert {("Pod", "Rescheduled"), (pod().controller.kind, "PodRescheduled")} <= told
+    told = [(a.kind, a.reason, a.pod.name) for a in outcome.calls if a.does == "record_event"]
+    assert told == [(pod().controller.kind, "PodRescheduled", pod().name)]
 
 
 def test_an_event_about_a_custom_owner_has_its_api_version_and_names_the_pod():
@@ -345,7 +345,7 @@ def test_an_event_about_a_custom_owner_has_its_api_version_and_names_the_pod():
     outcome = look(begun, reservation=reservation(), calls=calls, pod=evicted)
     events = {a.kind: a for a in outcome.calls if a.does == "record_event"}
     versions = {kind: event.api_version for kind, event in events.items()}
-    assert versions == {"Pod": "v1", "CloneSet": owner.api_version}
+    assert versions == {"CloneSet": owner.api_version}
     assert events["CloneSet"].pod == ObjectRef("default", "web-0", "u1")
 
 
