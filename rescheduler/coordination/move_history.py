@@ -143,6 +143,7 @@ class MoveHistory:
         stored, known = self.stored.get(uid), self.moves.get(uid)
         return Recorded(
             begun=stored is not None,
+            begun_at_s=known.begun_s if known is not None else 0.0,
             evicting=stored is not None and stored.evicting_s > 0.0,
             ended=known is None or (stored is not None and stored.ended_s > 0.0),
             problem=self.problem,

@@ -32,8 +32,10 @@ def prepare(draft: Draft) -> None:
     """Ask for the gate before the intent, for a limited time from the beginning of the move, and again once its room is held."""
     if draft.soft or draft.starts_first:
         return
-    pending = draft.status.phase is MigrationPhase.PENDING  # it begins now, and is only not recorded yet
-    since_s = draft.now_s if pending else max(draft.status.started_at_s, draft.status.reserved_at_s)
+    if draft.observed.migration.status.phase is MigrationPhase.PENDING:
+        since_s = draft.observed.recorded.begun_at_s or draft.now_s
+    else:
+        since_s = max(draft.status.started_at_s, draft.status.reserved_at_s)
     until_s = since_s + PREPARED_S
     if draft.now_s >= until_s:
         return

@@ -99,6 +99,8 @@ class Recorded:
     """Which steps of a move ConfigMap ``move-history`` has, so that they are counted whatever happens to the PodMigration."""
 
     begun: bool = True
+    begun_at_s: float = 0.0
+    """When the move began, stored or not; 0.0: it has not, or that is not known."""
     evicting: bool = True
     ended: bool = True
     problem: str = ""

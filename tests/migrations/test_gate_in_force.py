@@ -30,9 +30,12 @@ def calls(**gate):
 def test_the_gate_is_on_as_soon_as_the_move_is_to_begin():
     wanted = look(migration(), recorded=Recorded(begun=False))
     assert (wanted.begins, wanted.gate_until_s) == (True, NOW + PREPARED_S)
-    begins = look(migration(), recorded=Recorded(begun=True))
+    begins = look(migration(), recorded=Recorded(begun=True, begun_at_s=NOW - 2))
     assert begins.status.phase is PHASE.RESERVING
-    assert begins.gate_until_s == NOW + PREPARED_S
+    assert begins.gate_until_s == NOW - 2 + PREPARED_S
+    tried = look(migration(), recorded=Recorded(begun=True, begun_at_s=NOW - PREPARED_S))
+    assert tried.status.phase is PHASE.RESERVING
+    assert not tried.gate_until_s, "its first step cannot be written for long"
     assert not look(migration(), recorded=Recorded(begun=False, problem="403")).gate_until_s
     assert not look(migration(), recorded=Recorded(begun=False), budgets=(NEVER,)).gate_until_s
 
