@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import click
 
-from rescheduler.cli.lazy_group import DeferredCommand
+from rescheduler.cli.deferred import command
 from rescheduler.cli.options import (
+    PathText,
     cluster_options,
     config_option,
     flag,
 )
-from rescheduler.cli.text_files import PathText
 from rescheduler.model.names import DEFAULT_NAMESPACE
 
 
-@click.command("run", cls=DeferredCommand, work="rescheduler.cli.run:run")
+@command("run", "rescheduler.cli.run:run", "Run the controller.")
 @cluster_options
 @config_option
 @click.option(
@@ -58,7 +58,7 @@ def run_command() -> None:
     """
 
 
-@click.command("uninstall", cls=DeferredCommand, work="rescheduler.cli.uninstall:run")
+@command("uninstall", "rescheduler.cli.uninstall:run", "Take rescheduler out of a cluster.")
 @cluster_options
 @flag("--dry-run", help="Print what would be done, change nothing.")
 @click.option(
@@ -85,7 +85,7 @@ def uninstall_command() -> None:
     """
 
 
-@click.command("validate", cls=DeferredCommand, work="rescheduler.cli.validate:validate")
+@command("validate", "rescheduler.cli.validate:validate", "Check configuration documents.")
 @click.argument("files", nargs=-1, required=True, type=PathText(), metavar="FILE...")
 @click.option(
     "--from",
@@ -104,7 +104,7 @@ def validate_command() -> None:
     """
 
 
-@click.command("convert", cls=DeferredCommand, work="rescheduler.cli.validate:convert")
+@command("convert", "rescheduler.cli.validate:convert", "Convert a policy of descheduler to a configuration.")
 @click.argument("file", type=PathText(), metavar="FILE")
 @flag("--exit-code", help="Exit with 3 if a line of the policy has no equivalent.")
 def convert_command() -> None:
@@ -115,7 +115,7 @@ def convert_command() -> None:
     """
 
 
-@click.command("completion", cls=DeferredCommand, work="rescheduler.cli.completion:run")
+@command("completion", "rescheduler.cli.completion:run", "Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def completion_command() -> None:
     """Print the completion script of a shell.
@@ -125,6 +125,6 @@ def completion_command() -> None:
     """
 
 
-@click.command("version", cls=DeferredCommand, work="rescheduler.cli.version:run")
+@command("version", "rescheduler.cli.version:run", "Print the version.")
 def version_command() -> None:
     """Print the version."""

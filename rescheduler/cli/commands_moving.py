@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
+from rescheduler.cli.deferred import command
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.lazy_group import DeferredCommand
 from rescheduler.cli.options import (
     cluster_options,
     config_option,
@@ -32,7 +32,7 @@ def _refuse_deletion(_ctx: click.Context, _param: click.Parameter, value: bool) 
         raise CommandError(_NO_DELETION, EXIT_USAGE)
 
 
-@click.command("move", cls=DeferredCommand, work="rescheduler.cli.move:run")
+@command("move", "rescheduler.cli.move:run", "Move pods to other nodes, room reserved first.")
 @click.argument(
     "words",
     nargs=-1,
@@ -72,7 +72,7 @@ def move_command() -> None:
     """
 
 
-@click.command("drain", cls=DeferredCommand, work="rescheduler.cli.drain:run")
+@command("drain", "rescheduler.cli.drain:run", "Empty nodes by moves whose room is reserved first.")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
 @flag("--plan", "only_plan", help="Only show where everything would go; nothing is changed.")
@@ -106,7 +106,7 @@ def drain_command() -> None:
     """
 
 
-@click.command("consolidate", cls=DeferredCommand, work="rescheduler.cli.consolidate:run")
+@command("consolidate", "rescheduler.cli.consolidate:run", "Find the nodes that can go, and empty them.")
 @click.option(
     "--nodes", type=click.IntRange(min=1), metavar="N", help="So many nodes; default: all that can go."
 )
@@ -144,7 +144,7 @@ def consolidate_command() -> None:
     """
 
 
-@click.command("uncordon", cls=DeferredCommand, work="rescheduler.cli.drain:uncordon")
+@command("uncordon", "rescheduler.cli.drain:uncordon", "Let nodes take pods again; ends a drain.")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
 @flag("--dry-run", help="Only show what would be done.")
@@ -156,7 +156,7 @@ def uncordon_command() -> None:
     """
 
 
-@click.command("scale", cls=DeferredCommand, work="rescheduler.cli.scale:run")
+@command("scale", "rescheduler.cli.scale:run", "Scale up into rooms that are reserved first.")
 @click.argument("words", nargs=-1, required=True, metavar="deployment/NAME|statefulset/NAME")
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
 @target_namespace_option

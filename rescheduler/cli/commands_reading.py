@@ -6,8 +6,9 @@ from typing import Final
 
 import click
 
-from rescheduler.cli.lazy_group import DeferredCommand
+from rescheduler.cli.deferred import command
 from rescheduler.cli.options import (
+    PathText,
     cluster_options,
     config_option,
     controller_namespace_option,
@@ -21,7 +22,6 @@ from rescheduler.cli.options import (
     target_namespace_option,
     text,
 )
-from rescheduler.cli.text_files import PathText
 from rescheduler.model.kinds import Kind
 
 _MOST_MOVES: Final = "1000"
@@ -53,12 +53,7 @@ class _ExplainGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group("explain", cls=_ExplainGroup)
-def explain_group() -> None:
-    """Explain why a pod can or cannot go to each node."""
-
-
-@click.command("plan", cls=DeferredCommand, work="rescheduler.cli.plan:run")
+@command("plan", "rescheduler.cli.plan:run", "Show what would move where and why; changes nothing.")
 @from_option
 @more_paths_argument
 @config_option
@@ -103,7 +98,7 @@ def plan_command() -> None:
     """
 
 
-@explain_group.command("pod", cls=DeferredCommand, work="rescheduler.cli.explain:run")
+@command("pod", "rescheduler.cli.explain:run")
 @click.argument(
     "pods", nargs=-1, metavar="NAME|pod/NAME|NAMESPACE/NAME...", shell_complete=names_of(Kind.POD)
 )
@@ -135,7 +130,12 @@ def explain_pod_command() -> None:
     """
 
 
-@click.command("status", cls=DeferredCommand, work="rescheduler.cli.status:run")
+@click.group("explain", cls=_ExplainGroup, commands=[explain_pod_command])
+def explain_group() -> None:
+    """Explain why a pod can or cannot go to each node."""
+
+
+@command("status", "rescheduler.cli.status:run", "Show the controller, its moves, and what is blocked.")
 @flag("-w", "--watch", help="Show it again and again, until interrupted.")
 @click.option(
     "--every",
@@ -161,7 +161,7 @@ def status_command() -> None:
     """
 
 
-@click.command("ui", cls=DeferredCommand, work="rescheduler.cli.ui:run")
+@command("ui", "rescheduler.cli.ui:run", "Serve a page of the cluster and its plan on this machine.")
 @from_option
 @more_paths_argument
 @config_option
@@ -191,7 +191,7 @@ def ui_command() -> None:
     """
 
 
-@click.command("history", cls=DeferredCommand, work="rescheduler.cli.history:run")
+@command("history", "rescheduler.cli.history:run", "Show what was moved when, why, and how it ended.")
 @target_namespace_option
 @flag("-A", "--all-namespaces", help="Of all namespaces.")
 @text("--since", metavar="DURATION", help="Only moves of that time, such as 2h.")

@@ -13,7 +13,7 @@ from rescheduler.cli.by_name import pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, Share, again, choose
 from rescheduler.cli.drain_plan import DrainPlan
-from rescheduler.cli.draining import Drain, NotDrainedError
+from rescheduler.cli.draining import Drain, NotDrainedError, moves_document, with_reasons
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, withdraw_moves
@@ -66,7 +66,7 @@ def run(
         return read_input(cluster, rules=configuration.replacements).snapshot
 
     chosen = choose(snapshot(), configuration, NodesWanted(nodes=0, pool=wanted.pool) if resume else wanted)
-    if pool and not (chosen.going or chosen.stay):
+    if pool and not (chosen.nodes or chosen.stay):
         tell(f"no node has the labels {pool}")
         return
     if only_plan or dry_run:
@@ -74,7 +74,7 @@ def run(
         _refuse(chosen, wanted)
         return
     _refuse(chosen, wanted)
-    if not chosen.going:
+    if not chosen.nodes:
         emit(f"{headline(chosen)}\n")
         return
     job = _Job(
@@ -87,7 +87,7 @@ def run(
     if chosen.moves or chosen.under_way:
         controller.need()
     tell(headline(chosen))
-    job.carry_out(lambda: again(snapshot(), configuration, chosen.going, chosen.closed), limit_s)
+    job.carry_out(lambda: again(snapshot(), configuration, chosen.nodes, chosen.closed), limit_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class _Job:
 
     def check(self) -> None:
         """Refuse what ``then`` cannot do. Raises CommandError."""
-        if self.then is Then.KARPENTER and (others := self.marks.without_karpenter(self.chosen.going)):
+        if self.then is Then.KARPENTER and (others := self.marks.without_karpenter(self.chosen.nodes)):
             raise CommandError(
                 f"Karpenter would not take {', '.join(others)} away (no finalizer karpenter.sh/termination): use --pool, "
                 "or another --then. Nothing was changed."
@@ -109,7 +109,7 @@ class _Job:
 
     def carry_out(self, plan: Callable[[], DrainPlan], limit_s: float) -> None:
         """Cordon, empty, and hand over the nodes. Those that cannot be emptied are given back."""
-        for name in self.chosen.going:
+        for name in self.chosen.nodes:
             self.marks.begin(name)
             emit(f"node/{name} cordoned\n")
         drain = Drain(
@@ -122,8 +122,7 @@ class _Job:
             how_to_go_on="To see what can go now: rescheduler consolidate --plan",
         )
         try:
-            chosen = self.chosen
-            drain.carry_out(DrainPlan(nodes=chosen.going, moves=chosen.moves, under_way=chosen.under_way))
+            drain.carry_out(self.chosen)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(_GO_ON)
             raise
@@ -136,7 +135,7 @@ class _Job:
     def _end(self, *, give_back: bool) -> list[str]:
         """Hand over or give back each node; returns those that pods have filled again, which stay cordoned."""
         filled: list[str] = []
-        for name in self.chosen.going:
+        for name in self.chosen.nodes:
             left = [pod for pod in pods_on(self.api, [name]) if not pod.terminal and not belongs_to_node(pod)]
             if not left:
                 emit(f"node/{name} {self.marks.end(name, self.then)}\n")
@@ -158,10 +157,10 @@ def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
             f"nodes of an interrupted consolidation cannot be emptied any more:{lines}\nGive them back: rescheduler "
             f"uncordon -l {LABEL_CONSOLIDATION}=Emptying. Nothing was changed."
         )
-    if wanted.nodes is not None and len(chosen.going) < wanted.nodes:
+    if wanted.nodes is not None and len(chosen.nodes) < wanted.nodes:
         lines = "".join(f"\n  {name}: {why}" for name, why in chosen.stay)
         raise CommandError(
-            f"{len(chosen.going)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
+            f"{len(chosen.nodes)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
         )
 
 
@@ -188,8 +187,8 @@ def _share(text: str) -> float:
 def consolidation_text(found: ConsolidationPlan) -> str:
     """Which nodes go, where their pods go, and why the others stay."""
     lines = [headline(found)]
-    if found.going:
-        rows = [(name, _state(found, name), str(_pods(found, name))) for name in found.going]
+    if found.nodes:
+        rows = [(name, _state(found, name), str(_pods(found, name))) for name in found.nodes]
         lines += ["", *table(("NODE THAT GOES", "NOW", "MOVES"), rows, right=frozenset({2}))]
     if found.moves:
         moves = [(str(m.pod.key), m.pod.node, m.target) for m in found.moves[:_MOVES]]
@@ -208,21 +207,10 @@ def consolidation_json(found: ConsolidationPlan) -> str:
     document: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Consolidation",
-        "nodes": [{"name": n, "state": _state(found, n), "moves": _pods(found, n)} for n in found.going],
-        "moves": [
-            {
-                "pod": {"namespace": m.pod.namespace, "name": m.pod.name, "uid": m.pod.uid},
-                "from": m.pod.node,
-                "to": m.target,
-                "stage": m.stage,
-            }
-            for m in found.moves
-        ],
+        "nodes": [{"name": n, "state": _state(found, n), "moves": _pods(found, n)} for n in found.nodes],
+        "moves": moves_document(found),
         "stay": [{"name": name, "message": why} for name, why in found.stay],
-        "refused": [
-            {"pod": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}, "message": why}
-            for pod, why in found.refused
-        ],
+        "refused": with_reasons(found.refused),
         "before": _share_document(found.before),
         "after": _share_document(found.after),
     }
@@ -232,9 +220,9 @@ def consolidation_json(found: ConsolidationPlan) -> str:
 def headline(found: ConsolidationPlan) -> str:
     """How many nodes go, and how full the others are then."""
     before, after = found.before, found.after
-    if not found.going:
+    if not found.nodes:
         return f"no node can go: {_full(before)}"
-    going = f"{len(found.going)} of {plural(before.nodes + len(found.resumed), 'node')} can go"
+    going = f"{len(found.nodes)} of {plural(before.nodes + len(found.resumed), 'node')} can go"
     return f"{going}, with {plural(len(found.moves), 'move')}; now {_full(before)}, then {_full(after)}"
 
 

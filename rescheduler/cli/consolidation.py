@@ -71,30 +71,22 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsolidationPlan:
-    """Which nodes go, and how."""
+class ConsolidationPlan(DrainPlan):
+    """Which nodes go, in the order in which they are begun, and how they are emptied.
+
+    ``under_way`` and ``refused`` are of pods of ``resumed``.
+    """
 
     resumed: tuple[str, ...]
     """Of an earlier consolidation that was interrupted; they go first."""
     empty: tuple[str, ...]
     """Without pods that count."""
-    emptied: tuple[str, ...]
-    moves: tuple[DrainMove, ...]
-    under_way: tuple[tuple[Pod, ObjectKey], ...]
-    """Pods of ``resumed`` that an unfinished PodMigration moves already."""
     closed: frozenset[str]
     """Nodes that receive nothing: those that go, empty ones that stay, and those out of the pool."""
     stay: tuple[tuple[str, str], ...]
     """The other nodes of the pool, each with the reason."""
     before: Share
     after: Share
-    refused: tuple[tuple[Pod, str], ...] = ()
-    """Pods that keep ``resumed`` from being emptied."""
-
-    @property
-    def going(self) -> tuple[str, ...]:
-        """All that go, in the order in which they are begun."""
-        return (*self.resumed, *self.empty, *self.emptied)
 
 
 def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted) -> ConsolidationPlan:
@@ -115,9 +107,9 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     staying = [p for p in snapshot.pods.values() if p.node in pool and p.node not in going and _counts(p)]
     kept = {pod.node: (pod, why) for pod, why in kept_where_they_are(snapshot, configuration, staying)}
     return ConsolidationPlan(
+        nodes=(*resumed, *(name for name in empty if name in chosen), *emptied),
         resumed=resumed,
         empty=tuple(name for name in empty if name in chosen),
-        emptied=emptied,
         moves=(*again.moves, *(move for name in emptied for move in by_node[name])),
         under_way=again.under_way,
         closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),

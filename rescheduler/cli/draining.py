@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from rescheduler.cli.by_name import pods_on
-from rescheduler.cli.drain_plan import DrainPlan, Stays
+from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
@@ -148,8 +148,7 @@ class Drain:
 def plan_text(plan: DrainPlan) -> str:
     """The plan, what keeps the nodes from being drained first."""
     lines = [_headline(plan)]
-    if plan.refused:
-        lines += ["", *table(("REFUSED", "NODE", "WHY"), [_why(pod, why) for pod, why in plan.refused])]
+    lines += _reasons("REFUSED", plan.refused)
     if plan.moves:
         staged = any(move.stage for move in plan.moves)
         header = ("POD", "FROM", "TO", "STAGE") if staged else ("POD", "FROM", "TO")
@@ -158,12 +157,9 @@ def plan_text(plan: DrainPlan) -> str:
     if plan.under_way:
         rows = [(str(pod.key), pod.node, f"PodMigration {key.name}") for pod, key in plan.under_way]
         lines += ["", *table(("MOVING ALREADY", "FROM", "BY"), rows)]
-    if plan.evictions:
-        lines += ["", *table(("EVICTED WITHOUT ROOM", "NODE", "WHY"), [_why(*one) for one in plan.evictions])]
-    if plan.waits:
-        lines += ["", *table(("WAITS FOR ITS BUDGET", "NODE", "WHY"), [_why(*one) for one in plan.waits])]
-    if plan.stays:
-        lines += ["", *table(("STAYS", "NODE", "WHY"), [_why(*one) for one in plan.stays])]
+    lines += _reasons("EVICTED WITHOUT ROOM", plan.evictions)
+    lines += _reasons("WAITS FOR ITS BUDGET", plan.waits)
+    lines += _reasons("STAYS", plan.stays)
     return "\n".join(lines) + "\n"
 
 
@@ -173,19 +169,27 @@ def plan_json(plan: DrainPlan) -> str:
         "apiVersion": API_VERSION,
         "kind": "DrainPlan",
         "nodes": list(plan.nodes),
-        "moves": [
-            {"pod": _ref(m.pod), "from": m.pod.node, "to": m.target, "stage": m.stage} for m in plan.moves
-        ],
+        "moves": moves_document(plan),
         "moving": [
             {"pod": _ref(pod), "podMigration": {"namespace": key.namespace, "name": key.name}}
             for pod, key in plan.under_way
         ],
-        "evictions": [{"pod": _ref(pod), "message": why} for pod, why in plan.evictions],
-        "waits": [{"pod": _ref(pod), "message": why} for pod, why in plan.waits],
+        "evictions": with_reasons(plan.evictions),
+        "waits": with_reasons(plan.waits),
         "stays": [{"pod": _ref(pod), "reason": why.name, "message": why.value} for pod, why in plan.stays],
-        "refused": [{"pod": _ref(pod), "message": why} for pod, why in plan.refused],
+        "refused": with_reasons(plan.refused),
     }
     return pretty_json(found)
+
+
+def moves_document(plan: DrainPlan) -> list[dict[str, Any]]:
+    """The moves for a document."""
+    return [{"pod": _ref(m.pod), "from": m.pod.node, "to": m.target, "stage": m.stage} for m in plan.moves]
+
+
+def with_reasons(pods: Iterable[tuple[Pod, str]]) -> list[dict[str, Any]]:
+    """Pods for a document, each with a message."""
+    return [{"pod": _ref(pod), "message": why} for pod, why in pods]
 
 
 def refusal_text(plan: DrainPlan) -> str:
@@ -207,8 +211,9 @@ def _named(plan: DrainPlan) -> str:
     return f"{verb(len(plan.nodes), 'node', 'nodes')} {', '.join(plan.nodes)}"
 
 
-def _why(pod: Pod, why: str | Stays) -> tuple[str, str, str]:
-    return str(pod.key), pod.node, str(why)
+def _reasons(title: str, pods: Iterable[tuple[Pod, str]]) -> list[str]:
+    rows = [(str(pod.key), pod.node, str(why)) for pod, why in pods]
+    return ["", *table((title, "NODE", "WHY"), rows)] if rows else []
 
 
 def _ref(pod: Pod) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""The console script ``rescheduler``: a group whose commands are imported when they are used.
+"""The console script ``rescheduler``: all commands, in the order of the help.
 
-Adding a command is its options, a module for its work, and one line in ``COMMANDS``. Importing this module imports no command, so
-``rescheduler version`` and ``rescheduler --help`` import neither the API client nor numpy.
+Adding a command is its options, a module for its work, and one line here. Importing this module imports the work of none.
 """
 
 from __future__ import annotations
@@ -13,73 +12,39 @@ from typing import Any, Final
 
 import click
 
+from rescheduler.cli import commands_installing as installing
+from rescheduler.cli import commands_moving as moving
+from rescheduler.cli import commands_reading as reading
+from rescheduler.cli.deferred import CommandGroup, installed_command
 from rescheduler.cli.ending import exit_code_of
-from rescheduler.cli.lazy_group import LazyCommand, LazyGroup
+from rescheduler.cli.reserve import reserve_group
 from rescheduler.cli.version import run as print_version
 
 PROGRAM: Final = "rescheduler"
 PLUGIN: Final = "kubectl-rescheduler"
 COMPLETE_VARIABLE: Final = "_RESCHEDULER_COMPLETE"
 """By it a shell asks for completions."""
-COMMANDS: Final = {
-    "plan": LazyCommand(
-        "rescheduler.cli.commands_reading:plan_command",
-        "Show what would move where and why; changes nothing.",
-    ),
-    "explain": LazyCommand(
-        "rescheduler.cli.commands_reading:explain_group", "Explain why a pod can or cannot go to each node."
-    ),
-    "run": LazyCommand("rescheduler.cli.commands_installing:run_command", "Run the controller."),
-    "move": LazyCommand(
-        "rescheduler.cli.commands_moving:move_command", "Move pods to other nodes, room reserved first."
-    ),
-    "drain": LazyCommand(
-        "rescheduler.cli.commands_moving:drain_command", "Empty nodes by moves whose room is reserved first."
-    ),
-    "consolidate": LazyCommand(
-        "rescheduler.cli.commands_moving:consolidate_command",
-        "Find the nodes that can go, and empty them.",
-    ),
-    "uncordon": LazyCommand(
-        "rescheduler.cli.commands_moving:uncordon_command", "Let nodes take pods again; ends a drain."
-    ),
-    "status": LazyCommand(
-        "rescheduler.cli.commands_reading:status_command",
-        "Show the controller, its moves, and what is blocked.",
-    ),
-    "ui": LazyCommand(
-        "rescheduler.cli.commands_reading:ui_command",
-        "Serve a page of the cluster and its plan on this machine.",
-    ),
-    "history": LazyCommand(
-        "rescheduler.cli.commands_reading:history_command", "Show what was moved when, why, and how it ended."
-    ),
-    "reserve": LazyCommand(
-        "rescheduler.cli.reserve:reserve_group", "Create, list, watch and release Reservations."
-    ),
-    "scale": LazyCommand(
-        "rescheduler.cli.commands_moving:scale_command", "Scale up into rooms that are reserved first."
-    ),
-    "demo": LazyCommand(
-        "kube_sandbox.commands:demo_command",
-        "Watch badly placed pods being moved, for a minute; nothing is needed.",
-    ),
-    "sandbox": LazyCommand("kube_sandbox.commands:sandbox_command", "Run the sandbox alone, for kubectl."),
-    "validate": LazyCommand(
-        "rescheduler.cli.commands_installing:validate_command", "Check configuration documents."
-    ),
-    "convert": LazyCommand(
-        "rescheduler.cli.commands_installing:convert_command",
-        "Convert a policy of descheduler to a configuration.",
-    ),
-    "uninstall": LazyCommand(
-        "rescheduler.cli.commands_installing:uninstall_command", "Take rescheduler out of a cluster."
-    ),
-    "completion": LazyCommand(
-        "rescheduler.cli.commands_installing:completion_command", "Print the completion script of a shell."
-    ),
-    "version": LazyCommand("rescheduler.cli.commands_installing:version_command", "Print the version."),
-}
+COMMANDS: Final = (
+    reading.plan_command,
+    reading.explain_group,
+    installing.run_command,
+    moving.move_command,
+    moving.drain_command,
+    moving.consolidate_command,
+    moving.uncordon_command,
+    reading.status_command,
+    reading.ui_command,
+    reading.history_command,
+    reserve_group,
+    moving.scale_command,
+    installed_command("demo", "kube_sandbox.commands:demo_command"),
+    installed_command("sandbox", "kube_sandbox.commands:sandbox_command"),
+    installing.validate_command,
+    installing.convert_command,
+    installing.uninstall_command,
+    installing.completion_command,
+    installing.version_command,
+)
 """In the order of the help."""
 
 
@@ -88,7 +53,7 @@ def _called_as() -> str:
     return "kubectl rescheduler" if PurePath(sys.argv[0]).name == PLUGIN else PROGRAM
 
 
-class _Commands(LazyGroup):
+class _Commands(CommandGroup):
     """All commands; tells how one ended."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
@@ -108,7 +73,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 
 @click.group(
     cls=_Commands,
-    table=COMMANDS,
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from rescheduler.cli.deferred import imported
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.lazy_group import imported
-from rescheduler.cli.text_files import PathText
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
@@ -18,6 +17,19 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
+
+
+class PathText(click.ParamType[str]):
+    """A path as it is given; an empty one is refused, because it would be the current folder or a default."""
+
+    name = "path"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The path."""
+        if not value:
+            self.fail("the path is empty", param, ctx)
+        return value
+
 
 target_namespace_option: Final = click.option(
     "-n",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
-from rescheduler.cli.lazy_group import DeferredCommand, LazyCommand, LazyGroup
+from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
+    PathText,
     cluster_options,
     controller_namespace_option,
     flag,
@@ -17,42 +16,11 @@ from rescheduler.cli.options import (
     text,
     timeout_option,
 )
-from rescheduler.cli.text_files import PathText
 from rescheduler.model.bounds import MOST_ROOMS
 from rescheduler.model.kinds import Kind
 
-_HERE: Final = "rescheduler.cli.reserve"
-SUBCOMMANDS: Final = {
-    "create": LazyCommand(f"{_HERE}:create_command", "Hold room."),
-    "list": LazyCommand(f"{_HERE}:list_command", "List Reservations."),
-    "watch": LazyCommand(f"{_HERE}:watch_command", "Show every change of Reservations."),
-    "window": LazyCommand(f"{_HERE}:window_group", "Room at certain hours."),
-    "release": LazyCommand(f"{_HERE}:release_command", "Release reserved room."),
-}
-WINDOW_COMMANDS: Final = {
-    "create": LazyCommand(f"{_HERE}:window_create_command", "Hold room at certain hours."),
-    "list": LazyCommand(f"{_HERE}:window_list_command", "List ReservationWindows."),
-    "rehearse": LazyCommand(f"{_HERE}:window_rehearse_command", "What there would be if it began now."),
-}
 
-
-@click.group("reserve", cls=LazyGroup, table=SUBCOMMANDS)
-def reserve_group() -> None:
-    """Hold room on nodes for pods that do not exist yet.
-
-    The controller (rescheduler run) must be running: it processes Reservations.
-    """
-
-
-@click.group("window", cls=LazyGroup, table=WINDOW_COMMANDS)
-def window_group() -> None:
-    """Room that is gathered and held in a window of time that recurs.
-
-    The controller (rescheduler run) must be running: it makes the Reservations.
-    """
-
-
-@click.command("create", cls=DeferredCommand, work="rescheduler.cli.reserve_create:run")
+@command("create", "rescheduler.cli.reserve_create:run", "Hold room.")
 @click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
 @click.option(
     "-f",
@@ -101,7 +69,7 @@ def create_command() -> None:
     """
 
 
-@click.command("list", cls=DeferredCommand, work="rescheduler.cli.reservations:list_reservations")
+@command("list", "rescheduler.cli.reservations:list_reservations", "List Reservations.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @output_option("text", "wide", "name", "json", "yaml", show_default=False)
@@ -110,7 +78,7 @@ def list_command() -> None:
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
 
 
-@click.command("watch", cls=DeferredCommand, work="rescheduler.cli.reservations:watch")
+@command("watch", "rescheduler.cli.reservations:watch", "Show every change of Reservations.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @click.option(
@@ -131,7 +99,7 @@ def watch_command() -> None:
     """
 
 
-@click.command("release", cls=DeferredCommand, work="rescheduler.cli.reservations:release")
+@command("release", "rescheduler.cli.reservations:release", "Release reserved room.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="All Reservations with these labels.")
 @flag("--force", help="Also Reservations that a move, or a pod that is being scheduled, depends on.")
@@ -143,7 +111,7 @@ def release_command() -> None:
     """
 
 
-@click.command("create", cls=DeferredCommand, work="rescheduler.cli.windows:create")
+@command("create", "rescheduler.cli.windows:create", "Hold room at certain hours.")
 @click.argument("name")
 @click.argument("workload", required=False, metavar="[deployment/NAME|statefulset/NAME]")
 @click.option(
@@ -172,14 +140,14 @@ def window_create_command() -> None:
     """
 
 
-@click.command("list", cls=DeferredCommand, work="rescheduler.cli.windows:list_windows")
+@command("list", "rescheduler.cli.windows:list_windows", "List ReservationWindows.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def window_list_command() -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
 
 
-@click.command("rehearse", cls=DeferredCommand, work="rescheduler.cli.windows:tell_rehearsal")
+@command("rehearse", "rescheduler.cli.windows:tell_rehearsal", "What there would be if it began now.")
 @click.argument("name", shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @cluster_options
 def window_rehearse_command() -> None:
@@ -187,4 +155,30 @@ def window_rehearse_command() -> None:
 
     Foreseen is what running pods have declared: activeDeadlineSeconds, or the annotation volcano.sh/maximum-runtime.
     Exit code 3: not all of it is foreseen.
+    """
+
+
+@click.group(
+    "window",
+    cls=CommandGroup,
+    commands=[window_create_command, window_list_command, window_rehearse_command],
+    short_help="Room at certain hours.",
+)
+def window_group() -> None:
+    """Room that is gathered and held in a window of time that recurs.
+
+    The controller (rescheduler run) must be running: it makes the Reservations.
+    """
+
+
+@click.group(
+    "reserve",
+    cls=CommandGroup,
+    commands=[create_command, list_command, watch_command, window_group, release_command],
+    short_help="Create, list, watch and release Reservations.",
+)
+def reserve_group() -> None:
+    """Hold room on nodes for pods that do not exist yet.
+
+    The controller (rescheduler run) must be running: it processes Reservations.
     """

@@ -10,24 +10,10 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import click
-
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.yaml_limits import MOST_BYTES
 
 STANDARD_INPUT: Final = "-"
-
-
-class PathText(click.ParamType[str]):
-    """A path as it is given; an empty one is refused, because it would be the current folder or a default."""
-
-    name = "path"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path."""
-        if not value:
-            self.fail("the path is empty", param, ctx)
-        return value
 
 
 def read_text(path: str, what: str) -> bytes:

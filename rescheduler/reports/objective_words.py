@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.planning.badness import Badness, MoveEffect, by_policy, sum_of, tier_name
@@ -202,14 +202,25 @@ def change_words(change: Badness) -> str:
     return ", ".join(told)
 
 
-def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table by policy: pods badly placed, then each tier in which anything is bad, before and after."""
+class ReportSection(NamedTuple):
+    """A part of a report: a table with a title, as text and on the page. Without rows it is left out."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    more: str = ""
+    """What is not shown."""
+    right: frozenset[int] = frozenset()
+    """Columns of numbers."""
+
+
+def policies_section(plan: Plan) -> ReportSection:
+    """Pods badly placed by policy, then each tier in which anything is bad, before and after."""
     pairs = list(zip(plan.before.policies, plan.after.policies, strict=True)) if plan.after.policies else []
     tiers = [
         tier for tier in TOLD if any(b.badness.tiers()[tier] or a.badness.tiers()[tier] for b, a in pairs)
     ]
-    header = ("policy", "badly placed pods", *(TOLD[tier] for tier in tiers))
-    return header, [
+    rows = [
         (
             before.name,
             _pair(f"{before.badly_placed:,}", f"{after.badly_placed:,}"),
@@ -217,6 +228,7 @@ def policy_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         )
         for before, after in pairs
     ]
+    return ReportSection("By policy", ("policy", "badly placed pods", *(TOLD[tier] for tier in tiers)), rows)
 
 
 def skipped_groups(skipped: Sequence[Skipped]) -> list[list[Skipped]]:
@@ -236,10 +248,9 @@ _QUESTIONS: Final = {
 }
 
 
-def bound_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table of ``plan --prove``: what the plan reaches beside what no plan can pass. No rows without it."""
-    header = ("what", "reached", "at most", "gap", "solver", "notes")
-    return header, [
+def bounds_section(plan: Plan) -> ReportSection:
+    """Of ``plan --prove``: what the plan reaches beside what no plan can pass."""
+    rows = [
         (
             _QUESTIONS[bound.question],
             "-" if bound.reached is None else f"{bound.reached:g}",
@@ -250,6 +261,8 @@ def bound_rows(plan: Plan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         )
         for bound in plan.bounds or ()
     ]
+    header = ("what", "reached", "at most", "gap", "solver", "notes")
+    return ReportSection("Beside the best plan there can be", header, rows, right=frozenset({1, 2, 4}))
 
 
 def _tier_pair(tier: Tier, before: PolicySummary, after: PolicySummary) -> str:
@@ -263,19 +276,27 @@ def _pair(before: str, after: str) -> str:
     return f"{before} -> {after}"
 
 
-def room_rows(plan: Plan) -> list[tuple[str, ...]]:
-    """One row for each pending pod, at most ``ROOMS_SHOWN``."""
-    return [_row(room) for room in plan.rooms[:ROOMS_SHOWN]]
+def rooms_section(plan: Plan) -> ReportSection:
+    """Room for each pending pod: the node, who steps aside, or why nothing helps."""
+    rows = [_row(room) for room in plan.rooms[:ROOMS_SHOWN]]
+    return ReportSection("Room for pending pods", HEADER, rows, and_more(len(plan.rooms) - ROOMS_SHOWN))
+
+
+def and_more(count: int) -> str:
+    """What a list leaves out; "" if it is nothing."""
+    return f"and {count:,} more" if count > 0 else ""
 
 
 def _row(room: PendingRoom) -> tuple[str, ...]:
-    aside = _names(room.moves) if room.moves else "those that leave for others" if room.node else "-"
+    aside = (
+        ", ".join(map(_name, room.moves))
+        if room.moves
+        else "those that leave for others"
+        if room.node
+        else "-"
+    )
     wanted = f"Reservation {room.reservation}" if room.reservation else _name(room.pod)
     return wanted, room.node or "-", aside, room.message or "-"
-
-
-def _names(pods: Sequence[PodRef]) -> str:
-    return ", ".join(map(_name, pods))
 
 
 def _name(pod: PodRef) -> str:

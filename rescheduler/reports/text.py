@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
@@ -12,13 +12,13 @@ from rescheduler.planning.badness import sum_of
 from rescheduler.planning.plan import NodeSummary, Plan
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.objective_words import (
-    HEADER,
-    ROOMS_SHOWN,
-    bound_rows,
+    ReportSection,
+    and_more,
+    bounds_section,
     change_words,
     headline,
-    policy_rows,
-    room_rows,
+    policies_section,
+    rooms_section,
     skipped_groups,
 )
 from rescheduler.reports.table import bar, beyond, percent, table
@@ -44,12 +44,12 @@ def plan_text(plan: Plan, style: Style = plain, width: int | None = None) -> str
     """
     parts = [
         _headline(plan, width),
-        _placed(plan, style, width),
-        _rooms(plan, style, width),
-        _skipped(plan, style, width),
-        _bounds(plan, style, width),
+        _section(policies_section(plan), style, width),
+        _section(rooms_section(plan), style, width),
+        _section(_skipped(plan), style, width),
+        _section(bounds_section(plan), style, width),
         _moves(plan, style, width),
-        _nodes(plan, style, width),
+        _section(_nodes(plan), style, width),
     ]
     if plan.metadata.warnings:
         parts.insert(
@@ -82,9 +82,19 @@ def _wrapped(text: str, width: int | None) -> str:
     return "\n".join("\n".join(folded) for folded in lines)
 
 
-def _moves(plan: Plan, style: Style, width: int | None) -> str:
-    if not plan.moves:
+def _section(
+    section: ReportSection, style: Style, width: int | None, spare: Sequence[int] = (), said: str = ""
+) -> str:
+    """``said``: stands behind the title."""
+    if not section.rows:
         return ""
+    header = [cell.upper() for cell in section.header]
+    lines = table(header, section.rows, right=section.right, width=width, spare=spare)
+    more = [f"  {section.more}"] if section.more else []
+    return "\n".join([style(f"{section.title.upper()}{said}", "heading"), *lines, *more])
+
+
+def _moves(plan: Plan, style: Style, width: int | None) -> str:
     before = numbers_before(plan.moves)
     after = any(before)
     rows = [
@@ -116,22 +126,11 @@ def _moves(plan: Plan, style: Style, width: int | None) -> str:
     )
     policy, gain, cost, changes = range(len(header) - 5, len(header) - 1)
     spare = (cost, gain, changes, policy)
-    lines = table(header, rows, right=frozenset({0, gain, cost}), width=width, spare=spare)
-    return "\n".join([style("MOVES, each with its target reserved first", "heading"), *lines])
+    section = ReportSection("Moves", header, rows, right=frozenset({0, gain, cost}))
+    return _section(section, style, width, spare, ", each with its target reserved first")
 
 
-def _rooms(plan: Plan, style: Style, width: int | None) -> str:
-    if not plan.rooms:
-        return ""
-    lines = table([cell.upper() for cell in HEADER], room_rows(plan), width=width)
-    if len(plan.rooms) > ROOMS_SHOWN:
-        lines.append(f"  and {len(plan.rooms) - ROOMS_SHOWN:,} more")
-    return "\n".join([style("ROOM FOR PENDING PODS", "heading"), *lines])
-
-
-def _skipped(plan: Plan, style: Style, width: int | None) -> str:
-    if not plan.skipped:
-        return ""
+def _skipped(plan: Plan) -> ReportSection:
     rows = [
         (
             g[0].reason.value,
@@ -141,46 +140,25 @@ def _skipped(plan: Plan, style: Style, width: int | None) -> str:
         )
         for g in skipped_groups(plan.skipped)
     ]
-    lines = table(
+    return ReportSection(
+        f"WANTED BUT NOT MOVED ({len(plan.skipped):,})",
         ("REASON", "PODS", "BLOCKED BY", "FOR EXAMPLE"),
         rows[:_REASONS_SHOWN],
+        f"and {len(rows) - _REASONS_SHOWN:,} more reasons" if len(rows) > _REASONS_SHOWN else "",
         right=frozenset({1}),
-        width=width,
     )
-    if len(rows) > _REASONS_SHOWN:
-        lines.append(f"  and {len(rows) - _REASONS_SHOWN:,} more reasons")
-    heading = f"WANTED BUT NOT MOVED ({len(plan.skipped):,})"
-    return "\n".join([style(heading, "heading"), *lines])
 
 
-def _placed(plan: Plan, style: Style, width: int | None) -> str:
-    header, rows = policy_rows(plan)
-    if not rows:
-        return ""
-    lines = table([cell.upper() for cell in header], rows, width=width)
-    return "\n".join([style("BY POLICY", "heading"), *lines])
-
-
-def _bounds(plan: Plan, style: Style, width: int | None) -> str:
-    header, rows = bound_rows(plan)
-    if not rows:
-        return ""
-    lines = table([cell.upper() for cell in header], rows, right=frozenset({1, 2, 4}), width=width)
-    return "\n".join([style("BESIDE THE BEST PLAN THERE CAN BE", "heading"), *lines])
-
-
-def _nodes(plan: Plan, style: Style, width: int | None) -> str:
+def _nodes(plan: Plan) -> ReportSection:
     after = {n.name: n for n in plan.after.nodes}
     changed = [n for n in plan.before.nodes if after.get(n.name) != n]
     shown = changed or list(plan.before.nodes)
-    rows = [_node_row(node, after.get(node.name, node)) for node in shown[:_NODES_SHOWN]]
-    if not rows:
-        return ""
-    lines = table(("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"), rows, width=width)
-    heading = "NODES THAT CHANGE" if changed else "NODES"
-    if len(shown) > _NODES_SHOWN:
-        lines.append(f"  and {len(shown) - _NODES_SHOWN:,} more")
-    return "\n".join([style(heading, "heading"), *lines])
+    return ReportSection(
+        "NODES THAT CHANGE" if changed else "NODES",
+        ("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"),
+        [_node_row(node, after.get(node.name, node)) for node in shown[:_NODES_SHOWN]],
+        and_more(len(shown) - _NODES_SHOWN),
+    )
 
 
 def _node_row(before: NodeSummary, after: NodeSummary) -> tuple[str, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from rescheduler.cli.lazy_group import DeferredCommand
-from rescheduler.cli.text_files import PathText
+from rescheduler.cli.deferred import command
+from rescheduler.cli.options import PathText
 
 
-@click.command("sandbox", cls=DeferredCommand, work="kube_sandbox.command:run")
+@command("sandbox", "kube_sandbox.command:run", "Run the sandbox alone, for kubectl.")
 @click.option(
     "--nodes",
     default=6,
@@ -48,7 +48,11 @@ def sandbox_command() -> None:
     """
 
 
-@click.command("demo", cls=DeferredCommand, work="kube_sandbox.demo.command:run")
+@command(
+    "demo",
+    "kube_sandbox.demo.command:run",
+    "Watch badly placed pods being moved, for a minute; nothing is needed.",
+)
 @click.option(
     "--time-limit",
     default=90.0,

@@ -9,7 +9,7 @@ import yaml
 
 from harness.controlplane.processes import free_port
 from rescheduler.cli.completion import LIMIT_S, completions
-from rescheduler.cli.main import COMMANDS
+from rescheduler.cli.main import main
 from rescheduler.suggestions import did_you_mean
 
 
@@ -50,7 +50,7 @@ def test_kubectl_gets_what_the_last_word_can_become(words, expected):
 
 def test_without_a_word_all_commands_are_offered_with_what_they_do():
     *lines, _ = completions([""])
-    assert [line.partition("\t")[0] for line in lines] == list(COMMANDS)
+    assert [line.partition("\t")[0] for line in lines] == list(main.commands)
     assert all("\t" in line for line in lines)
 
 

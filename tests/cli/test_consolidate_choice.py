@@ -30,31 +30,31 @@ def cluster(web, nodes=4, on=("n1", "n2", "n3")):
 def test_empty_nodes_go_first_and_then_those_whose_pods_fit_on_nodes_that_stay(web):
     chosen = found(*cluster(web))
     assert chosen.empty == ("n4",)
-    assert len(chosen.emptied) == 2
-    (kept,) = {"n1", "n2", "n3"} - set(chosen.emptied)
+    assert len(chosen.nodes) == 3
+    (kept,) = {"n1", "n2", "n3"} - set(chosen.nodes)
     assert {move.target for move in chosen.moves} == {kept}
     assert (chosen.before.nodes, chosen.after.nodes) == (4, 1)
     assert chosen.after.cpu == pytest.approx(3 / 8)
 
 
 def test_so_many_as_are_asked_for(web):
-    assert found(*cluster(web), nodes=2).going[0] == "n4"
-    assert len(found(*cluster(web), nodes=2).going) == 2
-    assert len(found(*cluster(web), nodes=4).going) == 3, "the pods stay somewhere"
+    assert found(*cluster(web), nodes=2).nodes[0] == "n4"
+    assert len(found(*cluster(web), nodes=2).nodes) == 2
+    assert len(found(*cluster(web), nodes=4).nodes) == 3, "the pods stay somewhere"
 
 
 def test_the_nodes_that_stay_are_not_fuller_than_asked(web):
     assert found(*cluster(web), until=0.2).after.fullest <= 0.2
-    assert len(found(*cluster(web), until=0.2).going) == 2
-    assert found(*cluster(web), until=0.05).going == ()
+    assert len(found(*cluster(web), until=0.2).nodes) == 2
+    assert found(*cluster(web), until=0.05).nodes == ()
 
 
 def test_a_pool_is_consolidated_into_itself(web):
     nodes = [b.node(f"n{i}").cpu("8").label(pool="a" if i < 3 else "b") for i in range(1, 5)]
     pods = [web.pod(f"web-{i}").on(f"n{i + 1}") for i in range(3)]
     chosen = found(*nodes, web, *pods, pool=(("pool", "a"),))
-    assert len(chosen.going) == 1
-    assert {move.target for move in chosen.moves} | set(chosen.going) == {"n1", "n2"}
+    assert len(chosen.nodes) == 1
+    assert {move.target for move in chosen.moves} | set(chosen.nodes) == {"n1", "n2"}
     assert {"n3", "n4"} <= chosen.closed
 
 
@@ -63,11 +63,11 @@ def test_a_budget_that_allows_one_at_a_time_is_waited_for_and_one_that_never_doe
     pods = [p.label(app="web") for p in objects[3:]]
     waits = b.pdb("web").selects(app="web").allows(0)
     waits = waits.set("status.expectedPods", 3).set("status.desiredHealthy", 2)
-    assert len(found(*objects[:3], *pods, waits).going) == 1
+    assert len(found(*objects[:3], *pods, waits).nodes) == 1
     never = b.pdb("web").selects(app="web").allows(0)
     never = never.set("status.expectedPods", 3).set("status.desiredHealthy", 3)
     kept = found(*objects[:3], *pods, never)
-    assert kept.going == ()
+    assert kept.nodes == ()
     assert all("web" in why for _, why in kept.stay)
 
 
@@ -75,7 +75,7 @@ def test_protections_keep_a_node_and_the_reason_is_told(web):
     objects = cluster(web, nodes=2, on=("n1", "n2", "n2"))
     objects[3] = objects[3].empty_dir()
     chosen = found(*objects)
-    assert chosen.going == ("n2",), "the other one can go"
+    assert chosen.nodes == ("n2",), "the other one can go"
     (stays,) = chosen.stay
     assert stays[0] == "n1"
     assert "default/web-0" in stays[1]
@@ -97,7 +97,7 @@ def test_a_node_that_somebody_else_has_cordoned_is_left_alone_and_receives_nothi
     objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
     objects[2] = objects[2].cordoned()
     chosen = found(*objects)
-    assert len(chosen.going) == 1
+    assert len(chosen.nodes) == 1
     assert dict(chosen.stay)["n3"] == "it is unschedulable"
 
 
@@ -105,7 +105,7 @@ def test_an_interrupted_one_goes_first_and_its_pods_go_to_no_empty_node(web):
     objects = cluster(web, nodes=3, on=("n1", "n2", "n2"))
     objects[0] = objects[0].cordoned().label({"rescheduler.dev/consolidation": "Emptying"})
     chosen = found(*objects, nodes=1)
-    assert (chosen.resumed, chosen.empty, chosen.emptied) == (("n1",), (), ())
+    assert (chosen.resumed, chosen.empty, chosen.nodes) == (("n1",), (), ("n1",))
     assert [(m.pod.name, m.target) for m in chosen.moves] == [("web-0", "n2")]
     emptied = objects[0].label({"rescheduler.dev/consolidation": "Emptied"})
     assert found(emptied, *objects[1:], nodes=1).resumed == ()
@@ -141,7 +141,7 @@ def test_a_node_that_no_autoscaler_takes_away_stays_and_receives(web, annotation
     for index in (0, 2):  # with a pod, and empty
         objects[index] = objects[index].annotate({annotation: "true"})
     chosen = found(*objects)
-    assert chosen.going == ("n2",)
+    assert chosen.nodes == ("n2",)
     assert dict(chosen.stay) == dict.fromkeys(("n1", "n3"), f"annotation {annotation}")
 
 
@@ -149,7 +149,7 @@ def test_an_empty_node_that_is_marked_for_cluster_autoscaler_is_not_chosen_again
     objects = cluster(web)
     objects[3] = objects[3].taint("DeletionCandidateOfClusterAutoscaler", "1786925486", "PreferNoSchedule")
     chosen = found(*objects, nodes=1)
-    assert (chosen.empty, len(chosen.emptied)) == ((), 1)
+    assert (chosen.empty, len(chosen.nodes)) == ((), 1)
     assert dict(chosen.stay)["n4"] == "it is empty, and marked for cluster-autoscaler"
     assert "n4" not in {move.target for move in chosen.moves}
 
@@ -157,4 +157,4 @@ def test_an_empty_node_that_is_marked_for_cluster_autoscaler_is_not_chosen_again
 def test_a_marked_node_to_which_pods_have_come_is_emptied_like_any_other(web):
     objects = cluster(web.replicas(2), nodes=2, on=("n1", "n2"))
     objects[1] = objects[1].taint("DeletionCandidateOfClusterAutoscaler", "1786925486", "PreferNoSchedule")
-    assert found(*objects).going in (("n1",), ("n2",))
+    assert found(*objects).nodes in (("n1",), ("n2",))

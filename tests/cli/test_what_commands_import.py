@@ -12,11 +12,10 @@ import pytest
 
 from rescheduler import logs
 from rescheduler.cli import completion
+from rescheduler.cli.deferred import OF_CLUSTER, imported
 from rescheduler.cli.following import OUTPUTS
-from rescheduler.cli.lazy_group import OF_CLUSTER, imported
-from rescheduler.cli.main import COMMANDS, main
+from rescheduler.cli.main import main
 from rescheduler.cli.node_marks import Then
-from rescheduler.cli.reserve import SUBCOMMANDS, WINDOW_COMMANDS
 from rescheduler.planning import limits
 
 HEAVY = (
@@ -42,8 +41,7 @@ main(sys.argv[1:])
 
 def commands(group, words=()):
     """Each command with the words that name it."""
-    for name, known in group._table.items() if hasattr(group, "_table") else group.commands.items():
-        command = known.load(name) if hasattr(known, "load") else known
+    for name, command in group.commands.items():
         yield (*words, name), command
         if isinstance(command, click.Group):
             yield from commands(command, (*words, name))
@@ -111,11 +109,3 @@ def test_no_command_imports_another_one():
     works = {command.work.partition(":")[0] for command in EVERY.values() if hasattr(command, "work")}
     places = {place for place in works if place.startswith("rescheduler.")} - {"rescheduler.cli.version"}
     assert {place: imports(place) & places for place in places} == {place: set() for place in places}
-
-
-@pytest.mark.parametrize("table", [COMMANDS, SUBCOMMANDS, WINDOW_COMMANDS], ids=["all", "reserve", "window"])
-def test_each_command_has_the_line_that_the_help_of_its_group_shows(table):
-    for name, known in table.items():
-        command = known.load(name)
-        assert command.name == name
-        assert command.get_short_help_str(200) == known.summary()

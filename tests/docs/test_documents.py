@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from rescheduler.cli.main import COMMANDS
+from rescheduler.cli.main import main
 from rescheduler.configuration.document import keys, parse_configuration
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.metrics import Metrics
@@ -123,7 +123,7 @@ def test_policies_and_commands_are_all_described():
     headings = set(HEADING.findall(text("docs/policies.md")))
     assert set(REGISTRY) <= headings
     commands = " ".join(HEADING.findall(text("docs/commands.md")))
-    assert all(name in commands for name in COMMANDS)
+    assert all(name in commands for name in main.commands)
 
 
 def test_layers_are_those_that_import_linter_checks():

@@ -8,7 +8,7 @@ import pytest
 
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.cli.main import COMMANDS
+from rescheduler.cli.main import main
 from rescheduler.extras import PACKAGES, Extra, MissingExtraError, needs
 from rescheduler.kube.installation import install
 from tests.packaging.image import ROOT
@@ -36,12 +36,12 @@ def test_the_extras_are_those_of_the_project():
 def test_help_lists_every_command():
     done = without_extras("--help")
     assert done.returncode == 0, done.stderr
-    for name in COMMANDS:
+    for name in main.commands:
         assert f"  {name} " in done.stdout
     assert done.stdout.count("it is in the package kube-sandbox") == 2
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"demo", "sandbox"}))
+@pytest.mark.parametrize("name", sorted(set(main.commands) - {"demo", "sandbox"}))
 def test_commands_that_need_no_extra_can_be_imported(name):
     done = without_extras(name, "--help")
     assert done.returncode == 0, done.stderr

@@ -32,7 +32,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
-from rescheduler.reports.objective_words import room_rows
+from rescheduler.reports.objective_words import rooms_section
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -81,7 +81,7 @@ def test_a_pod_steps_aside_for_a_reservation():
     assert [move.message for move in found.moves] == ["makes room for Reservation big"]
     (wanted,) = found.rooms
     assert (wanted.reservation, wanted.node) == ("big", "n1")
-    assert room_rows(found) == [("Reservation big", "n1", "default/a-1", "-")]
+    assert rooms_section(found).rows == [("Reservation big", "n1", "default/a-1", "-")]
     before, after = found.before, found.after
     assert (before.policies[0].badness.pending, after.policies[0].badness.pending) == (1, 0)
     assert (before.pending_pods, after.pending_pods) == (0, 0), "no pod waits"

@@ -19,16 +19,16 @@ from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
 from rescheduler.planning.stages import numbers_before
 from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
 from rescheduler.reports.objective_words import (
-    HEADER,
-    ROOMS_SHOWN,
     TOLD,
+    ReportSection,
+    and_more,
     badness_of,
-    bound_rows,
+    bounds_section,
     effect_words,
     headline,
     in_units,
-    policy_rows,
-    room_rows,
+    policies_section,
+    rooms_section,
     skipped_groups,
 )
 from rescheduler.reports.table import beyond
@@ -42,6 +42,13 @@ _SECTIONS: Final = """<section id="nodes-section"><h2>Nodes</h2>
 <div id="legend"></div><div class="columns"><figure><figcaption>before</figcaption><div id="map-before"></div></figure>
 <figure><figcaption>after</figcaption><div id="map-after"></div></figure></div><div id="detail" class="detail" hidden></div></section>
 <section id="changed-section"><h2>Nodes that change</h2><div id="changed"></div></section>"""
+
+
+_COUNTED: Final = (
+    "Before → after, as the planner counts: violations are rules that are broken, wishes are counted in pods, "
+    "what is above targets and in use in nodes."
+)
+_PROVEN: Final = "What this plan reaches, and what no plan can pass, by an exact model; a gap may be the plan's or the model's."
 
 
 class _MoveRow(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from", "target": "to"}):
@@ -91,9 +98,9 @@ def plan_html(plan: Plan) -> str:
             _warnings(plan),
             _cards(plan),
             _blockers(plan.skipped),
-            _policies(plan),
-            _bounds(plan),
-            _rooms(plan),
+            _section(policies_section(plan), _COUNTED),
+            _section(bounds_section(plan), _PROVEN),
+            _section(rooms_section(plan)),
             _moves(plan),
             _stays(plan.skipped),
             _SECTIONS,
@@ -166,20 +173,16 @@ def _stays_row(one: Skipped) -> _StaysRow:
 
 def _blockers(skipped: Sequence[Skipped]) -> str:
     """What keeps how many pods where they are."""
-    if not skipped:
-        return ""
     groups = skipped_groups(skipped)
     rows = [(g[0].reason.value, f"{len(g):,}", g[0].blocked_by or "-") for g in groups[:_BLOCKERS_SHOWN]]
-    more = len(groups) - _BLOCKERS_SHOWN
-    rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
-    return f"<h2>What blocks</h2>\n{_table(('reason', 'pods', 'by'), rows)}{rest}"
+    more = and_more(len(groups) - _BLOCKERS_SHOWN)
+    return _section(ReportSection("What blocks", ("reason", "pods", "by"), rows, more))
 
 
 def _moves(plan: Plan) -> str:
     if not plan.moves:
         return "<h2>Moves</h2>\n<p>Nothing to move.</p>"
-    more = len(plan.moves) - _MOVES_SHOWN
-    rest = f"<p class='faint'>and {more:,} more</p>" if more > 0 else ""
+    rest = _faint(and_more(len(plan.moves) - _MOVES_SHOWN))
     left = f"<p class='warning'>{beyond(plan.beyond)}</p>" if plan.beyond else ""
     return (
         f"<h2>{plural(len(plan.moves), 'move').capitalize()}, in this order</h2>\n"
@@ -230,33 +233,16 @@ def _cards(plan: Plan) -> str:
     return f"<div class='cards'>{inner}</div>"
 
 
-def _rooms(plan: Plan) -> str:
-    if not plan.rooms:
+def _section(section: ReportSection, note: str = "") -> str:
+    if not section.rows:
         return ""
-    rest = len(plan.rooms) - ROOMS_SHOWN
-    more = f"<p class='faint'>and {rest:,} more</p>" if rest > 0 else ""
-    return f"<h2>Room for pending pods</h2>\n{_table(HEADER, room_rows(plan))}{more}"
+    said = f"<p class='faint'>{note}</p>\n" if note else ""
+    title, shown = escape(section.title), _table(section.header, section.rows)
+    return f"<h2>{title}</h2>\n{said}{shown}{_faint(section.more)}"
 
 
-def _policies(plan: Plan) -> str:
-    header, rows = policy_rows(plan)
-    if not rows:
-        return ""
-    return (
-        "<h2>By policy</h2>\n<p class='faint'>Before → after, as the planner counts: violations are rules that are broken, "
-        "wishes are counted in pods, what is above targets and in use in nodes.</p>\n"
-        f"{_table(header, rows)}"
-    )
-
-
-def _bounds(plan: Plan) -> str:
-    header, rows = bound_rows(plan)
-    if not rows:
-        return ""
-    return (
-        "<h2>Beside the best plan there can be</h2>\n<p class='faint'>What this plan reaches, and what no plan can pass, by an exact "
-        f"model; a gap may be the plan's or the model's.</p>\n{_table(header, rows)}"
-    )
+def _faint(text: str) -> str:
+    return f"<p class='faint'>{text}</p>" if text else ""
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,95 @@
+"""Commands whose work is imported when they are called. What declares them has their options only, and imports nothing that takes time.
+
+So help and completion are there at once. ``rescheduler version`` and ``--help`` import neither the API client nor numpy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Final, NoReturn
+
+import click
+
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.suggestions import did_you_mean
+
+OF_CLUSTER: Final = ("kubeconfig", "context", "controller_namespace", "config_file")
+
+
+def imported(place: str) -> Any:
+    """What is at MODULE:NAME."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class DeferredCommand(click.Command):
+    """The options of a command. ``work``: MODULE:NAME of the function that is called with them."""
+
+    def __init__(self, *args: Any, work: str, **more: Any) -> None:
+        self.work = work
+        super().__init__(*args, **{**more, "callback": partial(_called, work)})
+
+
+def command(
+    name: str, work: str, short_help: str | None = None
+) -> Callable[[Callable[..., Any]], DeferredCommand]:
+    """Declares a command. ``short_help``: the line that the help of its group shows."""
+    return click.command(name, cls=DeferredCommand, work=work, short_help=short_help)
+
+
+def _called(work: str, **flags: Any) -> None:
+    """The options of a cluster and its controller become its ``cluster``."""
+    if "kubeconfig" in flags:
+        named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
+        flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)
+    imported(work)(**flags)
+
+
+class CommandGroup(click.Group):
+    """Commands in their order; a name that is mistyped gets a suggestion."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it, but for the suggestion."""
+        if (
+            args
+            and args[0] not in self.commands
+            and not args[0].startswith("-")
+            and not ctx.resilient_parsing
+        ):
+            hint = did_you_mean(args[0], self.commands)
+            ctx.fail(f"No such command {args[0]!r}{hint or '.'}")
+        return super().resolve_command(ctx, args)
+
+
+def installed_command(name: str, place: str) -> click.Command:
+    """The command at ``place``; if its package is not installed a substitute, every call of which fails with what to install."""
+    package = place.partition(".")[0]
+    if find_spec(package) is not None:
+        found: click.Command = imported(place)
+        return found
+    shown = package.replace("_", "-")
+
+    def refuse(**_: Any) -> NoReturn:
+        raise CommandError(
+            f"'rescheduler {name}' is in the package {shown}, which is not installed (make install in a clone of the project)",
+            EXIT_USAGE,
+        )
+
+    return click.Command(
+        name,
+        callback=refuse,
+        params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
+        short_help=f"Not installed: it is in the package {shown}.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
