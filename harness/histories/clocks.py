@@ -24,6 +24,7 @@ from kube_sandbox.sandbox import Sandbox
 _SHARE: Final = 0.25
 _UNTIL_S: Final = 10.0
 _STEPS_S: Final = (7.0, 65.0, 600.0, 3_600.0, 10_800.0)
+_GATE_VALID_S: Final = 60.0
 _PAUSES_S: Final = (2.0, 20.0, 90.0)
 
 
@@ -36,8 +37,8 @@ class SetClock:
     furthest_s: float = 0.0
     set_at_s: float = 0.0
     """The true time at which it was set last; 0: never."""
-    set_back_at_s: list[float] = field(default_factory=list)
-    """The true times at which it was set back."""
+    far_at_s: list[float] = field(default_factory=list)
+    """The true times at which it was set back, or forward by more than the gate is valid."""
 
     def __call__(self) -> float:
         """What it shows."""
@@ -48,8 +49,8 @@ class SetClock:
         self.ahead_s += by_s
         self.furthest_s = max(self.furthest_s, self.ahead_s)
         self.set_at_s = self.true()
-        if by_s < 0:
-            self.set_back_at_s.append(self.set_at_s)
+        if by_s < 0 or by_s > _GATE_VALID_S:
+            self.far_at_s.append(self.set_at_s)
 
     def late_s(self, moment_s: float) -> float:
         """For how long it has shown that moment or a later one."""
@@ -91,16 +92,16 @@ class Clocks:
         self.server.catch_up()
 
     def excused(self, seen: Seen, evicted_at_s: Mapping[str, float]) -> set[str]:
-        """Uids of moves whose replacement was created once the API server's clock had been set back behind their eviction.
+        """Uids of moves whose replacement was created once the API server's clock had been set far after their eviction.
 
-        By that clock it is older than the intent to evict. ``evicted_at_s``: true times of evictions, by uid of the pod.
+        By that clock it is older than the intent to evict, or the gate is not valid any more. ``evicted_at_s``: true times of evictions, by uid of the pod.
         """
         found = set[str]()
         for known, move in seen.moves.items():
             evicted_s = evicted_at_s.get(spec(move)["podRef"].get("uid", ""))
-            back = [at_s for at_s in self.server.set_back_at_s if evicted_s is not None and at_s >= evicted_s]
+            far = [at_s for at_s in self.server.far_at_s if evicted_s is not None and at_s >= evicted_s]
             mine = [p for p in seen.pods.values() if labels(p).get("app") == app_of(move)]
-            if back and any(seen.born_s[uid(p)] >= back[0] for p in mine):
+            if far and any(seen.born_s[uid(p)] >= far[0] for p in mine):
                 found.add(known)
         return found
 
