@@ -23,7 +23,7 @@ from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.own_objects import condition
-from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.placeholder import slug
 from rescheduler.visible import visible_line
@@ -39,57 +39,31 @@ NOT_PROCESSED_AFTER_S: Final = 15.0
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReservationRequest:
-    """A request for ``count`` Reservations with one template for one owner."""
-
-    base: str
-    """Prefix of the names, before the random word."""
-    group: str
-    """Random word: in the names, and value of the label of all of them."""
-    name: str = ""
-    """The name itself, in place of both: of several Reservations each has its number behind it."""
-    count: int
-    template: bytes
-    """PodTemplateSpec as JSON."""
-    namespace: str
-    owner: ReservationOwner
-    ttl_s: float | None = None
-    """None: the configured default. 0.0: they never expire."""
-    node: str = ""
-    expires_at_s: float | None = None
-    pre_allocation: bool = False
-    make_room: bool = False
-    allocate_once: bool = True
+def stem_of(base: str, group: str) -> str:
+    """The name of a Reservation for ``base``, in which nobody else's has the random word ``group``."""
+    return f"{slug(base, 'room')}-{group}"
 
 
-def manifests(request: ReservationRequest) -> list[Json]:
-    """The Reservations of a request, ready to be created; sorted by name."""
-    template = msgspec.json.decode(request.template, type=dict[str, Any])
-    metadata = {**(template.get("metadata") or {}), "namespace": request.namespace}
+def room_template(pods: bytes, namespace: str, node: str = "") -> bytes:
+    """The template of a Reservation for such pods. ``pods``: PodTemplateSpec as JSON."""
+    template = msgspec.json.decode(pods, type=dict[str, Any])
+    metadata = {**(template.get("metadata") or {}), "namespace": namespace}
     metadata.pop("creationTimestamp", None)
     template = {**template, "metadata": metadata}
-    if request.node:
-        template["spec"] = {**template["spec"], "nodeName": request.node}
-    width = len(str(request.count))
-    stem = request.name or f"{slug(request.base, 'room')}-{request.group}"
-    names = [stem] if request.count == 1 else [f"{stem}-{i:0{width}}" for i in range(1, request.count + 1)]
-    return [
-        manifest(
-            Reservation(
-                name=name,
-                template_raw=msgspec.json.encode(template),
-                owners=(request.owner,),
-                ttl_s=request.ttl_s,
-                expires_at_s=request.expires_at_s,
-                pre_allocation=request.pre_allocation,
-                make_room=request.make_room,
-                allocate_once=request.allocate_once,
-                labels=LabelSet({LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: request.group}),
-            )
-        )
-        for name in names
-    ]
+    if node:
+        template["spec"] = {**template["spec"], "nodeName": node}
+    return msgspec.json.encode(template)
+
+
+def manifests(room: Reservation, count: int, group: str) -> list[Json]:
+    """``count`` of this Reservation, ready to be created, sorted by name: of several each has its number behind its name.
+
+    ``group``: a random word, the value of the label of all of them.
+    """
+    width = len(str(count))
+    names = [room.name] if count == 1 else [f"{room.name}-{i:0{width}}" for i in range(1, count + 1)]
+    labels = LabelSet({LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: group})
+    return [manifest(msgspec.structs.replace(room, name=name, labels=labels)) for name in names]
 
 
 @dataclass(slots=True)

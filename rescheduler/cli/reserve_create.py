@@ -24,12 +24,11 @@ from rescheduler.cli.reservation_client import (
     NOT_PROCESSED_AFTER_S,
     ReservationClient,
     is_unobserved,
-    manifests,
     reservation_client,
     reservation_line,
 )
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker, who_steps_aside
-from rescheduler.cli.reserve_flags import CreateFlags, request_from_flags
+from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -87,7 +86,7 @@ def run(
 
 def _manifests(api: KubeApi, workload: str | None, filename: str | None, flags: CreateFlags) -> list[Json]:
     if filename is None:
-        return manifests(request_from_flags(api, workload, flags, secrets.token_hex(4)))
+        return rooms_from_flags(api, workload, flags, secrets.token_hex(4))
     if workload is not None or flags.given:
         message = f"-f: the file contains the whole Reservations; remove {workload or flags.given}"
         raise CommandError(message, EXIT_USAGE)

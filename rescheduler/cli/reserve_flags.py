@@ -1,4 +1,4 @@
-"""The flags of ``reserve create``, and the request for Reservations that they describe. Contradictions are errors."""
+"""The flags of ``reserve create``, and the Reservations that they describe. Contradictions are errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import parse_seconds
-from rescheduler.cli.reservation_client import ReservationRequest
+from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.counted import plural
-from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner
+from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.resources import QuantityError, parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import parse_duration, parse_timestamp
@@ -47,10 +47,8 @@ class CreateFlags:
         return f"--{flag.replace('_', '-')}" if flag else ""
 
 
-def request_from_flags(
-    api: KubeApi, workload: str | None, given: CreateFlags, group: str
-) -> ReservationRequest:
-    """The request that the flags describe; a workload is read from the API server.
+def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, group: str) -> list[Json]:
+    """The Reservations that the flags describe, ready to be created; a workload is read from the API server.
 
     Raises:
         CommandError: the flags contradict each other, or a flag is missing.
@@ -64,21 +62,17 @@ def request_from_flags(
     base, template, owner, count = (
         _of_workload(api, workload, given) if workload is not None else _of_flags(given)
     )
-    return ReservationRequest(
-        base=base,
-        group=group,
-        name=given.name,
-        count=count,
-        template=template,
-        namespace=given.namespace,
-        owner=owner,
+    room = Reservation(
+        name=given.name or stem_of(base, group),
+        template_raw=room_template(template, given.namespace, given.node),
+        owners=(owner,),
         ttl_s=ttl_s,
-        node=given.node,
         expires_at_s=_moment(given.expires) if given.expires else None,
         pre_allocation=given.pre_allocation,
         make_room=given.make_room,
         allocate_once=not given.several,
     )
+    return manifests(room, count, group)
 
 
 def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:

@@ -12,11 +12,10 @@ from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import StatusLine, emit
 from rescheduler.cli.reservation_client import (
     ReservationClient,
-    ReservationRequest,
     manifests,
     status_message,
 )
-from rescheduler.cli.scale_up import Found, ScaleResult, ScaleUp
+from rescheduler.cli.scale_up import Found, ScaleResult, ScaleUp, room_for
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.coordination.placement import Placement
@@ -26,7 +25,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
-from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.replacement import Replacements
@@ -123,19 +122,11 @@ def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster) -> None
 
 def place_new_pods(snapshot: Snapshot, workload: FoundWorkload, count: int) -> list[Choice]:
     """A node, or the reason why there is none, for each of ``count`` new pods, one after the other."""
-    request = ReservationRequest(
-        base=workload.name.name,
-        group="dry-run",
-        count=count,
-        template=workload.template,
-        namespace=workload.name.namespace,
-        owner=ReservationOwner(controller=ControllerRef(uid=workload.owner.uid)),
-    )
     placement = Placement(namespace=DEFAULT_NAMESPACE)
     placement.begin(Replacements(snapshot))
     decoder = Decoder()
     choices: list[Choice] = []
-    for body in manifests(request):
+    for body in manifests(room_for(workload, "dry-run", 0.0), count, "dry-run"):
         record = decoder.record(Kind.RESERVATION, msgspec.json.encode(body))
         if isinstance(record, Reservation):
             choices.append(placement.for_reservation(record))

@@ -20,11 +20,12 @@ from rescheduler.cli.following import follow
 from rescheduler.cli.reservation_client import (
     NOT_PROCESSED_AFTER_S,
     ReservationClient,
-    ReservationRequest,
     is_unobserved,
     manifests,
     release_summary,
+    room_template,
     status_message,
+    stem_of,
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
 from rescheduler.kube.answers import read_answer
@@ -77,7 +78,9 @@ class ScaleUp:
             CommandError: not all became Available in time; all Reservations are released.
                 A note on this and every other error lists those that could not be released.
         """
-        bodies = manifests(self._request())
+        # Long enough for reserving, verifying and landing; if the command is killed, the Reservations expire.
+        room = room_for(self.workload, self.group, 2 * self.timeout_s + 60.0)
+        bodies = manifests(room, self.count, self.group)
         self._names = [str(body["metadata"]["name"]) for body in bodies]
         began_s = self.clock()
         self._create(bodies)
@@ -148,26 +151,6 @@ class ScaleUp:
         except BaseException as error:
             error.add_note("Nothing was scaled.")
             raise
-
-    def _request(self) -> ReservationRequest:
-        found = self.workload
-        owner = ControllerRef(
-            api_version=found.owner.api_version,
-            kind=found.owner.kind,
-            name=found.owner.name,
-            uid=found.owner.uid,
-            namespace=found.name.namespace,
-        )
-        return ReservationRequest(
-            base=found.name.name,
-            group=self.group,
-            count=self.count,
-            template=found.template,
-            namespace=found.name.namespace,
-            owner=ReservationOwner(controller=owner),
-            # Long enough for reserving, verifying and landing; if the command is killed, the Reservations expire.
-            ttl_s=2 * self.timeout_s + 60.0,
-        )
 
     def _all_held(self, rooms: Found) -> bool:
         held = [
@@ -246,6 +229,23 @@ class ScaleUp:
             raise CommandError(
                 f"{self.workload.name} was rolled out meanwhile: {found.owner.name} creates its next pods"
             )
+
+
+def room_for(workload: FoundWorkload, group: str, ttl_s: float) -> Reservation:
+    """The Reservation of one new pod."""
+    owner = ControllerRef(
+        api_version=workload.owner.api_version,
+        kind=workload.owner.kind,
+        name=workload.owner.name,
+        uid=workload.owner.uid,
+        namespace=workload.name.namespace,
+    )
+    return Reservation(
+        name=stem_of(workload.name.name, group),
+        template_raw=room_template(workload.template, workload.name.namespace),
+        owners=(ReservationOwner(controller=owner),),
+        ttl_s=ttl_s,
+    )
 
 
 def _landing(rooms: Found) -> str:

@@ -13,9 +13,9 @@ from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, listed
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.reservation_client import manifests, reservation_client
+from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker
-from rescheduler.cli.reserve_flags import CreateFlags, request_from_flags
+from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
@@ -57,7 +57,7 @@ def create(
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api
     given = CreateFlags(namespace=cluster.namespace(namespace), **flags)
-    (room,) = manifests(request_from_flags(api, workload, given, ""))
+    (room,) = rooms_from_flags(api, workload, given, "")
     template = room["spec"]["template"]
     given_spec = {
         "cron": cron,

@@ -12,9 +12,10 @@ from rescheduler.cli.errors import CommandError
 from rescheduler.cli.following import follow
 from rescheduler.cli.reservation_client import (
     ReservationClient,
-    ReservationRequest,
     manifests,
     release_summary,
+    room_template,
+    stem_of,
 )
 from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import FoundWorkload, parse_workload
@@ -23,7 +24,7 @@ from rescheduler.kube.errors import TryLaterError
 from rescheduler.kube.transport import Response, TransportError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import OwnerRef
-from rescheduler.model.reservation import ReservationOwner
+from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.testing import builders as b
 
 NOT_FOUND = b'{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}'
@@ -98,14 +99,10 @@ def test_what_is_left_is_named_with_the_command_that_removes_it():
 
 @pytest.mark.parametrize("name", ["", "mine"])
 def test_a_room_whose_making_got_no_answer_goes_with_the_others(name):
-    order = ReservationRequest(
-        base="web",
-        group="x",
-        name=name,
-        count=3,
-        template=b'{"spec":{}}',
-        namespace="shop",
-        owner=ReservationOwner(),
+    room = Reservation(
+        name=name or stem_of("web", "x"),
+        template_raw=room_template(b'{"spec":{}}', "shop"),
+        owners=(ReservationOwner(),),
     )
     server = Server()
 
@@ -119,7 +116,7 @@ def test_a_room_whose_making_got_no_answer_goes_with_the_others(name):
             return answer
 
     with pytest.raises(TransportError) as lost:
-        ReservationClient(Deaf(server)).create(manifests(order))
+        ReservationClient(Deaf(server)).create(manifests(room, 3, "x"))
     assert server.names == set()
     assert not getattr(lost.value, "__notes__", ()), "nothing is left"
 
