@@ -7,7 +7,8 @@ never reached is not tried again and again, and a kind that is not served or a r
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rescheduler.kube.connection import HttpTransport
 
 Record = TypeVar("Record")
+Thing = TypeVar("Thing")
 
 NOTICE_S: Final = 3.0
 """After so long a person is told what is waited for."""
@@ -88,6 +90,22 @@ def listed(
 def by_label(selector: str) -> dict[str, str]:
     """The query of a label selector; "" selects everything."""
     return {"labelSelector": selector} if selector else {}
+
+
+def why_left(things: Iterable[Thing], remove: Callable[[Thing], str], at_once: int) -> dict[Thing, str]:
+    """Remove all of them in parallel; why those are left that are. ``remove``: says why; its errors of the API are told, too."""
+    given = list(things)
+
+    def why(thing: Thing) -> str:
+        try:
+            return remove(thing)
+        except NotFoundError:
+            return ""
+        except (ApiError, TransportError) as error:
+            return why_refused(error)
+
+    with ThreadPoolExecutor(min(len(given), at_once) or 1) as pool:
+        return {thing: text for thing, text in zip(given, pool.map(why, given), strict=True) if text}
 
 
 def why_refused(error: ApiError | TransportError) -> str:

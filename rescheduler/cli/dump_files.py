@@ -1,6 +1,7 @@
-"""Opens the files of a dump (plain, gzip or zstd, or standard input), and the errors in files that users give.
+"""Files that people name: configurations and manifests, read as a whole up to a limit, and dumps (plain, gzip or zstd, or standard input).
 
-The compression is recognised by the first bytes.
+A device or a pipe without an end is refused like a file that is too large, and a path that leads nowhere is told apart from a file
+that is not there. The compression of a dump is recognised by its first bytes.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, BinaryIO, Final, TypeAlias, cast
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.streams import reason
-from rescheduler.cli.text_files import STANDARD_INPUT, why_unreadable
 from rescheduler.errors import ReschedulerError
 from rescheduler.extras import Extra, needs
+from rescheduler.yaml_limits import MOST_BYTES
+
+STANDARD_INPUT: Final = "-"
 
 
 class InputError(CommandError):
@@ -168,3 +171,44 @@ class _ZstdReader(io.RawIOBase):
             raise InputError(self._path, 0, f"damaged zstd file: {error}", "write the dump again") from error
         buffer[: len(data)] = data
         return len(data)
+
+
+def read_text(path: str, what: str) -> bytes:
+    """The content of a file that the user named; ``what``: a word for it.
+
+    Raises:
+        CommandError: it cannot be read, or is larger than such a file can be.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return _read(file, path, what)
+    except OSError as error:
+        message = f"{path}: cannot read the {what}: {why_unreadable(path, error)}"
+        raise CommandError(message, EXIT_USAGE) from error
+
+
+def read_text_or_stdin(path: str, what: str) -> bytes:
+    """As ``read_text``; ``-`` is stdin. Raises CommandError."""
+    if path != STANDARD_INPUT:
+        return read_text(path, what)
+    try:
+        return _read(sys.stdin.buffer, "stdin", what)
+    except OSError as error:
+        message = f"stdin: cannot read the {what}: {error.strerror or error}"
+        raise CommandError(message, EXIT_USAGE) from error
+
+
+def _read(file: BinaryIO, path: str, what: str) -> bytes:
+    content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        message = f"{path}: more than {MOST_BYTES >> 20} MiB: this is no {what}; check the path"
+        raise CommandError(message, EXIT_USAGE)
+    return content
+
+
+def why_unreadable(path: str, error: OSError) -> str:
+    """What the system says of a path, and where it leads if it is a broken link."""
+    place = Path(path)
+    if isinstance(error, FileNotFoundError) and place.is_symlink():
+        return f"it is a symbolic link to {place.readlink()}, which does not exist"
+    return "no such file or folder" if isinstance(error, FileNotFoundError) else error.strerror or str(error)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from rescheduler.cli.dump_files import (
+    STANDARD_INPUT,
     ByteStream,
     InputError,
     SourceWarning,
@@ -23,7 +24,6 @@ from rescheduler.cli.dump_files import (
     opened,
 )
 from rescheduler.cli.dump_yaml import yaml_items
-from rescheduler.cli.text_files import STANDARD_INPUT
 from rescheduler.kube.errors import parse_status
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb

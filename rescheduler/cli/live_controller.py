@@ -13,9 +13,9 @@ import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.controller_presence import Leader, Presence, leader, need_controller
+from rescheduler.cli.dump_files import read_text
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
-from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import careful_configuration
 from rescheduler.configuration.problems import ConfigurationError

@@ -8,16 +8,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rescheduler.cli.clients import allowed, by_label, installed, listed, why_refused
+from rescheduler.cli.clients import allowed, by_label, installed, listed, why_left
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
-from rescheduler.kube.transport import TransportError
+from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from rescheduler.migrations.lifecycle import FINISHED
 from rescheduler.model.decode.wire_form import manifest as manifest_of
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -125,25 +123,19 @@ class MigrationClient:
 
         Each is deleted as it was seen: one that takes a step meanwhile is left to go on.
         """
-        given = [move for move in moves if move.status.phase not in FINISHED]
+        given = {move.key: move for move in moves if move.status.phase not in FINISHED}
 
-        def reason(move: PodMigration) -> str:
+        def remove(key: ObjectKey) -> str:
+            move, path = given[key], RESOURCES[Kind.POD_MIGRATION].object_path(key.namespace, key.name)
             if disturbs(move):
                 return "its pod is being evicted, so it goes on"
-            path = RESOURCES[Kind.POD_MIGRATION].object_path(move.namespace, move.name)
             try:
                 self.api.delete(path, uid=move.uid, resource_version=move.resource_version)
-            except NotFoundError:
-                return ""
             except ConflictError:
                 return "it has just taken a step; try again"
-            except (ApiError, TransportError) as error:
-                return why_refused(error)
             return ""
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            reasons = list(pool.map(reason, given))
-        return {move.key: why for move, why in zip(given, reasons, strict=True) if why}
+        return why_left(given, remove, _AT_ONCE)
 
 
 def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_run: bool = False) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,11 +12,11 @@ import msgspec
 from tenacity import stop_before_delay
 
 from rescheduler.cli.by_name import chosen
-from rescheduler.cli.clients import NamedCluster, by_label, installed, listed, why_refused
+from rescheduler.cli.clients import NamedCluster, by_label, installed, listed, why_left, why_refused
 from rescheduler.cli.errors import CommandError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.decode.wire_form import manifest
@@ -148,30 +148,18 @@ class ReservationClient:
 
         ``uids``: uid by name; an empty uid for a name that only this command can have created. Never raises.
         """
-        if not uids:
-            return {}
         ends_s = time.monotonic() + self.release_timeout_s
 
-        def reason(item: tuple[str, str]) -> str:
+        def remove(name: str) -> str:
             left_s = max(ends_s - time.monotonic(), _LEAST_S)
-            api = KubeApi(
-                self.api.transport,
-                Retry(stop=stop_before_delay(left_s), gives_up=(UnreachableError,)),
-                timeout_s=left_s,
-            )
-            name, uid = item
+            retry = Retry(stop=stop_before_delay(left_s), gives_up=(UnreachableError,))
+            api = KubeApi(self.api.transport, retry, timeout_s=left_s)
             path = RESOURCES[Kind.RESERVATION].object_path("", name)
-            try:
-                api.delete(path, uid=uid, own_name=not uid)
-            except (NotFoundError, ConflictError):  # a conflict: another object has this name now
-                return ""
-            except (ApiError, TransportError) as error:
-                return why_refused(error)
+            with contextlib.suppress(ConflictError):  # another object has this name now
+                api.delete(path, uid=uids[name], own_name=not uids[name])
             return ""
 
-        with ThreadPoolExecutor(min(len(uids), _AT_ONCE)) as pool:
-            reasons = list(pool.map(reason, uids.items()))
-        return {name: why for name, why in zip(uids, reasons, strict=True) if why}
+        return why_left(uids, remove, _AT_ONCE)
 
 
 def release_summary(left: Mapping[str, str], group: str = "") -> str:

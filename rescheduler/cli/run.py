@@ -7,9 +7,9 @@ import threading
 
 from rescheduler import logs
 from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.dump_files import read_text
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, style, terminal_width
-from rescheduler.cli.text_files import read_text
 from rescheduler.configuration.live import UnreadableConfigurationError
 from rescheduler.controller.run import AnotherLeadsError, Controller, MissingParts, Options
 from rescheduler.controller.server import CannotListenError

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rescheduler.cli.dump_files import read_text_or_stdin
 from rescheduler.cli.dump_words import resolved
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
-from rescheduler.cli.text_files import read_text_or_stdin
 from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem

@@ -29,6 +29,7 @@ from rescheduler.reports.status_document import (
     ShownPolicy,
     TrendSample,
 )
+from rescheduler.reports.table import cut
 
 MOST_MOVES: Final = 200
 MOST_FINISHED: Final = 50
@@ -231,7 +232,7 @@ def _taint(taint: Taint) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+    return cut(text, _LONGEST_TEXT)
 
 
 class Trends:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +15,9 @@ from rescheduler.model.records import DisruptionBudget, Pod
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.nearest_way import NearestWay
 from rescheduler.planning.plan import Move, Skipped
-from rescheduler.reports.table import amount, table
+from rescheduler.reports.table import amount, table, wrapped
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict
-from rescheduler.visible import visible_line
 
 _INSUFFICIENT = "Insufficient "
 _NODES_SHOWN = 10
@@ -127,15 +125,7 @@ def _scores(feasible: list[NodeVerdict]) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Lines of at most so many columns; what goes on is indented by more."""
-    return textwrap.wrap(
-        visible_line(text),
-        _WIDTH,
-        initial_indent="  ",
-        subsequent_indent="    ",
-        break_long_words=True,
-        break_on_hyphens=False,
-    )
+    return wrapped(text, _WIDTH, "  ", "    ")
 
 
 def _nearest(way: NearestWay) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Final
 
 from rescheduler.model.counted import plural
 from rescheduler.reports.status_document import ClusterStatus
-from rescheduler.reports.table import table
+from rescheduler.reports.table import cut, table, wrapped
 from rescheduler.visible import visible_line
 
 _ROWS: Final = 8
@@ -29,7 +28,7 @@ def status_text(report: ClusterStatus, width: int) -> str:
         *_blocked(report),
         *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width, "  ")),
     ]
-    return "\n".join(_fitting(line, max(width, _LEAST)) for line in lines) + "\n"
+    return "\n".join(cut(visible_line(line), max(width, _LEAST)) for line in lines) + "\n"
 
 
 _GATES: Final = {
@@ -100,16 +99,4 @@ def _cut(count: int) -> str:
 
 def _wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
     """A sentence on a few lines: what is wrong often stands at its end."""
-    return textwrap.wrap(
-        visible_line(text),
-        max(width, _LEAST),
-        subsequent_indent=indent,
-        max_lines=_LINES,
-        placeholder=" …",
-        break_on_hyphens=False,
-    )
-
-
-def _fitting(line: str, width: int) -> str:
-    shown = visible_line(line)
-    return shown if len(shown) <= width else f"{shown[: width - 1]}…"
+    return wrapped(text, max(width, _LEAST), others=indent, most=_LINES)

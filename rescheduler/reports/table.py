@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from rescheduler.model.counted import plural, verb
@@ -80,6 +81,19 @@ def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
             return
         widths[wide] -= 1
         over -= 1
+
+
+def wrapped(text: str, width: int, first: str = "", others: str = "  ", most: int | None = None) -> list[str]:
+    """A sentence on lines of ``width`` columns. ``first``, ``others``: their indents. ``most``: so many lines, the last with an ellipsis."""
+    return textwrap.wrap(
+        visible_line(text),
+        width,
+        initial_indent=first,
+        subsequent_indent=others,
+        max_lines=most,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
 
 
 def percent(part: int, whole: int) -> str:

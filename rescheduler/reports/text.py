@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from rescheduler.model.counted import plural
@@ -21,7 +20,7 @@ from rescheduler.reports.objective_words import (
     rooms_section,
     skipped_groups,
 )
-from rescheduler.reports.table import bar, beyond, percent, table
+from rescheduler.reports.table import bar, beyond, percent, table, wrapped
 
 Style = Callable[[str, str], str]
 """(text, role) -> coloured text; roles: heading, good, bad, faint. ``plain`` adds no colour."""
@@ -75,11 +74,7 @@ def _wrapped(text: str, width: int | None) -> str:
     """Its lines, folded between words to the width of the terminal."""
     if width is None:
         return text
-    lines = (
-        textwrap.wrap(line, width, subsequent_indent="  ", break_on_hyphens=False)
-        for line in text.splitlines()
-    )
-    return "\n".join("\n".join(folded) for folded in lines)
+    return "\n".join("\n".join(wrapped(line, width)) for line in text.splitlines())
 
 
 def _section(
