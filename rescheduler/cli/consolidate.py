@@ -15,12 +15,11 @@ from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, Share,
 from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.draining import Drain, NotDrainedError, moves_document, with_reasons
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION, LABEL_CONSOLIDATION
@@ -63,7 +62,7 @@ def run(
     configuration = controller.told_configuration()
 
     def snapshot() -> Snapshot:
-        return read_input(cluster, rules=configuration.replacements).snapshot
+        return read_for(cluster, configuration).snapshot
 
     chosen = choose(snapshot(), configuration, NodesWanted(nodes=0, pool=wanted.pool) if resume else wanted)
     if pool and not (chosen.nodes or chosen.stay):

@@ -12,12 +12,11 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
 from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
 
 
@@ -47,7 +46,7 @@ def run(
     configuration = controller.told_configuration()
 
     def planned() -> DrainPlan:
-        snapshot = read_input(cluster, rules=configuration.replacements).snapshot
+        snapshot = read_for(cluster, configuration).snapshot
         there = [name for name in names if name in snapshot.nodes]
         return plan_drain(snapshot, configuration, there, DrainOptions(**flags))
 

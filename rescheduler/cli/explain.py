@@ -11,9 +11,8 @@ import click
 from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile
+from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile, read_for
 from rescheduler.cli.output import emit, style, tell
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.own_objects import who_waits
@@ -58,13 +57,7 @@ def run(
         load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
     )
     profile = load_profile(scheduler_config, configuration)
-    found = read_input(
-        cluster,
-        paths=paths,
-        now=now,
-        rules=configuration.replacements,
-        namespace=configuration.reservations.namespace if cluster.config_file else "",
-    )
+    found = read_for(cluster, configuration, paths=paths, now=now)
     wanted = cluster.namespace(namespace or (_IN_DUMPS if paths else None))
     chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
     if not chosen:

@@ -33,7 +33,6 @@ NO_CONTROLLER_AFTER_S: Final = 20.0
 """If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
 LOST_AFTER_S: Final = 15.0
 """For so long a move may wait for a target that it cannot have before its command withdraws it, if the command plans again."""
-OUTPUTS: Final = ("text", "wide", "name", "json", "yaml")
 _NARROW: Final = ("POD", "FROM", "TO", "STATE", "REASON")
 
 

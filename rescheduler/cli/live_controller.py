@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,7 @@ from rescheduler.cli.controller_presence import Leader, Presence, leader, need_c
 from rescheduler.cli.dump_files import read_text
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
+from rescheduler.cli.snapshot_input import SnapshotInput, read_input
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -56,6 +57,12 @@ def load_configuration(path: str | None) -> Configuration:
         if path is None
         else parse_configuration(read_text(path, "configuration"), path)
     )
+
+
+def read_for(cluster: NamedCluster, configuration: Configuration, **where: Any) -> SnapshotInput:
+    """The cluster, or a dump, by the rules of a configuration. ``where``: paths, more_paths and now, as ``read_input`` takes them."""
+    namespace = configuration.reservations.namespace if cluster.config_file else ""
+    return read_input(cluster, rules=configuration.replacements, namespace=namespace, **where)
 
 
 def load_profile(path: str | None, configuration: Configuration) -> Profile:

@@ -13,14 +13,13 @@ from rescheduler.cli.by_name import find_pods, pod_names
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
 from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_not
-from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
 from rescheduler.cli.options import (
     move_ttl,
 )
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.lifecycle import FINISHED
@@ -172,7 +171,7 @@ class _Asking:
         controller = live_controller(self.cluster, self.api)
         controller.need()
         try:
-            snapshot = read_input(self.cluster, rules=controller.configuration.replacements).snapshot
+            snapshot = read_for(self.cluster, controller.configuration).snapshot
         except ForbiddenError as error:
             tell(
                 f"whether there is room is left to the controller: you may not read the cluster ({error.message})"

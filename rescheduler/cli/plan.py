@@ -17,9 +17,10 @@ from rescheduler.cli.live_controller import (
     live_controller,
     load_configuration,
     load_profile,
+    read_for,
 )
 from rescheduler.cli.output import emit, style, terminal_width, warn
-from rescheduler.cli.snapshot_input import need_from, read_input
+from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.snapshot import Snapshot
@@ -68,14 +69,7 @@ def run(
             warn(text)
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
-    found = read_input(
-        cluster,
-        paths=paths,
-        more_paths=more_paths,
-        now=now,
-        rules=configuration.replacements,
-        namespace=configuration.reservations.namespace if cluster.config_file else "",
-    )
+    found = read_for(cluster, configuration, paths=paths, more_paths=more_paths, now=now)
     with PROCESS_PAUSE.during():
         state = SchedulingState(found.snapshot, profile)
         PROCESS_PAUSE.settle()

@@ -13,9 +13,8 @@ import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller
+from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.output import warn
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import kinds_served
@@ -73,7 +72,7 @@ def who_steps_aside(cluster: NamedCluster, api: KubeApi, stored: Sequence[bytes]
     decoder = Decoder()
     rooms = [decoder.record(Kind.RESERVATION, body) for body in stored]
     wanted = {room.name: room for room in rooms if isinstance(room, Reservation) and room.make_room}
-    snapshot = read_input(cluster, rules=configuration.replacements).snapshot
+    snapshot = read_for(cluster, configuration).snapshot
     return "".join(f"{visible_line(line)}\n" for line in foretold(snapshot, configuration, wanted))
 
 

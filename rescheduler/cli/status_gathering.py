@@ -12,9 +12,8 @@ import msgspec
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state
+from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state, read_for
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.snapshot_input import read_input
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -73,7 +72,7 @@ class _Events(msgspec.Struct):
 def picture_of(
     cluster: NamedCluster, configuration: Configuration, inputs: PlanningInputs, *, whole: bool, **where: Any
 ) -> ClusterPicture:
-    """Reads the whole cluster, or a dump, and decides as the controller does. ``where``: as ``read_input`` takes it.
+    """Reads the whole cluster, or a dump, and decides as the controller does. ``where``: as ``read_for`` takes it.
 
     ``whole``: every pod that is skipped is looked at, and what there would be after the moves; else skipped pods are only counted.
 
@@ -81,7 +80,7 @@ def picture_of(
     """
     # Without ``settle``: what was planned is let go of before the next look.
     with PROCESS_PAUSE.during():
-        found = read_input(cluster, rules=configuration.replacements, **where)
+        found = read_for(cluster, configuration, **where)
         state = SchedulingState(found.snapshot, configuration.profile)
         policies = configuration.build_policies()
         decided = decide(found.snapshot, policies, inputs, state, looks_ahead=whole, explains=True)

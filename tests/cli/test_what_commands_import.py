@@ -13,7 +13,6 @@ import pytest
 from rescheduler import logs
 from rescheduler.cli import completion
 from rescheduler.cli.deferred import OF_CLUSTER, imported
-from rescheduler.cli.following import OUTPUTS
 from rescheduler.cli.main import main
 from rescheduler.cli.node_marks import Then
 from rescheduler.planning import limits
@@ -87,7 +86,6 @@ def test_choices_are_those_of_the_work():
     assert option(("plan",), "effort").type.max == limits.MOST_EFFORT
     assert list(option(("consolidate",), "then").type.choices) == list(Then)
     assert list(option(("run",), "log_level").type.choices) == list(logs.LEVELS)
-    assert list(option(("move",), "output").type.choices) == list(OUTPUTS)
     assert set(option(("completion",), "shell").type.choices) == set(completion.SHELLS)
 
 
