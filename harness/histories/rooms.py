@@ -96,6 +96,8 @@ class Rooms:
         self._claimed_gated: set[str] = set()
         self._gated: set[str] = set()
         self._released_at_s: dict[str, float] = {}
+        self._overtaken_rooms: set[str] = set()
+        """Uids of Reservations whose room a pod of higher priority has taken on the way; that pod may have gone since."""
         self._listed: set[str] = set()
         """Uids of Reservations whose claimant was refused while the scheduler read a new list; the taint may hold the room longer."""
         self._unseen_then: dict[str, frozenset[str]] = {}
@@ -110,6 +112,7 @@ class Rooms:
         elif changed["kind"] == "Pod":
             self._follow_release(changed, now_s)
             self._follow_refusal(changed, now_s)
+            self._follow_taking(changed)
         elif changed["kind"] == "Reservation":
             owners = self._seen.owners(changed)
             self._claimed_gated |= {uid(p) for p in owners if gated(p)}
@@ -170,7 +173,7 @@ class Rooms:
             return "the claimant ended"
         if self._placeholder_taken(room):
             return "people deleted the placeholder"
-        if self._overtaken(room, node):
+        if uid(room) in self._overtaken_rooms or self._overtaken(room, node):
             return "a pod of higher priority came in between"
         if self._nominated_unseen(room, node) or self._taken_at_release(room, node):
             return "a pod was nominated to the node in the moment of the release"
@@ -274,6 +277,12 @@ class Rooms:
             return
         mine = [r for r in self._seen.rooms.values() if uid(pod) in self._owners_of(uid(r))]
         self._listed |= {uid(r) for r in mine if self._listed_after_release(r, now_s)}
+
+    def _follow_taking(self, pod: Obj) -> None:
+        if "higher priority" not in self._hits or not node_of(pod):
+            return
+        there = [r for r in self._seen.rooms.values() if status(r).get("nodeName") == node_of(pod)]
+        self._overtaken_rooms |= {uid(r) for r in there if self._overtaken(r, node_of(pod))}
 
     def _taken_at_release(self, room: Obj, node: str) -> bool:
         """True if such a pod still keeps the node from a claimant."""

@@ -269,6 +269,22 @@ def test_nothing_is_evicted_before_available_intent_and_proof():
     assert evicts == {(PHASE.EVICTING, True, ReservationPhase.AVAILABLE, True)}
 
 
+def test_nothing_is_evicted_while_the_history_cannot_be_kept():
+    """Although the intent was recorded before, as when an API server whose clock differs by hours answers since then."""
+    proven, unknown = (
+        Calls(gate_proven_at_s=NOW - 2),
+        Recorded(problem="the clocks of the API servers differ"),
+    )
+    outcome = look(
+        migration(PHASE.EVICTING, requested=NOW - 3),
+        reservation=reservation(),
+        calls=proven,
+        recorded=unknown,
+    )
+    assert (kinds(outcome), outcome.status.reason) == (["write_status"], "Recording")
+    assert not outcome.status.eviction_requested_at_s, "no new pod is gated meanwhile"
+
+
 def test_the_gate_settles_before_the_eviction():
     just = Calls(gate_proven_at_s=NOW - 0.5)
     outcome = look(migration(PHASE.EVICTING, requested=NOW - 3), reservation=reservation(), calls=just)
