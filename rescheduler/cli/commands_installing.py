@@ -125,6 +125,6 @@ def completion_command() -> None:
     """
 
 
-@command("version", "rescheduler.cli.version:run", "Print the version.")
+@command("version", "rescheduler.cli.main:print_version", "Print the version.")
 def version_command() -> None:
     """Print the version."""

@@ -5,6 +5,7 @@ Adding a command is its options, a module for its work, and one line here. Impor
 
 from __future__ import annotations
 
+import platform
 import sys
 from functools import partial
 from pathlib import PurePath
@@ -12,13 +13,15 @@ from typing import Any, Final
 
 import click
 
+from rescheduler import __version__
 from rescheduler.cli import commands_installing as installing
 from rescheduler.cli import commands_moving as moving
 from rescheduler.cli import commands_reading as reading
 from rescheduler.cli.deferred import CommandGroup, installed_command
 from rescheduler.cli.ending import exit_code_of
+from rescheduler.cli.output import emit
 from rescheduler.cli.reserve import reserve_group
-from rescheduler.cli.version import run as print_version
+from rescheduler.model.names import API_VERSION
 
 PROGRAM: Final = "rescheduler"
 PLUGIN: Final = "kubectl-rescheduler"
@@ -46,6 +49,11 @@ COMMANDS: Final = (
     installing.version_command,
 )
 """In the order of the help."""
+
+
+def print_version() -> None:
+    """The program, the API that it speaks, and Python."""
+    emit(f"rescheduler {__version__} (API {API_VERSION}, Python {platform.python_version()})\n")
 
 
 def _called_as() -> str:

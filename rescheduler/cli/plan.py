@@ -28,7 +28,7 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.policies.wire import PolicyArgs
-from rescheduler.reports.html import plan_html
+from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.framework import Profile

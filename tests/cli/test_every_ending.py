@@ -208,7 +208,7 @@ def test_ctrl_c_while_it_waits_for_input_is_130():
 
 def test_a_job_in_the_background_goes_on_ignoring_ctrl_c():
     ignores = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    hears = f"{ignores}\nimport rescheduler.cli.version, os\nos.kill(os.getpid(), signal.SIGINT)\n{PROGRAM}"
+    hears = f"{ignores}\nimport rescheduler.cli.output, os\nos.kill(os.getpid(), signal.SIGINT)\n{PROGRAM}"
     done = subprocess.run(
         [sys.executable, "-c", hears, "version"], capture_output=True, text=True, check=False
     )

@@ -22,7 +22,7 @@ from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, Trends, cluster_status, limited
 from rescheduler.reports.explanation import explanation_json, explanation_text
-from rescheduler.reports.html import plan_html
+from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState

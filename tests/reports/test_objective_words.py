@@ -17,7 +17,7 @@ from rescheduler.planning.plan import (
 from rescheduler.planning.planner import plan
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.reports.html import plan_html
+from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.objective_words import _WHY, change_words, effect_words, headline, in_units
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState

@@ -26,7 +26,7 @@ from rescheduler.planning.plan import (
     SkipReason,
 )
 from rescheduler.planning.stages import stages_of
-from rescheduler.reports.html import plan_html
+from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
 
