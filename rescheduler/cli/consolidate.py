@@ -16,7 +16,7 @@ from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.draining import Drain, NotDrainedError, moves_document, with_reasons
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, read_for
-from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, withdraw_moves
+from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
@@ -114,9 +114,7 @@ class _Job:
         drain = Drain(
             api=self.api,
             plan=plan,
-            word=CONSOLIDATING,
-            reason=_REASON,
-            limit_s=limit_s,
+            order=MoveOrder(group=CONSOLIDATING, ttl_s=limit_s, reason=_REASON),
             stays="those with pods are given back",
             how_to_go_on="To see what can go now: rescheduler consolidate --plan",
         )

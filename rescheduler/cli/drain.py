@@ -13,7 +13,7 @@ from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drai
 from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.live_controller import live_controller, read_for
-from rescheduler.cli.migration_client import MigrationClient, withdraw_moves
+from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
@@ -68,10 +68,12 @@ def run(
     job = Drain(
         api=api,
         plan=planned,
-        reason="asked for with rescheduler drain",
-        annotations={ANNOTATION_EVICT: "true"},
-        limit_s=limit_s,
-        grace_s=grace_period if grace_period >= 0 else None,
+        order=MoveOrder(
+            ttl_s=limit_s,
+            reason="asked for with rescheduler drain",
+            annotations={ANNOTATION_EVICT: "true"},
+            grace_s=grace_period if grace_period >= 0 else None,
+        ),
         stays="they stay cordoned",
         how_to_go_on=_how_to_go_on(names),
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -60,17 +60,11 @@ class Drain:
 
     api: KubeApi
     plan: Callable[[], DrainPlan]
-    reason: str
-    """Of the moves, for people."""
-    limit_s: float
+    order: MoveOrder
+    """Of all moves; their random words begin with its ``group``, and its ttl is the limit of the whole drain."""
     stays: str
     """What becomes of nodes that are not empty at the end."""
     how_to_go_on: str
-    word: str = ""
-    """How the random words of the moves begin."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of the moves."""
-    grace_s: int | None = None
 
     def carry_out(self, plan: DrainPlan) -> None:
         """Empty the nodes, beginning with ``plan``.
@@ -79,7 +73,7 @@ class Drain:
             CommandError: a pod has no place any more, or an eviction is refused for good.
             NotDrainedError: not within the time.
         """
-        nodes, ends_s, in_vain = plan.nodes, time.monotonic() + self.limit_s, 0
+        nodes, ends_s, in_vain = plan.nodes, time.monotonic() + self.order.ttl_s, 0
         while plan.moves or plan.under_way:
             found, keys = self._round(plan, ends_s - time.monotonic())
             landed = sum(move.status.phase is MigrationPhase.SUCCEEDED for move in found.values())
@@ -103,13 +97,8 @@ class Drain:
             raise NotDrainedError(f"not gone in time: {names}\n{self.how_to_go_on}")
 
     def _round(self, plan: DrainPlan, left_s: float) -> tuple[Moves, list[ObjectKey]]:
-        order = MoveOrder(
-            group=f"{self.word}{secrets.token_hex(4)}",
-            ttl_s=max(left_s, 1.0),
-            reason=self.reason,
-            annotations=self.annotations,
-            grace_s=self.grace_s,
-        )
+        group = f"{self.order.group}{secrets.token_hex(4)}"
+        order = replace(self.order, group=group, ttl_s=max(left_s, 1.0))
         client = MigrationClient(self.api)
         asked, _ = client.ask([(move.pod, move.target) for move in plan.moves if move.stage == 0], order)
         keys = [*asked, *(key for _, key in plan.under_way)]
@@ -133,7 +122,7 @@ class Drain:
                 tell(f"{pod.key}: waiting: {answer.message}")
 
         answer = follow(
-            lambda: self.api.evict(pod.namespace, pod.name, pod.uid, self.grace_s),
+            lambda: self.api.evict(pod.namespace, pod.name, pod.uid, self.order.grace_s),
             lambda answer, _: answer.outcome not in _PASSES,
             ends_s=ends_s,
             show=say,

@@ -37,7 +37,7 @@ Json = dict[str, Any]
 class MoveOrder:
     """What the moves of one command share. ``group``: a random word."""
 
-    group: str
+    group: str = ""
     ttl_s: float
     reason: str
     annotations: Mapping[str, str] = field(default_factory=dict)
