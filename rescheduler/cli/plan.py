@@ -5,8 +5,6 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 import msgspec
 
@@ -23,15 +21,11 @@ from rescheduler.cli.output import emit, style, terminal_width, warn
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
-from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
-from rescheduler.policies.wire import PolicyArgs
 from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import plan_yaml, pretty_json
 from rescheduler.reports.text import plan_text
-from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 
 
@@ -78,14 +72,17 @@ def run(
     )
     plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
     if prove:
-        plan = with_bounds(
-            plan,
+        from rescheduler.optima.bounds import JudgedPlan, bounds  # noqa: PLC0415 -- an extra
+
+        judged = JudgedPlan(
             snapshot=found.snapshot,
+            plan=plan,
             policies=tuple(p.args for p in configuration.policies if p.args.enabled),
             inputs=inputs,
             profile=profile,
             seconds=prove_seconds,
         )
+        plan = msgspec.structs.replace(plan, bounds=bounds(judged))
     unknown = configuration.unknown_to(state.cluster.nodes)
     metadata = msgspec.structs.replace(
         plan.metadata,
@@ -118,29 +115,3 @@ def need_solver() -> None:
     """Raises MissingExtraError if the solver is not installed."""
     with needs(Extra.PROVE, "'rescheduler plan --prove'"):
         import rescheduler.optima.integer_program  # noqa: F401, PLC0415 -- an extra
-
-
-def with_bounds(
-    plan: Plan,
-    *,
-    snapshot: Snapshot,
-    policies: Sequence[PolicyArgs],
-    inputs: PlanningInputs,
-    profile: Profile,
-    seconds: float,
-) -> Plan:
-    """The plan, with a bound for each question that its policies are about.
-
-    ``policies``: arguments of those that are switched on; ``seconds``: time of the solver for each question.
-    """
-    from rescheduler.optima.bounds import JudgedPlan, bounds  # noqa: PLC0415 -- an extra
-
-    judged = JudgedPlan(
-        snapshot=snapshot,
-        plan=plan,
-        policies=policies,
-        inputs=inputs,
-        profile=profile,
-        seconds=seconds,
-    )
-    return msgspec.structs.replace(plan, bounds=bounds(judged))

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
 from harness.rest.clusters import random_cluster
-from rescheduler.cli.plan import with_bounds
 from rescheduler.configuration.document import parse_configuration
+from rescheduler.optima.bounds import JudgedPlan, bounds
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import Question
@@ -39,14 +39,15 @@ def proved(snapshot, text, max_moves=None):
         limits=Limits(minimum_gain=0.0, workload_cooldown_s=0.0), unlimited=True, max_moves=max_moves
     )
     made = plan(snapshot, configuration.build_policies(), inputs, SchedulingState(snapshot))
-    return with_bounds(
-        made,
+    judged = JudgedPlan(
         snapshot=snapshot,
+        plan=made,
         policies=[p.args for p in configuration.policies],
         inputs=inputs,
         profile=configuration.profile,
         seconds=SECONDS,
     )
+    return msgspec.structs.replace(made, bounds=bounds(judged))
 
 
 @pytest.mark.parametrize("max_moves", [1, 2, None])
