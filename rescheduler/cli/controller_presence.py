@@ -6,9 +6,7 @@ as left behind: a holder that lives renews it.
 
 from __future__ import annotations
 
-import enum
 import time
-from dataclasses import dataclass, replace
 from typing import Final
 
 from rescheduler.cli.clients import listed
@@ -19,12 +17,13 @@ from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
-from rescheduler.kube.election import Lease, LeaseTiming
+from rescheduler.kube.election import Lease, LeaseSpec, LeaseTiming
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import Pod
-from rescheduler.model.times import parse_timestamp
+from rescheduler.model.times import format_seconds, parse_timestamp
+from rescheduler.reports.status_document import ControllerStatus, Presence
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/" + LEASE_NAME
 CONTROLLER_PODS: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
@@ -33,53 +32,28 @@ _RENEWED_WITHIN_S: Final = 2.5 * LeaseTiming().retry_s
 _START_IT: Final = "start it: kubectl apply -k manifests/, or rescheduler run"
 
 
-class Presence(enum.StrEnum):
-    """What is known of the controller."""
-
-    LEADING = "Leading"
-    """A process holds the Lease and renews it."""
-    STOPPED = "Stopped"
-    """The Lease was given back, or is not renewed any more."""
-    ABSENT = "Absent"
-    """There is no Lease, and leader election is not switched off: none has ever run here."""
-    UNKNOWN = "Unknown"
-    """The Lease may not be read, or leader election is off."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leader:
-    """Who leads. Times: epoch seconds, 0.0: not known."""
-
-    presence: Presence
-    holder: str = ""
-    renewed_at_s: float = 0.0
-    since_s: float = 0.0
-    why: str = ""
-    """Why it is not known."""
-
-
-def leader(api: KubeApi, namespace: str) -> Leader:
+def leader(api: KubeApi, namespace: str) -> ControllerStatus:
     """Who leads the controllers whose Lease is in ``namespace``. Raises ApiError, TransportError."""
     try:
         found = _read(api, namespace)
     except ForbiddenError as error:
-        return Leader(presence=Presence.UNKNOWN, why=f"the Lease may not be read: {error.message}")
+        return ControllerStatus(message=f"the Lease may not be read: {error.message}")
     if found is None:
         return _without_lease(api, namespace)
-    before_s = found.renewed_at_s
 
-    def renewed(again: Leader | None, _: float) -> bool:
-        return again is not None and again.renewed_at_s != before_s
+    def renewed(again: LeaseSpec | None, _: float) -> bool:
+        return again is not None and again.renew_time != found.renew_time
 
-    if found.holder and not _fresh(found):
+    if found.holder_identity and not _fresh(found):
         ends_s = time.monotonic() + _RENEWED_WITHIN_S
         again = follow(lambda: _read(api, namespace), renewed, ends_s=ends_s)
         if again is not None and renewed(again, 0.0):
-            return again
-    return found if found.holder and _fresh(found) else replace(found, presence=Presence.STOPPED)
+            return _status(again, Presence.LEADING)
+    fresh = found.holder_identity and _fresh(found)
+    return _status(found, Presence.LEADING if fresh else Presence.STOPPED)
 
 
-def need_controller(found: Leader, namespace: str, *, elects: bool) -> None:
+def need_controller(found: ControllerStatus, namespace: str, *, elects: bool) -> None:
     """Refuse to ask for something that nobody would do. ``elects``: leader election is on. Raises CommandError."""
     if not elects:
         return
@@ -99,39 +73,42 @@ def need_controller(found: Leader, namespace: str, *, elects: bool) -> None:
             return
 
 
-def _read(api: KubeApi, namespace: str) -> Leader | None:
+def _read(api: KubeApi, namespace: str) -> LeaseSpec | None:
     try:
-        spec = read_answer(api.get(_LEASES.format(namespace=namespace)), Lease).spec
+        return read_answer(api.get(_LEASES.format(namespace=namespace)), Lease).spec
     except NotFoundError:
         return None
-    return Leader(
-        presence=Presence.LEADING,
-        holder=spec.holder_identity or "",
-        renewed_at_s=_seconds(spec.renew_time),
-        since_s=_seconds(spec.acquire_time),
+
+
+def _status(found: LeaseSpec, presence: Presence) -> ControllerStatus:
+    since_s, renewed_s = _seconds(found.acquire_time), _seconds(found.renew_time)
+    return ControllerStatus(
+        presence=presence,
+        holder=found.holder_identity or "",
+        leads_since=format_seconds(since_s) if since_s else "",
+        renewed=format_seconds(renewed_s) if renewed_s else "",
     )
 
 
-def _fresh(found: Leader) -> bool:
-    return time.time() < found.renewed_at_s + LeaseTiming().duration_s + _CLOCKS_APART_S
+def _fresh(found: LeaseSpec) -> bool:
+    return time.time() < _seconds(found.renew_time) + LeaseTiming().duration_s + _CLOCKS_APART_S
 
 
-def _without_lease(api: KubeApi, namespace: str) -> Leader:
+def _without_lease(api: KubeApi, namespace: str) -> ControllerStatus:
     if _has_pods(api, namespace):
-        return Leader(presence=Presence.UNKNOWN, why="there is no Lease, but pods of a controller run")
+        return ControllerStatus(message="there is no Lease, but pods of a controller run")
     try:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
         election = text is None or parse_configuration(text, CONFIG_MAP).leader_election.enabled
     except ForbiddenError as error:
-        return Leader(
-            presence=Presence.UNKNOWN,
-            why=f"there is no Lease, the ConfigMap may not be read: {error.message}",
+        return ControllerStatus(
+            message=f"there is no Lease, the ConfigMap may not be read: {error.message}",
         )
     except ConfigurationError:
         election = True
     if election:
-        return Leader(presence=Presence.ABSENT)
-    return Leader(presence=Presence.UNKNOWN, why="leader election is switched off")
+        return ControllerStatus(presence=Presence.ABSENT)
+    return ControllerStatus(message="leader election is switched off")
 
 
 def _has_pods(api: KubeApi, namespace: str) -> bool:

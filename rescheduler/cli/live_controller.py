@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.controller_presence import Leader, Presence, leader, need_controller
+from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.dump_files import read_text
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
@@ -28,6 +28,7 @@ from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, Not
 from rescheduler.kube.gate import Gate
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP
+from rescheduler.reports.status_document import ControllerStatus, Presence
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.webhook.registration import CONFIGURATION_NAME
@@ -107,7 +108,7 @@ class LiveController:
 
     api: KubeApi
     namespace: str
-    leader: Leader
+    leader: ControllerStatus
     read: ReadConfiguration
 
     @property
@@ -170,7 +171,9 @@ def gate_state(api: KubeApi, namespace: str) -> str:
     return "InForce"
 
 
-def hindrances(api: KubeApi, found: Leader, namespace: str, configuration: Configuration) -> Iterator[str]:
+def hindrances(
+    api: KubeApi, found: ControllerStatus, namespace: str, configuration: Configuration
+) -> Iterator[str]:
     """A sentence for each thing because of which nothing of a plan would be done now, whatever the configuration says.
 
     None is running, the gate is missing, or it has no right to evict, as after an installation that only reports.

@@ -33,7 +33,7 @@ from rescheduler.reports.cluster_status import (
     moves_under_way,
 )
 from rescheduler.reports.objective_words import headline
-from rescheduler.reports.status_document import ClusterStatus, ControllerStatus
+from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reservations.settings import EngineChoice
 from rescheduler.scheduling.state import SchedulingState
 
@@ -128,14 +128,7 @@ class Gathering:
         return msgspec.structs.replace(
             planned,
             at=at,
-            controller=ControllerStatus(
-                presence=found.presence.value,
-                holder=found.holder,
-                leads_since=format_seconds(found.since_s) if found.since_s else "",
-                renewed=format_seconds(found.renewed_at_s) if found.renewed_at_s else "",
-                images=tuple(sorted(set(self._images()))),
-                message=found.why,
-            ),
+            controller=msgspec.structs.replace(found, images=tuple(sorted(set(self._images())))),
             gate=gate_state(self.api, self._namespace),
             configuration=self._configuration(read),
             warnings=tuple(dict.fromkeys((*self.warnings, *planned.warnings))),

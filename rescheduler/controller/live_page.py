@@ -29,7 +29,7 @@ from rescheduler.reports.cluster_status import (
 )
 from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
 from rescheduler.reports.objective_words import headline
-from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus
+from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus, Presence
 
 STATE_PATH: Final = "/state.json"
 EVERY_S: Final = 1.0
@@ -134,7 +134,7 @@ class LivePage:
 
 def _state(picture: ClusterPicture | None, leadership: Leadership) -> ClusterStatus:
     found = limited(cluster_status(picture)) if picture is not None else ClusterStatus()
-    presence = "Leading" if leadership.leader else "Unknown"
+    presence = Presence.LEADING if leadership.leader else Presence.UNKNOWN
     controller = ControllerStatus(presence=presence, holder=leadership.leader)
     return msgspec.structs.replace(found, leads=leadership.leads, controller=controller)
 

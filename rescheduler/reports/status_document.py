@@ -6,23 +6,38 @@ more than their names, and those of moved and planned pods only: what is shown o
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.node_marks import NodeMark
 
 
+class Presence(enum.StrEnum):
+    """What is known of the controller."""
+
+    LEADING = "Leading"
+    """A process holds the Lease and renews it."""
+    STOPPED = "Stopped"
+    """The Lease was given back, or is not renewed any more."""
+    ABSENT = "Absent"
+    """There is no Lease, and leader election is not switched off: none has ever run here."""
+    UNKNOWN = "Unknown"
+    """The Lease may not be read, or leader election is off."""
+
+
 class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The controller. Times: RFC 3339, "" where they are not known."""
 
-    presence: str = "Unknown"
-    """Leading, Stopped, Absent or Unknown."""
+    presence: Presence = Presence.UNKNOWN
     holder: str = ""
     leads_since: str = ""
     renewed: str = ""
     images: tuple[str, ...] = ()
     """Of its pods, with their versions."""
     message: str = ""
+    """Why it is not known."""
 
 
 class ShownPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

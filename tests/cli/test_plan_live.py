@@ -6,13 +6,13 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from rescheduler.cli.controller_presence import Leader, Presence
 from rescheduler.cli.live_controller import hindrances
 from rescheduler.configuration.document import default_configuration, parse_configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Response
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.past_moves import PastMove, encode_past_move
+from rescheduler.reports.status_document import ControllerStatus, Presence
 
 from .conftest import CONFIGURATION
 
@@ -126,7 +126,7 @@ class Answers:
 )
 def test_what_keeps_the_controller_from_carrying_it_out_is_told(server, presence, mode, said):
     configuration = replace(default_configuration(), mode=mode)
-    found = list(hindrances(KubeApi(server), Leader(presence=presence), "ours", configuration))
+    found = list(hindrances(KubeApi(server), ControllerStatus(presence=presence), "ours", configuration))
     assert len(found) == len(said)
     assert all(words in text for words, text in zip(said, found, strict=True))
 
@@ -136,4 +136,4 @@ def test_a_controller_that_elects_no_leader_is_not_missed(presence):
     document = json.dumps({**CONFIGURATION, "leaderElection": {"enabled": False}})
     server = Answers(gate=True, evicts=True)
     configuration = parse_configuration(document, "file")
-    assert not list(hindrances(KubeApi(server), Leader(presence=presence), "ours", configuration))
+    assert not list(hindrances(KubeApi(server), ControllerStatus(presence=presence), "ours", configuration))

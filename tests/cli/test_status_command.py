@@ -15,6 +15,7 @@ from rescheduler.reports.status_document import (
     Blocker,
     ClusterStatus,
     ControllerStatus,
+    Presence,
     ShownMove,
     ShownPolicy,
 )
@@ -37,7 +38,9 @@ def crowded(count=30):
         message=f"PDB {long} allows 0", by="user \x1b[2Jeve",
     )  # fmt: skip
     return ClusterStatus(
-        controller=ControllerStatus(presence="Leading", holder=long, leads_since="2026-11-21T10:00:00Z"),
+        controller=ControllerStatus(
+            presence=Presence.LEADING, holder=long, leads_since="2026-11-21T10:00:00Z"
+        ),
         gate="InForce",
         configuration="",
         moves=(move,) * count,
