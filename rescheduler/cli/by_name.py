@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -13,19 +14,7 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.suggestions import did_you_mean
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
-_WORKLOADS: Final = frozenset(
-    {
-        "deployment",
-        "deployments",
-        "deploy",
-        "statefulset",
-        "statefulsets",
-        "sts",
-        "replicaset",
-        "replicasets",
-        "rs",
-    }
-)
+_WORKLOADS: Final = re.compile(r"(deployment|statefulset|replicaset)s?|deploy|sts|rs")
 _RIGHT: Final = "the ClusterRole view has the right"
 NODE_RIGHT: Final = (
     "draining needs the rights of kubectl drain: to read all nodes and pods, and to patch nodes"
@@ -37,7 +26,7 @@ Named = TypeVar("Named")
 def pod_names(words: Sequence[str]) -> tuple[str, ...]:
     """The names in ``pod a b``, ``pod/a pod/b`` or ``a b``, each once. Raises CommandError."""
     kind = words[0].partition("/")[0].lower() if words else ""
-    if kind in _WORKLOADS and (len(words) > 1 or "/" in words[0]):
+    if _WORKLOADS.fullmatch(kind) and (len(words) > 1 or "/" in words[0]):
         raise CommandError(
             f"{words[0]!r}: pods are moved; those of a workload are chosen by their labels: -l app=NAME",
             EXIT_USAGE,

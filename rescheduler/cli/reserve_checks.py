@@ -25,7 +25,7 @@ from rescheduler.model.own_objects import Condition
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import SCHEDULED, UNSCHEDULABLE
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.plan import Plan, PodRef
+from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.scheduling.state import SchedulingState
@@ -110,12 +110,8 @@ def _line(name: str, found: Plan) -> str:
     if not room.node:
         return f"{name}: fits nowhere: {room.message}"
     targets = {move.pod: move.target for move in found.moves}
-    aside = ", ".join(f"{_name(pod)} (to {targets.get(pod, '?')})" for pod in room.moves)
+    aside = ", ".join(f"{pod.namespace}/{pod.name} (to {targets.get(pod, '?')})" for pod in room.moves)
     return f"{name}: on node {room.node}, once these have stepped aside: {aside or 'those that leave for others'}"
-
-
-def _name(pod: PodRef) -> str:
-    return f"{pod.namespace}/{pod.name}"
 
 
 def check_owners(api: KubeApi, bodies: Sequence[Json]) -> None:

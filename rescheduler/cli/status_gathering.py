@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.clients import NamedCluster, listed
 from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state, read_for
@@ -20,7 +20,9 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.kube.installed_rules import installed_rules
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP
+from rescheduler.model.records import Pod
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
@@ -41,22 +43,6 @@ _REFUSED: Final = "ConfigurationRefused"
 _SECONDS: Final = len("2026-11-01T08:00:00")
 _RESTS: Final = 10.0
 """With --watch the cluster is read again after so many times as long as that took."""
-
-
-class _Container(msgspec.Struct):
-    image: str = ""
-
-
-class _PodSpec(msgspec.Struct):
-    containers: list[_Container] = []
-
-
-class _Pod(msgspec.Struct):
-    spec: _PodSpec
-
-
-class _Pods(msgspec.Struct):
-    items: list[_Pod] | None = None
 
 
 class _Event(msgspec.Struct, rename="camel"):
@@ -128,7 +114,7 @@ class Gathering:
         return msgspec.structs.replace(
             planned,
             at=at,
-            controller=msgspec.structs.replace(found, images=tuple(sorted(set(self._images())))),
+            controller=msgspec.structs.replace(found, images=tuple(sorted(self._images()))),
             gate=gate_state(self.api, self._namespace),
             configuration=self._configuration(read),
             warnings=tuple(dict.fromkeys((*self.warnings, *planned.warnings))),
@@ -168,16 +154,13 @@ class Gathering:
         moves = tuple(moves_under_way(found))
         return {"moves": moves, "moves_in_all": len(moves), "finished": finished_moves(found)}
 
-    def _images(self) -> list[str]:
+    def _images(self) -> set[str]:
+        query = {"labelSelector": CONTROLLER_PODS}
         try:
-            body = self.api.get(
-                f"/api/v1/namespaces/{self._namespace}/pods",
-                {"labelSelector": CONTROLLER_PODS, "limit": "20"},
-            )
+            pods = listed(self.api, Kind.POD, Pod, namespace=self._namespace, query=query)
         except ForbiddenError:
-            return []
-        pods = read_answer(body, _Pods).items or []
-        return [container.image for pod in pods for container in pod.spec.containers]
+            return set()
+        return {image for pod in pods for image in pod.spec.images}
 
     def _configuration(self, read: ReadConfiguration) -> str:
         """What is wrong with it. A refusal is told by an Event, which is kept for an hour: one of an older version is past."""

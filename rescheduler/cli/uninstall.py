@@ -93,7 +93,11 @@ def plan(
     cluster: InstalledCluster, manifests: Sequence[Manifest], clock: Callable[[], float], wait_s: float
 ) -> tuple[tuple[RemovalStep, ...], tuple[RemovalStep, ...]]:
     """The steps that stop the controller, and those that remove what it leaves."""
-    deployments, gates, namespaced, others = _sorted(manifests)
+    deployments = [obj for obj in manifests if obj["kind"] == "Deployment"]
+    gates = [obj for obj in manifests if obj["kind"] in _GATES]
+    rest = [obj for obj in manifests if obj["kind"] not in ("Deployment", "Namespace", *_GATES)]
+    namespaced = [obj for obj in rest if "namespace" in obj["metadata"]]
+    others = [obj for obj in rest if "namespace" not in obj["metadata"]]
     released = partial(RemovalStep, find=cluster.gated_pods)
     first = (
         RemovalStep(
@@ -123,21 +127,6 @@ def plan(
         RemovalStep(title="The namespace", find=lambda: cluster.own_namespace(manifests), limit_s=120.0),
     )
     return first, last
-
-
-def _sorted(
-    manifests: Sequence[Manifest],
-) -> tuple[list[Manifest], list[Manifest], list[Manifest], list[Manifest]]:
-    """Deployments, what gates pods, other objects with and without a namespace; the Namespace is in none of them."""
-    found: tuple[list[Manifest], ...] = ([], [], [], [])
-    for obj in manifests:
-        if obj["kind"] == "Deployment":
-            found[0].append(obj)
-        elif obj["kind"] in _GATES:
-            found[1].append(obj)
-        elif obj["kind"] != "Namespace":
-            found[2 if "namespace" in obj["metadata"] else 3].append(obj)
-    return found[0], found[1], found[2], found[3]
 
 
 def _after(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:

@@ -16,7 +16,6 @@ from rescheduler.planning.plan import (
     ClusterSummary,
     PendingRoom,
     Plan,
-    PodRef,
     PolicySummary,
     Question,
     Skipped,
@@ -288,16 +287,9 @@ def and_more(count: int) -> str:
 
 
 def _row(room: PendingRoom) -> tuple[str, ...]:
-    aside = (
-        ", ".join(map(_name, room.moves))
-        if room.moves
-        else "those that leave for others"
-        if room.node
-        else "-"
+    aside = ", ".join(f"{pod.namespace}/{pod.name}" for pod in room.moves)
+    aside = aside or ("those that leave for others" if room.node else "-")
+    wanted = (
+        f"Reservation {room.reservation}" if room.reservation else f"{room.pod.namespace}/{room.pod.name}"
     )
-    wanted = f"Reservation {room.reservation}" if room.reservation else _name(room.pod)
     return wanted, room.node or "-", aside, room.message or "-"
-
-
-def _name(pod: PodRef) -> str:
-    return f"{pod.namespace}/{pod.name}"
