@@ -31,50 +31,50 @@ class PathText(click.ParamType[str]):
         return value
 
 
-target_namespace_option: Final = click.option(
+def _shared(*names: str, **more: Any) -> Callable[[F], F]:
+    """An option with an environment variable of its name."""
+    name = next(name for name in names if name.startswith("--"))
+    return click.option(*names, envvar=ENVIRONMENT + name[2:].replace("-", "_").upper(), **more)
+
+
+target_namespace_option: Final = _shared(
     "-n",
     "--namespace",
-    envvar=f"{ENVIRONMENT}NAMESPACE",
     metavar="NAME",
     help="Namespace of the pods or the workload; default: that of the context.",
 )
-controller_namespace_option: Final = click.option(
+controller_namespace_option: Final = _shared(
     "--controller-namespace",
-    envvar=f"{ENVIRONMENT}CONTROLLER_NAMESPACE",
     default=DEFAULT_NAMESPACE,
     show_default=True,
     metavar="NAME",
     help="Where the controller runs.",
 )
-config_option: Final = click.option(
+config_option: Final = _shared(
     "--config",
     "config_file",
-    envvar=f"{ENVIRONMENT}CONFIG",
     type=PathText(),
     metavar="FILE",
     help="A ReschedulerConfiguration document; default: that of the controller, for a dump the built-in balanced one.",
 )
-scheduler_config_option: Final = click.option(
+scheduler_config_option: Final = _shared(
     "--scheduler-config",
-    envvar=f"{ENVIRONMENT}SCHEDULER_CONFIG",
     type=PathText(),
     metavar="FILE",
     help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
 )
-from_option: Final = click.option(
+from_option: Final = _shared(
     "--from",
     "paths",
     multiple=True,
-    envvar=f"{ENVIRONMENT}FROM",
     type=PathText(),
     metavar="PATH",
     help="Read a dump instead of a live cluster: 'kubectl get ... -o json|yaml' output, a folder of such "
     "files, or - for standard input; gzip and zstd are decompressed. May be given several times.",
 )
 more_paths_argument: Final = click.argument("more_paths", nargs=-1, type=PathText(), metavar="[PATH]...")
-now_option: Final = click.option(
+now_option: Final = _shared(
     "--now",
-    envvar=f"{ENVIRONMENT}NOW",
     metavar="TIME",
     help="The time to decide for, as RFC 3339; default: now, or for a dump its newest timestamp.",
 )
@@ -82,12 +82,9 @@ now_option: Final = click.option(
 
 def cluster_options(command: F) -> F:
     """--kubeconfig and --context; with the options of the controller that the command has, too, they become its ``cluster``."""
-    context = click.option(
-        "--context", envvar=f"{ENVIRONMENT}CONTEXT", metavar="NAME", help="Context of the kubeconfig to use."
-    )
-    kubeconfig = click.option(
+    context = _shared("--context", metavar="NAME", help="Context of the kubeconfig to use.")
+    kubeconfig = _shared(
         "--kubeconfig",
-        envvar=f"{ENVIRONMENT}KUBECONFIG",
         type=PathText(),
         metavar="FILE",
         help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from rescheduler import logs
 from rescheduler.cli.clients import NamedCluster
@@ -38,12 +38,7 @@ def run(
     """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed."""
     need_from(paths, more_paths)
     logs.configure("warning")
-    source = _Source(
-        paths=paths,
-        more_paths=more_paths,
-        cluster=cluster,
-        now=now,
-    )
+    source = _Source(cluster=cluster, where={"paths": paths, "more_paths": more_paths, "now": now})
     page = LivePage(leadership=lambda: source.leadership)
     try:
         with listening("the page", port=port, key="--port"):
@@ -77,10 +72,9 @@ def _serve(page: LivePage, picture: Callable[[], ClusterPicture], every_s: float
 class _Source:
     """Reads and plans what the page shows."""
 
-    paths: tuple[str, ...]
-    more_paths: tuple[str, ...]
     cluster: NamedCluster
-    now: str | None
+    where: Mapping[str, Any]
+    """The dump, if it is one."""
     leadership: Leadership = field(default_factory=Leadership)
     _trends: Trends = field(default_factory=Trends)
 
@@ -88,12 +82,11 @@ class _Source:
         """The cluster now, or the dump, with its plan."""
         read, hindered = (
             (ReadConfiguration(load_configuration(self.cluster.config_file)), ())
-            if self.paths
+            if self.where["paths"]
             else self._live()
         )
         inputs = read.configuration.inputs(unlimited=True, max_moves=_MOST_MOVES)
-        where = {"paths": self.paths, "more_paths": self.more_paths, "now": self.now}
-        found = picture_of(self.cluster, read.configuration, inputs, whole=True, **where)
+        found = picture_of(self.cluster, read.configuration, inputs, whole=True, **self.where)
         if found.plan is not None:
             self._trends.add(found.plan, found.seen.migrations.values(), found.seen.at_s)
         return replace(

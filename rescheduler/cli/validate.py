@@ -43,22 +43,18 @@ def _nodes(dumps: tuple[str, ...]) -> NodeTable:
 
 
 def _validate(text: bytes, path: str) -> Configuration:
-    inner, offset = unwrap_config_map(text)
+    """The document, or the one inside of a ConfigMap manifest, by the lines of the file."""
     try:
-        return parse_configuration(inner, path)
-    except ConfigurationError as error:
-        moved = [Problem(p.file, p.line + offset, p.field, p.message, p.remedy) for p in error.problems]
-        raise ConfigurationError(moved) from error
-
-
-def unwrap_config_map(text: bytes) -> tuple[bytes, int]:
-    """The document inside a ConfigMap manifest and the lines before it; other texts unchanged."""
-    try:
-        document = load(text)
+        inner = text_within(load(text), CONFIG_KEY)
     except YamlError:
-        return text, 0
-    inner = text_within(document, CONFIG_KEY)
-    return (text, 0) if inner is None else (inner[0].encode(), inner[1])
+        inner = None
+    if inner is None:
+        return parse_configuration(text, path)
+    try:
+        return parse_configuration(inner[0].encode(), path)
+    except ConfigurationError as error:
+        moved = [Problem(p.file, p.line + inner[1], p.field, p.message, p.remedy) for p in error.problems]
+        raise ConfigurationError(moved) from error
 
 
 def convert(file: str, *, exit_code: bool) -> None:
