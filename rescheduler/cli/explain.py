@@ -198,7 +198,7 @@ def move_answers(
     for pod in bound:
         refusal = protector.refusal(pod)
         found[pod.key] = MoveAnswer(
-            policies=tuple(policy.name for policy in policies),
+            policies=tuple(policy.name for policy in configuration.policies if policy.args.enabled),
             move=moves.get(pod.key),
             skipped=tuple(skipped[pod.key]),
             protection=f"{refusal[1]} ({refusal[2]})" if refusal is not None else "",

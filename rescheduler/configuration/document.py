@@ -29,6 +29,7 @@ from rescheduler.model.written import (
 )
 from rescheduler.planning.limits import NAMED_LEVELS, Level, Limits, PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
@@ -86,8 +87,10 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
         )
 
     def build_policies(self) -> tuple[Policy, ...]:
-        """The policies that are switched on, in their order."""
-        return tuple(p.build() for p in self.policies if p.args.enabled)
+        """The policies that are switched on, in their order; WorkloadSpread beside them, unless an entry says otherwise."""
+        found = tuple(p.build() for p in self.policies if p.args.enabled)
+        named = not found or any(p.name == WorkloadSpread.name for p in self.policies)
+        return found if named else (*found, WorkloadSpread(WorkloadSpreadArgs()))
 
     def unknown_to(self, nodes: NodeTable) -> tuple[str, ...]:
         """What policies that are switched on name and no node of the cluster has: a sentence each, with its key."""

@@ -336,8 +336,6 @@ def _gated_and_recorded(draft: Draft) -> bool:
 def _recorded(draft: Draft) -> bool:
     """False while ConfigMap ``move-history`` does not have the intent, or cannot be kept, as when API servers disagree on the time."""
     recorded = draft.observed.recorded
-    if recorded.problem and draft.observed.calls.eviction is None:
-        draft.change(eviction_requested_at_s=0.0)  # it may last, and new pods would be gated meanwhile
     if recorded.problem or not recorded.evicting:
         not_recorded(draft)
         return False

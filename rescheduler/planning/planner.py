@@ -47,7 +47,7 @@ from rescheduler.planning.unadopted import unadopted_replacement
 from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.policies.measurement import Unmeasured, warning
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.objective import Tier, worsens_wishes
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.policies.relieving import RelievingPolicy
@@ -403,7 +403,7 @@ class _Planner:
             return None
         if refused is None and wanted is not None:
             first = self._choose(policy, candidate, wanted.first(gains), unadopted)
-            if isinstance(first, Target):
+            if isinstance(first, Target) and not worsens_wishes(first.change):
                 return first
             gains = wanted.others(gains)
         found = refused or self._choose(policy, candidate, gains, unadopted)

@@ -20,6 +20,7 @@ from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 
 INTERFACE: Final = 1
 """The version of what policies are given and asked for: ``framework.Policy``, ``simple.SimplePolicy``, the
@@ -52,6 +53,7 @@ _ALL: Final = (
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),
     PolicyType("Defragmentation", DefragmentationArgs, Defragmentation),
     PolicyType("PendingPods", PendingPodsArgs, PendingPods),
+    PolicyType("WorkloadSpread", WorkloadSpreadArgs, WorkloadSpread),
 )
 
 REGISTRY: Final[dict[str, PolicyType]] = {kind.name: kind for kind in _ALL}

@@ -91,7 +91,10 @@ def test_what_is_badly_placed_and_what_blocks_it(work, status):
     document = {**json.loads(before), "interval": "1h", "policies": [{"name": "NodeTaints"}]}
     work.api.patch(path, {"data": {"config.yaml": json.dumps(document)}}).expect()
     found = json.loads(status("-o", "json").stdout)
-    assert found["policies"] == [{"name": "NodeTaints", "badlyPlaced": 1}]
+    assert found["policies"] == [
+        {"name": "NodeTaints", "badlyPlaced": 1},
+        {"name": "WorkloadSpread", "badlyPlaced": 0},
+    ]
     assert found["blocked"] == [{"reason": "Protected", "blockedBy": "protections.localStorage", "pods": 1}]
     assert "1 badly placed pod; the next decision would begin 0 moves" in status().stdout
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()

@@ -53,7 +53,11 @@ server: {port: 8080}
     assert found.reservations.engine is EngineChoice.AUTO
     assert found.protections.namespaces.exclude == ("kube-system",)
     assert [p.name for p in found.policies] == ["LowNodeUtilization", "NodeAffinity", "InterPodAntiAffinity"]
-    assert [p.name for p in found.build_policies()] == ["LowNodeUtilization", "NodeAffinity"]
+    assert [p.name for p in found.build_policies()] == [
+        "LowNodeUtilization",
+        "NodeAffinity",
+        "WorkloadSpread",
+    ]
 
 
 def test_defaults_come_from_the_knob_and_each_can_be_overridden():

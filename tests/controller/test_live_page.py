@@ -79,7 +79,7 @@ def test_the_state_is_that_of_the_last_decision(cluster):
         ("n2", "b", [], 0),
         ("n3", "", [], 0),
     ]
-    assert [(p.name, p.badly_placed) for p in state.policies] == [("NodeTaints", 3)]
+    assert [(p.name, p.badly_placed) for p in state.policies] == [("NodeTaints", 3), ("WorkloadSpread", 0)]
     assert [(x.reason, x.pods) for x in state.blocked] == [("LimitMovesAtOnce", 2)]
     assert [(m.phase, m.source) for m in state.moves] == [("Planned", "n1")]
     assert (state.dry_run, state.leads, state.pods, len(state.samples)) == (True, True, 3, 1)

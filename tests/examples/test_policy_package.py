@@ -61,7 +61,7 @@ def installed(site, monkeypatch):
 
 def test_a_configuration_names_it_with_its_own_arguments(installed):
     configuration = parse_configuration(DOCUMENT, "c.yaml")
-    taints, duplicates = configuration.build_policies()
+    taints, duplicates, _ = configuration.build_policies()
     assert (taints.name, duplicates.name) == ("NodeTaints", "Duplicates")
     assert duplicates.args.exclude_owner_kinds == ("StatefulSet",)
     assert "Duplicates" in policy_types.policy_names()

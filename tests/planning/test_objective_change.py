@@ -40,6 +40,8 @@ POLICIES = [
     ("HighNodeUtilization", {"price_label": "price", "prices": (SSD,), "default_price": 0.3}, None),
     ("Defragmentation", {"template": {"cpu": "1500m"}}, None),
     ("Defragmentation", {"template": {"cpu": 1, "memory": "1Gi"}, "node_selector": {"disk": "ssd"}}, None),
+    ("WorkloadSpread", {}, None),
+    ("WorkloadSpread", {"weight": 0.5, "label_selector": ONE_APP}, None),
 ]
 
 
@@ -54,7 +56,7 @@ def test_change_is_the_difference_of_badness(name, args, profile):
         state = SchedulingState(cluster, profile)
         view = PolicyView.of(cluster, state)
         pods = [p for p in cluster.pods.values() if p.node]
-        for pod in chance.sample(pods, min(3, len(pods))):
+        for pod in chance.sample(pods, min(5, len(pods))):
             for replacement in (_from_template(cluster, pod), _like(chance.choice(pods), pod)):
                 different += _check(policy, pod, replacement, view)
     assert different > (5 if NIGHTLY else 1), "moves that change nothing prove nothing"

@@ -106,8 +106,8 @@ def decision(request):
     return snapshot, plan(snapshot, [policy], PlanningInputs(unlimited=True), SchedulingState(snapshot))
 
 
-def test_every_policy_is_here():
-    assert {name for name, _ in CASES.values()} == set(REGISTRY)
+def test_every_policy_that_proposes_pods_is_here():
+    assert {name for name, _ in CASES.values()} == REGISTRY.keys() - {"WorkloadSpread"}
 
 
 def test_no_record_has_a_number_of_numpy(decision):

@@ -1,0 +1,281 @@
+"""WorkloadSpread: the spread over nodes and zones that a workload has is a wish, also where nobody wrote it down.
+
+It proposes no pod: it only counts. So no other policy gathers the replicas of a workload on one node or in one zone for the sake of
+balance or of empty nodes, and a repair that has to do so shows it among its effects. kube-scheduler spreads pods without constraints
+in the same way (its default constraints of PodTopologySpread). It is on unless the configuration switches it off. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress, islice
+from typing import ClassVar, Final
+
+import numpy as np
+
+from rescheduler.model.names import ZONE
+from rescheduler.model.records import OwnerRef, Pod
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, in_tier, nothing, unchanged
+from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.classes import PodClass, standing
+from rescheduler.scheduling.cluster import Cluster
+from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.memo import Memo
+from rescheduler.scheduling.nodes import Codes
+
+MOST_WEIGHT: Final = 100.0
+_NOT_REPLICAS: Final = frozenset({"DaemonSet", "Job", "Node"})
+"""Controllers whose pods do not stand in for each other."""
+_SHARE: Final = 0.75
+"""Of the replicas of a workload: so many may be in one place."""
+_Counts = dict[int, int]
+"""Replicas by domain."""
+_Counted = tuple[bool, ...]
+"""By level, nodes and zones: whether the spread over its domains counts."""
+
+
+class WorkloadSpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """``weight``: what one replica too many in one place counts for, in pods (0.01 to 100)."""
+
+    weight: float = 1.0
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        if not 1 / MOST_WEIGHT <= self.weight <= MOST_WEIGHT:
+            yield ("weight",), f"is {self.weight:g}; must be from {1 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
+
+
+class WorkloadSpread:
+    """Badness: of each workload the replicas above three quarters of them on one node, and in one zone, times the weight.
+
+    Three quarters are rounded up, but are never all of several replicas. A workload whose replicas stand on one node only, or in one
+    zone, has no spread to lose there, until it has one. The workload of a pod is its controller; DaemonSets and Jobs are none. Replicas that are not on a node do not count.
+    """
+
+    name: ClassVar[str] = "WorkloadSpread"
+
+    def __init__(self, args: WorkloadSpreadArgs) -> None:
+        self._scope = args.scope()
+        self._weight = round(args.weight * ONE)
+
+    def candidates(self, view: PolicyView) -> Proposals:
+        """None."""
+        del view
+        return Proposals([])
+
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
+        """None: no pod is proposed."""
+        del candidate
+        return nowhere(view)
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """By the rule of the class."""
+        total = nothing()
+        workloads = _Workloads.of(self, view.cluster).all()
+        total[Tier.SOFT] = self._weight * sum(one.too_many(self._counted(one, view)) for one in workloads)
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """What the move changes in the workloads of the pod and of its replacement."""
+        here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
+        if leaves is not comes:
+            nodes = range(view.nodes.size)
+            found = np.array(
+                [self._between(leaves, comes, here, node, view) for node in nodes], dtype=np.int64
+            )
+        elif leaves is None or (same := leaves.moves(here, self._counted(leaves, view))) is None:
+            return unchanged(view.nodes.size)
+        else:
+            found = same
+        found[here] = 0
+        return in_tier(Tier.SOFT, found * self._weight)
+
+    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
+        """The same for one node."""
+        here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
+        if leaves is not comes:
+            found = self._between(leaves, comes, here, node, view)
+        else:
+            found = 0 if leaves is None else leaves.moved(here, node, self._counted(leaves, view))
+        if not found:
+            return NO_CHANGE
+        change = nothing()
+        change[Tier.SOFT] = found * self._weight
+        return change
+
+    def _both(
+        self, pod: Pod, replacement: Pod, view: PolicyView
+    ) -> tuple[_Workload | None, _Workload | None]:
+        workloads = _Workloads.of(self, view.cluster)
+        return workloads.of_pod(pod), workloads.of_pod(replacement)
+
+    def _between(
+        self, leaves: _Workload | None, comes: _Workload | None, here: int, node: int, view: PolicyView
+    ) -> int:
+        """A replica of one workload goes, and one of another comes."""
+        change = 0
+        for one, place in ((leaves, (here, None)), (comes, (None, node))):
+            if one is not None:
+                counted = self._counted(one, view)
+                change += one.with_change(place[0], place[1], counted) - one.too_many(counted)
+        return change
+
+    def _counted(self, workload: _Workload, view: PolicyView) -> _Counted:
+        """The levels at which it had a spread when this decision looked at it first, which is before it moves any replica."""
+        moment = id(view.snapshot), view.snapshot.taken_at_s
+        had: dict[_Workload, _Counted] = view.cluster.memo.of((WorkloadSpread, self), moment, dict)
+        found = had.get(workload)
+        if found is None:
+            found = had[workload] = workload.spread()
+        return found
+
+    def counts(self, kind: PodClass) -> bool:
+        """True if pods of the class are replicas whose spread matters."""
+        owner = kind.controller
+        replica = owner is not None and owner.kind not in _NOT_REPLICAS and not kind.holds_room
+        return replica and self._scope.proposes(kind)
+
+
+class _Workload:
+    """The replicas of one controller: where they stand, and what one more or fewer changes."""
+
+    def __init__(self, levels: Sequence[Codes]) -> None:
+        """``levels``: of nodes and of zones, the domain of each node."""
+        self.classes: list[PodClass] = []
+        self._levels = levels
+        self._memo = Memo()
+
+    def spread(self) -> _Counted:
+        """By level, whether its replicas stand in more than one place."""
+        return tuple(len(counts) > 1 for counts in self._by_domain())
+
+    def too_many(self, counted: _Counted) -> int:
+        """Replicas above what may be in one place, over the levels that count."""
+        return _excess(self._by_domain(), self._number, counted)
+
+    def moved(self, here: int, node: int, counted: _Counted) -> int:
+        """What a move of one replica to another node changes."""
+        most, change = _most(self._number), 0
+        for codes, counts, counts_here in zip(self._levels, self._by_domain(), counted, strict=True):
+            source, target = int(codes[here]), int(codes[node])
+            if counts_here and source != target:
+                more = target >= 0 and counts.get(target, 0) >= most
+                less = source >= 0 and counts[source] > most
+                change += more - less
+        return change
+
+    def moves(self, here: int, counted: _Counted) -> IntArray | None:
+        """The same for every node; None if nothing changes anywhere."""
+        most = _most(self._number)
+        change: IntArray | None = None
+        full = self._memo.of("full", self._stamp, self._full)
+        for level, codes in enumerate(self._levels):
+            if not counted[level]:
+                continue
+            source = int(codes[here])
+            less = source >= 0 and self._by_domain()[level][source] > most
+            more = full[level]
+            if more is None and not less:
+                continue
+            one: IntArray = np.where(codes == source, 0, (0 if more is None else more) - np.int64(less))
+            change = one if change is None else change + one
+        return change
+
+    def with_change(self, here: int | None, node: int | None, counted: _Counted) -> int:
+        """``too_many`` once a replica has left a node or come to one, so that there are fewer or more of them."""
+        number = self._number - (here is not None) + (node is not None)
+        found: list[_Counts] = []
+        for codes, counts in zip(self._levels, self._by_domain(), strict=True):
+            changed = dict(counts)
+            for place, by in ((here, -1), (node, 1)):
+                if place is not None and codes[place] >= 0:
+                    changed[int(codes[place])] = changed.get(int(codes[place]), 0) + by
+            found.append(changed)
+        return _excess(found, number, counted)
+
+    @property
+    def _number(self) -> int:
+        return sum(len(kind.pods) for kind in self.classes)
+
+    def _full(self) -> list[IntArray | None]:
+        """By level: for each node 1 where one more replica is one too many; None: nowhere."""
+        most = _most(self._number)
+        found: list[IntArray | None] = []
+        for codes, counts in zip(self._levels, self._by_domain(), strict=True):
+            crowded = [domain for domain, count in counts.items() if count >= most]
+            found.append(np.isin(codes, crowded).astype(np.int64) if crowded else None)
+        return found
+
+    def _by_domain(self) -> list[_Counts]:
+        return self._memo.of("counts", self._stamp, self._count)
+
+    def _count(self) -> list[_Counts]:
+        found: list[_Counts] = [{} for _ in self._levels]
+        for kind in self.classes:
+            for node in kind.nodes:
+                for codes, counts in zip(self._levels, found, strict=True):
+                    domain = int(codes[node])
+                    if domain >= 0:
+                        counts[domain] = counts.get(domain, 0) + 1
+        return found
+
+    @property
+    def _stamp(self) -> object:
+        return standing(self.classes)
+
+
+class _Workloads:
+    """All workloads of a cluster."""
+
+    def __init__(self, policy: WorkloadSpread, cluster: Cluster) -> None:
+        self._policy, self._cluster = policy, cluster
+        self._levels = (
+            np.arange(cluster.nodes.size, dtype=np.int32),
+            cluster.nodes.column(ZONE).codes,
+        )
+        self._seen = 0
+        self._known: dict[OwnerRef, _Workload] = {}
+        self._of: dict[PodClass, _Workload] = {}
+
+    @classmethod
+    def of(cls, policy: WorkloadSpread, cluster: Cluster) -> _Workloads:
+        """Those of the cluster, kept until nodes change."""
+        found = cluster.memo.of((cls, policy), cluster.nodes.epoch, lambda: cls(policy, cluster))
+        found.follow()
+        return found
+
+    def all(self) -> Iterable[_Workload]:
+        """Those of all controllers."""
+        return self._known.values()
+
+    def of_pod(self, pod: Pod) -> _Workload | None:
+        """Whose replica it is; None: its spread does not matter."""
+        kind = self._cluster.kind_of(pod)
+        self.follow()
+        return self._of.get(kind)
+
+    def follow(self) -> None:
+        """Look at classes of pods that are new."""
+        classes = self._cluster.classes
+        if len(classes) == self._seen:
+            return
+        for kind in islice(classes, self._seen, None):
+            if kind.controller is not None and self._policy.counts(kind):
+                workload = self._known.setdefault(kind.controller, _Workload(self._levels))
+                workload.classes.append(kind)
+                self._of[kind] = workload
+        self._seen = len(classes)
+
+
+def _most(number: int) -> int:
+    """So many of so many replicas may be in one place."""
+    return max(1, min(number - 1, math.ceil(_SHARE * number)))
+
+
+def _excess(levels: Sequence[_Counts], number: int, counted: _Counted) -> int:
+    most = _most(number)
+    return sum(n - most for counts in compress(levels, counted) for n in counts.values() if n > most)
