@@ -29,7 +29,8 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 LEAST: Final = 0.0005
 """The share of a node that a move must take away from what is above the targets."""
 PRICE: Final = 0.002
-"""What a move costs when two solutions are compared, as a share of a node: few large pods go rather than many small ones."""
+"""What a move costs when two solutions are compared, as a share of a node: few large pods go rather than many small ones, and of
+equal pods those whose moves disrupt least."""
 DEARER: Final = 0.006
 """How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
 REPETITIONS_PER_PASS: Final = 4
@@ -61,6 +62,8 @@ class Passenger:
     """What it takes away from its node, in the order of the rows of ``BalancingProblem.above``."""
     allowed: Callable[[], BoolArray]
     """Nodes that take it before any pod is moved."""
+    cost: float = 1.0
+    """What its move costs, as a multiple of ``PRICE``."""
     bears: tuple[Mark, ...] = ()
     minds: tuple[Mark, ...] = ()
     spreads: tuple[Bound, ...] = ()
@@ -160,7 +163,7 @@ class _Search:
         """By source, the pods that have left it, in the order in which they left."""
         self._journal: list[tuple[int, int]] = []
         """(pod, node that it was at, -1: at home), the oldest first."""
-        self._lost = 0.0
+        self._lost = self._paid = 0.0
         self.target: dict[int, int] = {}
         self.refused = False
         """True if a pod that relieves found no node."""
@@ -170,7 +173,7 @@ class _Search:
 
     def worth(self, price: float = PRICE) -> float:
         """More is better: what is taken away, less what the moves cost."""
-        return self._lost - price * len(self.target)
+        return self._lost - price * self._paid
 
     def begin(self) -> None:
         """``undo`` goes back to here."""
@@ -344,6 +347,7 @@ class _Search:
     def _place(self, number: int, node: int) -> None:
         pod = self._problem.pods[number]
         self._lost += self._relief(number)
+        self._paid += pod.cost
         self._journal.append((number, -1))
         self.target[number] = node
         self._gone[pod.source][number] = None
@@ -363,6 +367,7 @@ class _Search:
     def _take(self, number: int) -> None:
         pod = self._problem.pods[number]
         self._lost -= self._loss(number)
+        self._paid -= pod.cost
         node = self.target.pop(number)
         del self._gone[pod.source][number]
         self._journal.append((number, node))

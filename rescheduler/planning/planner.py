@@ -39,7 +39,7 @@ from rescheduler.planning.repair_drafts import RepairDraft, RepairDrafts
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, record_of, value_of
-from rescheduler.planning.summary import Figures, policy_summary, summarise, waits
+from rescheduler.planning.summary import Figures, idle, policy_summary, summarise, waits
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
@@ -117,7 +117,11 @@ def decide(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
             source=source,
-            warnings=(*warnings, *(warning(name, found) for name, found in unmeasured.items())),
+            warnings=(
+                *warnings,
+                *(warning(name, found) for name, found in unmeasured.items()),
+                *idle(policies, planner.view),
+            ),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),
@@ -174,7 +178,7 @@ class _Planner:
         self._hypothetical: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
         self._movable = Movable(state, self._history, self._protector, self._hypothetical)
-        self._view = PolicyView(
+        self.view = PolicyView(
             snapshot=snapshot,
             state=state,
             planned=PlannedMoves(state.nodes.size),
@@ -182,9 +186,9 @@ class _Planner:
             movable_class=self._movable.of_class,
         )
         at_once, namespace = not inputs.unlimited, inputs.namespace
-        self.trial = Trial(snapshot, self._view, self._hypothetical, at_once=at_once, namespace=namespace)
+        self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial, told=True)
-        self._objective = Objective(policies, self._view)
+        self._objective = Objective(policies, self.view)
         self._asked_at = self._began_at = state.cluster.version
         self.steps: list[PlannedStep] = []
         self._moved: set[str] = set()
@@ -302,10 +306,10 @@ class _Planner:
         for policy in self._policies:
             # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
             spares = self._inputs.unlimited or not asked
-            found = policy.candidates(replace(self._view, spares=spares))
+            found = policy.candidates(replace(self.view, spares=spares))
             asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
-        view = self._view if self._looks_ahead else None
+        view = self.view if self._looks_ahead else None
         self.before = [policy_summary(policy, answer.found, view) for policy, answer in answers]
         return asked
 
@@ -313,20 +317,17 @@ class _Planner:
         """What the next decision would find, if nothing but the planned moves happened."""
         if not self.steps:
             return self.before
-        view = replace(self._view, settled=True, spares=False, memo=Memo(), movable=self._movable.next)
+        view = replace(self.view, settled=True, spares=False, memo=Memo(), movable=self._movable.next)
         return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
 
     def unmeasured(self) -> dict[str, Unmeasured]:
         """By the name of each policy that leaves nodes out because their usage is not measured."""
-        asked = ((p.name, p.unmeasured(self._view)) for p in self._policies if isinstance(p, MeasuringPolicy))
+        asked = ((p.name, p.unmeasured(self.view)) for p in self._policies if isinstance(p, MeasuringPolicy))
         return {name: found for name, found in asked if found is not None}
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
-        if asked is not None and self._still_good(asked):
-            found = asked.found
-        else:
-            found = policy.candidates(self._view)
+        found = asked.found if asked is not None and self._still_good(asked) else policy.candidates(self.view)
         self._asked_at = self.trial.version
         if isinstance(policy, RoomMakingPolicy):
             self.rooms.run(policy, found)
@@ -398,7 +399,7 @@ class _Planner:
         # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
         if refused is not None and self.trial.version == self._asked_at and unadopted is None:
             return refused
-        gains = policy.gains(candidate, self._view)
+        gains = policy.gains(candidate, self.view)
         if not gains.size or gains.max() <= NO_NEED:
             return None
         if refused is None and wanted is not None:
@@ -422,9 +423,9 @@ class _Planner:
         unadopted = self._unadopted(candidate, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
-        gain, least_gain = policy.gain_at(pod, node, self._view), self._refusals.least_gain(pod)
+        gain, least_gain = policy.gain_at(pod, node, self.view), self._refusals.least_gain(pod)
         if unadopted is not None:
-            gains = np.zeros(self._view.nodes.size)
+            gains = np.zeros(self.view.nodes.size)
             gains[node] = gain
             chosen = self._choose(policy, candidate, gains, unadopted)
             if isinstance(chosen, Target):

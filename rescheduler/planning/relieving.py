@@ -171,7 +171,12 @@ class _Problem:
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
         self._batches: list[tuple[Batch, Pod]] = sorted(
             pods,
-            key=lambda one: (reluctance(one[0].kind), one[1].namespace, one[1].name),
+            key=lambda one: (
+                reluctance(one[0].kind),
+                relieving.refusals.disruption(one[1]),
+                one[1].namespace,
+                one[1].name,
+            ),
         )
 
     def moves(self, most_moves: int | None, passes: int) -> list[tuple[Candidate, int]]:
@@ -219,6 +224,7 @@ class _Problem:
             needs=(*needs, *takes),
             takes=takes,
             allowed=lambda: conditions.allowed(pod, replacement, batch.policy),
+            cost=1.0 + self._relieving.refusals.disruption(pod),
             bears=bears,
             minds=minds,
             spreads=tuple(conditions.spreads(pod, kind)),

@@ -217,6 +217,17 @@ class MeasuringPolicy(Protocol):
 
 
 @runtime_checkable
+class ExplainsIdleness(Protocol):
+    """A policy that can be kept from proposing anything by the cluster as a whole."""
+
+    name: ClassVar[str]
+
+    def idle(self, view: PolicyView) -> str:
+        """Why it proposes nothing although something is bad; "": it does, or nothing is."""
+        ...
+
+
+@runtime_checkable
 class CountsNodes(Protocol):
     """A policy whose badness is about nodes."""
 

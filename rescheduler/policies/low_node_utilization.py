@@ -15,6 +15,7 @@ from typing import ClassVar, Final, Literal
 import msgspec
 import numpy as np
 
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
@@ -211,6 +212,23 @@ class LowNodeUtilization:
     def nodes_counted(self, view: PolicyView) -> int:
         """The nodes above ``targetThresholds``."""
         return self._excess_of(view).nodes()
+
+    def idle(self, view: PolicyView) -> str:
+        """There are too few under-utilised nodes."""
+        free = int(self._bounds(view, self._load(view)).free.sum())
+        over = self.nodes_counted(view)
+        if not over or free >= self._args.number_of_nodes:
+            return ""
+        lowest = (
+            "below the mean by thresholds"
+            if self._args.use_deviation_thresholds
+            else "at or below thresholds"
+        )
+        few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
+        return (
+            f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but {few} "
+            f"{verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: raise thresholds, or use deviation from the mean"
+        )
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
         """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""

@@ -114,7 +114,7 @@ def test_node_that_nobody_measured_is_no_target(decide, app):
     cluster = with_usage(b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 2)), n1=3600)
     plan = decide(cluster, ACTUAL)
     assert plan.moves == ()
-    (warning,) = plan.metadata.warnings
+    warning, _ = plan.metadata.warnings  # and that no node is left to take pods
     assert "leaves out 1 of 2 nodes (n2; never measured)" in warning
     assert "metrics-server" in warning
 
@@ -318,3 +318,24 @@ def test_who_only_says_it_holds_room_is_load(decide, app):
     false = app("x", ["n1"] * 4, lambda spec: spec.cpu("400m").label({names.LABEL_PLACEHOLDER: "x"}))
     cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 4), false)
     assert decide(cluster, ("LowNodeUtilization", CPU)).moves
+
+
+@pytest.mark.parametrize(
+    ("arguments", "free_cpu", "expected"),
+    [
+        ({}, "1600m", "1 node is above targetThresholds, but no node is at or below thresholds"),
+        ({"number_of_nodes": 2}, "400m", "but only 1 of the 2 needed is at or below thresholds"),
+        ({}, "400m", ""),
+        ({"target_thresholds": {"cpu": 95.0}}, "1600m", ""),
+    ],
+    ids=["no node is free", "too few are", "one is", "none is too full"],
+)
+def test_why_nothing_is_moved_off_nodes_that_are_too_full(decide, app, arguments, free_cpu, expected):
+    full = crowd(app, "n1", 9)
+    cluster = b.snapshot(b.node("n1"), b.node("n2"), full, crowd(app, "n2", 1, free_cpu, "other"))
+    plan = decide(cluster, ("LowNodeUtilization", {**CPU, **arguments}))
+    if expected:
+        (warning,) = plan.metadata.warnings
+        assert (expected in warning, plan.moves) == (True, ()), warning
+    else:
+        assert plan.metadata.warnings == ()

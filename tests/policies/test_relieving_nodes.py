@@ -57,3 +57,16 @@ def test_the_pods_that_cover_most_go_first(load):
     amounts = np.array(taken, dtype=np.float64).reshape(len(pods), 2)
     by_name = sorted(range(len(pods)), key=lambda i: (pods[i].namespace, pods[i].name))
     assert cover(by_name, kinds, amounts, np.array(need, dtype=np.float64)) == slowly(pods, taken, need)
+
+
+def test_of_equal_pods_those_go_whose_moves_disrupt_least(decide, app):
+    """Single replicas stay: one of many replicas costs less to move."""
+    nodes = [b.node("n1"), b.node("n2"), b.node("n3")]
+    single = [app(f"a-single-{i}", ["n1"], lambda s: s.cpu("200m")) for i in range(9)]
+    many = app("many", ["n1"] * 9 + ["n2"] * 3, lambda s: s.cpu("200m"))
+    plan = decide(
+        b.snapshot(nodes, *single, many),
+        ("LowNodeUtilization", {"thresholds": {"cpu": 20.0}, "target_thresholds": {"cpu": 60.0}}),
+    )
+    assert len(plan.moves) >= 6
+    assert {move.pod.name.partition("-")[0] for move in plan.moves} == {"many"}
