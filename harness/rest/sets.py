@@ -35,6 +35,7 @@ VARIANTS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("even", "LowNodeUtilization", _EVEN),
     ("pack", "HighNodeUtilization", _FULL),
     ("rooms", "Defragmentation", {"template": {"cpu": "1500m"}}),
+    ("workloads", "WorkloadSpread", {}),
 )
 """Name, policy and arguments: those of each policy that make it want the most moves."""
 
