@@ -38,7 +38,7 @@ from harness.controlplane.world import World, node_of
 from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.transport import Request
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration

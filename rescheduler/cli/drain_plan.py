@@ -18,7 +18,7 @@ import msgspec
 
 from rescheduler.cli.move_checks import CheckedMove, check_moves
 from rescheduler.configuration.document import Configuration
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, VolumeKind
 from rescheduler.model.snapshot import Snapshot

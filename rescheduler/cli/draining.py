@@ -21,7 +21,7 @@ from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import API_VERSION

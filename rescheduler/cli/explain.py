@@ -27,8 +27,8 @@ from rescheduler.planning.protections import Protector
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
-from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState

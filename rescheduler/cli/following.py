@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, CommandError
 from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
 from rescheduler.cli.output import StatusLine, emit, tell
-from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
+from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.reports.structured import objects_text

@@ -18,7 +18,7 @@ from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.counted import verb
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP

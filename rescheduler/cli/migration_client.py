@@ -16,7 +16,7 @@ from rescheduler.cli.errors import CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.decode.wire_form import manifest as manifest_of
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration

@@ -22,7 +22,7 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP

@@ -30,7 +30,7 @@ from rescheduler.model.reservation import Reservation, ReservationOwner, Reserva
 from rescheduler.model.resources import Resources
 from rescheduler.reports.structured import objects_text
 from rescheduler.reports.table import cpu, flat_table, memory
-from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.visible import visible_line
 
 NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")

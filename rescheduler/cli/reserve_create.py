@@ -33,7 +33,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reports.structured import objects_text
-from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _LONG = "15m"
 """As long as pods take to step aside, one after the other."""

@@ -34,7 +34,7 @@ from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
-from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _GATE_LIMIT_S: Final = 15.0
 _CONFLICTS: Final = 20

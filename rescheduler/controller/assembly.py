@@ -38,7 +38,7 @@ from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import (
     AVOID_CONFIG_MAP,

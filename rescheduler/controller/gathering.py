@@ -26,13 +26,13 @@ from rescheduler.coordination.pending_owners import PendingOwners
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.switches import TaintSwitches, coming_rooms, gate_keys, taint_switches
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.settings import ReservationSettings
 
 

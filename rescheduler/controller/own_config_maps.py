@@ -23,7 +23,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 
 GATE: Final = ObjectKey("config map", "gate-keys")
 AVOID: Final = ObjectKey("config map", "avoid-nodes")

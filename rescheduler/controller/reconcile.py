@@ -47,17 +47,17 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
-from rescheduler.migrations import machine as migration_machine
+from rescheduler.migrations import migration_machine
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations import machine as reservation_machine
+from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, hand_over_taint
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 
 
 class _Begun(NamedTuple):

@@ -13,7 +13,7 @@ from rescheduler.configuration.live import Reload, ReloadOutcome
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.metrics import Metrics, MoveResult
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
-from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
+from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 

@@ -21,8 +21,8 @@ from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
-from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.owners import any_owner_matches
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.room_sets import head_rooms, windows
 from rescheduler.room_sets.head_rooms import ObservedHeadRoom, entitled
 from rescheduler.room_sets.node_forecast import Seen, forecast

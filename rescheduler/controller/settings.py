@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.reservations.settings import ReservationSettings

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from rescheduler.migrations.lifecycle import FINISHED as MOVE_FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED as MOVE_FINISHED
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
@@ -20,9 +20,9 @@ from rescheduler.model.room_of_move import room_of_move
 from rescheduler.model.room_pod import pod_of_room
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reservations.lifecycle import FINISHED
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import waits_for_room
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.template import name_of_reservation
 
 Written = Mapping[ObjectKey, str]

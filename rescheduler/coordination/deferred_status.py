@@ -16,7 +16,7 @@ import msgspec
 
 from rescheduler.calls.call import writes_status
 from rescheduler.coordination.memory import Sightings
-from rescheduler.migrations.lifecycle import (
+from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_PROGRESS,
     CONDITION_READY,
@@ -24,12 +24,12 @@ from rescheduler.migrations.lifecycle import (
     LASTING,
     MigrationReason,
 )
-from rescheduler.migrations.machine import MigrationStep
+from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.machine import ReservationStep
+from rescheduler.reservations.reservation_machine import ReservationStep
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
 MOVE_TOLD_AFTER_S: Final = 2.0

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rescheduler.migrations.observed import ObservedCreation
+from rescheduler.migrations.observed_migration import ObservedCreation
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import TemplateKey

@@ -28,7 +28,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED as ENDED_MOVE
 from rescheduler.policies.keeping_empty import KeepingRule
-from rescheduler.reservations.lifecycle import FINISHED as ENDED_ROOM
+from rescheduler.reservations.reservation_lifecycle import FINISHED as ENDED_ROOM
 from rescheduler.scheduling.node_affinity import selects
 from rescheduler.scheduling.taint_toleration import keeps_off
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 
 MOST_KEY_BYTES: Final = 512 * 1024
 """Half of what a ConfigMap may contain: beyond that the API server would refuse the keys of all, also those of moves."""

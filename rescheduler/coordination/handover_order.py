@@ -43,11 +43,11 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations.handover import tainted, tolerates_taint
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import takes_by_taint
 from rescheduler.reservations.placeholder import pinned_node
 from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import covering, emptied, returns, waits_for_part
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait

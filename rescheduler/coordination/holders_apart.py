@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod

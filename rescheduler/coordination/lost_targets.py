@@ -21,8 +21,8 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod
 from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.reservations.assignment import Assignment
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.split import covering
 from rescheduler.scheduling.taint_toleration import keeps_off
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rescheduler.migrations.lifecycle import MigrationReason
-from rescheduler.migrations.observed import NO_MADE_ROOM, ObservedMadeRoom
+from rescheduler.migrations.migration_lifecycle import MigrationReason
+from rescheduler.migrations.observed_migration import NO_MADE_ROOM, ObservedMadeRoom
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
@@ -30,7 +30,7 @@ from rescheduler.model.room_pod import (
     waiting_pod,
 )
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 
 MOVES_SHOWN_S: Final = 60.0
 """So long after the Reservation its moves may be created and shown by the watch: longer than a decision may be old."""

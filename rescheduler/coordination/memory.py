@@ -17,7 +17,7 @@ from rescheduler.coordination.gate_proofs import GateProofs
 from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.room_turns import LooksElsewhere, RoomTurns
 from rescheduler.coordination.watch_lag import WatchLag
-from rescheduler.migrations.observed import NO_CALLS, Calls
+from rescheduler.migrations.observed_migration import NO_CALLS, Calls
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import doubling_s

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.migrations.observed import Recorded
+from rescheduler.migrations.observed_migration import Recorded
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.past_moves import PastMove, decode_past_moves, encode_past_move, is_key, whole_s
 from rescheduler.model.records import Pod

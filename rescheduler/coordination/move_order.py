@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from rescheduler.migrations.lifecycle import FINISHED, MigrationReason
-from rescheduler.migrations.observed import NO_EARLIER_MOVES, ObservedEarlierMoves
+from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
+from rescheduler.migrations.observed_migration import NO_EARLIER_MOVES, ObservedEarlierMoves
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 

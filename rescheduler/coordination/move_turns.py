@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from rescheduler.calls.call import acts
 from rescheduler.coordination.turns import Turns, Waiting
-from rescheduler.migrations.lifecycle import CONDITION_READY, FINISHED, LASTING
-from rescheduler.migrations.machine import MigrationStep
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.migration_lifecycle import CONDITION_READY, FINISHED, LASTING
+from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import ObjectKey

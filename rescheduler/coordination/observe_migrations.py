@@ -18,8 +18,8 @@ from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.migrations.draft import available
-from rescheduler.migrations.lifecycle import MigrationReason
-from rescheduler.migrations.observed import (
+from rescheduler.migrations.migration_lifecycle import MigrationReason
+from rescheduler.migrations.observed_migration import (
     ALLOWED,
     Calls,
     ObservedCreation,
@@ -40,7 +40,7 @@ from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.template import name_of_reservation
 

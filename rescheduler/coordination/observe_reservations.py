@@ -28,11 +28,11 @@ from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.koordinator import unlike_asked as unlike_asked_of_koordinator
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation, soft_mode
+from rescheduler.reservations.observed_reservation import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
 from rescheduler.reservations.quota import Quota, RoomOfMove, beyond_quota
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.template import name_of_reservation
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.migrations.lifecycle import FINISHED
-from rescheduler.migrations.observed import ALLOWED, ObservedStartFirst, Permission
+from rescheduler.migrations.migration_lifecycle import FINISHED
+from rescheduler.migrations.observed_migration import ALLOWED, ObservedStartFirst, Permission
 from rescheduler.migrations.start_first_replacement import replacement_name, replica_set_of
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key

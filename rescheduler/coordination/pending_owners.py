@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
-from rescheduler.migrations.observed import Permission
+from rescheduler.migrations.observed_migration import Permission
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
 from rescheduler.model.never_moves import waits_for_others
 from rescheduler.model.records import Pod
 from rescheduler.reservations.assignment import Room, assign, larger_than, rooms_for
 from rescheduler.reservations.handover import tolerates_taint
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.scheduler_probe import is_probe
 
 _NOT_ASKED: Final = Permission(ok=False, message="many different pods wait for it")

@@ -32,7 +32,7 @@ from rescheduler.coordination.avoid_store import avoided_by
 from rescheduler.coordination.holders_apart import Holders, holders_of
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
-from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation

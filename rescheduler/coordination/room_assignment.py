@@ -17,8 +17,8 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.assignment import Assignment, Room, assign, from_the_node
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.split import flying, free_part
 
 

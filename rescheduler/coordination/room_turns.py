@@ -17,9 +17,9 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.preallocation import LOOK_EVERY_S, is_preallocated
+from rescheduler.reservations.reservation_lifecycle import FINISHED
+from rescheduler.reservations.reservation_machine import ReservationStep
 from rescheduler.reservations.settings import ReservationSettings
 
 LONGEST_REST_S: Final = 16.0

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import EarlierMoves
-from rescheduler.migrations.lifecycle import FINISHED
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.migration_lifecycle import FINISHED
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation

@@ -22,9 +22,9 @@ from rescheduler.model.room_of_move import controller_of_move, made_for
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.gate_keys import MOST_KEYS, home_of_owner, keys_of_owner, legal_keys
 from rescheduler.reservations.handover import tainted, tolerates_taint
-from rescheduler.reservations.lifecycle import FINISHED
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.split import nothing, rest_of
 from rescheduler.reservations.template import name_of_reservation, owner_of
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
-from rescheduler.migrations.machine import MigrationStep
-from rescheduler.migrations.observed import MigrationSettings, Recorded
+from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.migrations.observed_migration import MigrationSettings, Recorded
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.room_of_move import controller_of_move

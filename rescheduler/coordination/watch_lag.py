@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from rescheduler.coordination.expectations import Touched, Version
-from rescheduler.migrations.observed import ObservedWatchLag
+from rescheduler.migrations.observed_migration import ObservedWatchLag
 from rescheduler.model.kinds import Kind
 from rescheduler.model.selectors import int64
 

@@ -11,9 +11,9 @@ from typing import Final
 from rescheduler.calls.objects import adopt_pod, create_reservation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import prepare
-from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
-from rescheduler.migrations.lifecycle import MigrationReason as Why
-from rescheduler.migrations.observed import ObservedStartFirst
+from rescheduler.migrations.migration_lifecycle import CONDITION_START_FIRST
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.migrations.observed_migration import ObservedStartFirst
 from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source, reference_fits
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
@@ -22,7 +22,7 @@ from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
-from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED, ReservationReason
+from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
 
 _FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")

@@ -9,8 +9,8 @@ import msgspec
 
 from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.objects import delete_reservation
-from rescheduler.migrations.lifecycle import CONDITION_PROGRESS, MigrationReason, enter
-from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.migrations.migration_lifecycle import CONDITION_PROGRESS, MigrationReason, enter
+from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition, seconds_of

@@ -31,7 +31,7 @@ from rescheduler.migrations.gate_in_force import (
     settled_s,
     settles,
 )
-from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import (
     LAST_LOOK_S,
     LOOK_BEFORE_INTENT_S,

@@ -15,7 +15,7 @@ from typing import Final
 
 from rescheduler.calls.call import GateProbe
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase
 
 PREPARED_S: Final = 30.0

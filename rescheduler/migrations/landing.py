@@ -13,8 +13,8 @@ from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.calls.objects import delete_migration
 from rescheduler.migrations.checks import reason_of, reservation_words
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import CONDITION_READY
-from rescheduler.migrations.lifecycle import MigrationReason as Why
+from rescheduler.migrations.migration_lifecycle import CONDITION_READY
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.own_objects import Condition, condition, told

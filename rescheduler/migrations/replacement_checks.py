@@ -12,9 +12,9 @@ from typing import Final
 
 from rescheduler.migrations.creations import try_creation
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import CONDITION_ADMITTED
-from rescheduler.migrations.lifecycle import MigrationReason as Why
-from rescheduler.migrations.observed import ObservedCreation
+from rescheduler.migrations.migration_lifecycle import CONDITION_ADMITTED
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.migrations.observed_migration import ObservedCreation
 from rescheduler.model.outcomes import CreationOutcome
 from rescheduler.model.own_objects import Condition, told
 from rescheduler.model.records import Pod
@@ -23,7 +23,7 @@ from rescheduler.model.resources import encode_resources, format_amount
 from rescheduler.model.times import doubling_s
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.templates import ReplacementSource
-from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.observed_reservation import soft_mode
 
 FRESH_S: Final = 60.0
 """How old a dry-run creation may be when room is reserved."""

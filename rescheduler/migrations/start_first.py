@@ -22,9 +22,9 @@ from rescheduler.migrations.creations import start_replacement
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import leave_hint
-from rescheduler.migrations.lifecycle import CONDITION_START_FIRST
-from rescheduler.migrations.lifecycle import MigrationReason as Why
-from rescheduler.migrations.observed import ObservedStartFirst
+from rescheduler.migrations.migration_lifecycle import CONDITION_START_FIRST
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.migrations.observed_migration import ObservedStartFirst
 from rescheduler.migrations.start_first_check import AskedSurgePod, unlike_asked
 from rescheduler.migrations.start_first_replacement import (
     labelled_fully,

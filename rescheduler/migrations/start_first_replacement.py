@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import label_replacement, remove_replacement
-from rescheduler.migrations.lifecycle import FINISHED
+from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate

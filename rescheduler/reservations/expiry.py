@@ -9,9 +9,9 @@ from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.assignment import fits
-from rescheduler.reservations.lifecycle import CONDITION_SCHEDULED
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED
 from rescheduler.reservations.settings import ReservationSettings
 
 

@@ -20,10 +20,10 @@ from rescheduler.model import names
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod, PodPhase, Taint, Toleration
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import label_value
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.waits import (
     TOLD_AFTER_S,
     WAIT_MESSAGES,

@@ -23,7 +23,7 @@ from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespace_of_pods
 from rescheduler.reservations.differences import METADATA, SPEC, Difference, of_amount, words_of
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.observed import ObservedReservation, soft_mode
+from rescheduler.reservations.observed_reservation import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import owner_reference, placeholder_labels, placeholder_name
 from rescheduler.reservations.settings import ReservationSettings
 

@@ -23,8 +23,8 @@ from rescheduler.model.reservation import (
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.handover import wait_for_scheduler
 from rescheduler.reservations.koordinator import create_koordinator_reservation, given_away, let_go
-from rescheduler.reservations.lifecycle import CONDITION_READY, FINISHED, ReservationEvent
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, FINISHED, ReservationEvent
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 

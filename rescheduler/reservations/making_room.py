@@ -26,11 +26,11 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.room_pod import decision_of, made_for_pod
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import digest, pinned_node, slug
 from rescheduler.reservations.preallocation import waiting_message, waits_for_room
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.standing_conditions import reservation_event
 from rescheduler.reservations.template import template_of
 

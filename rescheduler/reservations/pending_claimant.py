@@ -23,8 +23,8 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.reservations.expiry import expired
 from rescheduler.reservations.handover import tolerates_taint
-from rescheduler.reservations.lifecycle import ReservationEvent
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 

@@ -28,7 +28,7 @@ from rescheduler.model.resources import (
 )
 from rescheduler.model.selectors import NodeSelector, Operator, Requirement
 from rescheduler.reservations.node_terms import all_of
-from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.observed_reservation import soft_mode
 from rescheduler.reservations.settings import ReservationSettings
 
 Json = dict[str, Any]

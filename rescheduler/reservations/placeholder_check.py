@@ -26,7 +26,7 @@ from rescheduler.reservations.differences import (
     taint_of,
     words_of,
 )
-from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.observed_reservation import soft_mode
 from rescheduler.reservations.placeholder import (
     hand_over_tolerated,
     label_value,

@@ -17,11 +17,11 @@ from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
-from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
 from rescheduler.reservations.placeholder_check import held_by_others
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.reservations.waits import PlaceholderTurn
 
 LOOK_EVERY_S: Final = 5.0

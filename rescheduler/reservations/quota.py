@@ -24,7 +24,7 @@ from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
 from rescheduler.model.room_pod import namespaces_of
 from rescheduler.reservations.assignment import not_below_zero
-from rescheduler.reservations.lifecycle import FINISHED
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 ANY_NAMESPACE: Final = "*"
 MOST_RESERVATIONS: Final = 500

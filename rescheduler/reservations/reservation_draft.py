@@ -22,8 +22,8 @@ from rescheduler.model.reservation import ObjectRef, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.koordinator import let_go
-from rescheduler.reservations.lifecycle import FINISHED, ReservationEvent, transition
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_lifecycle import FINISHED, ReservationEvent, transition
 from rescheduler.reservations.settings import ReservationSettings
 
 _LOSSES: Final = frozenset({ReservationEvent.NODE_NOT_READY, ReservationEvent.PLACEHOLDER_LOST})

@@ -30,8 +30,7 @@ from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPha
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.reservations.assignment import fits, not_below_zero, same_size, taken_by
 from rescheduler.reservations.handover import taken_back, ungate
-from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, digest, placeholder_name
 from rescheduler.reservations.preallocation import (
     is_preallocated,
@@ -41,6 +40,7 @@ from rescheduler.reservations.preallocation import (
     waits_for_room,
 )
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, claim_message, look_again_s
 
 Said = tuple[ReservationEvent | None, str]

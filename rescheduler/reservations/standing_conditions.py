@@ -22,8 +22,8 @@ from rescheduler.model.own_objects import (
 )
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
-from rescheduler.reservations.lifecycle import CONDITION_READY
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_lifecycle import CONDITION_READY
 
 CONDITION_GATED: Final = "Gated"
 _GATE_FULL: Final = "GateFull"

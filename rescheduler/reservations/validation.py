@@ -11,9 +11,9 @@ from typing import NamedTuple
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.gate_keys import MOST_KEYS, can_be_found, keys_needed
-from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import soft_mode
+from rescheduler.reservations.observed_reservation import soft_mode
 from rescheduler.reservations.owners import empty_owner
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 
 
 class Refused(NamedTuple):

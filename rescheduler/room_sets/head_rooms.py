@@ -20,7 +20,7 @@ from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import priority_of_pods
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, YieldTo
-from rescheduler.reservations.lifecycle import CONDITION_READY, CONDITION_SCHEDULED
+from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, CONDITION_SCHEDULED
 from rescheduler.room_sets.node_use import Amounts
 from rescheduler.room_sets.places import may_use
 from rescheduler.room_sets.rooms import (

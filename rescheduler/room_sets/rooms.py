@@ -23,7 +23,7 @@ from rescheduler.model.reservation import Reservation, ReservationOwner, Reserva
 from rescheduler.model.resources import Resources, encode_resources
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.lifecycle import (
+from rescheduler.reservations.reservation_lifecycle import (
     CONDITION_READY,
     CONDITION_SCHEDULED,
     FINISHED,

@@ -29,7 +29,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
-from rescheduler.reservations.lifecycle import CONDITION_READY, ReservationReason
+from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, ReservationReason
 from rescheduler.room_sets.gathering import WAITS_ON, GatherStep, gather
 from rescheduler.room_sets.places import Outlook, Place
 from rescheduler.room_sets.rooms import (

@@ -20,7 +20,7 @@ from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.gate import KEYS_LAST_S
 from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
 from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_BEFORE_INTENT_S
 from rescheduler.model.times import (
     LEAST_GATE_LIMIT_S,

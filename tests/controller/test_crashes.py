@@ -10,11 +10,11 @@ from rescheduler.controller import gathering
 from rescheduler.controller.crashes import MOST_LINES, CrashReports, Step
 from rescheduler.controller.cycle import Cycle
 from rescheduler.coordination.observe_reservations import ReservationObserver
-from rescheduler.migrations import machine as migration_machine
+from rescheduler.migrations import migration_machine
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey
-from rescheduler.reservations import machine as reservation_machine
+from rescheduler.reservations import reservation_machine
 
 DEFECTS = [
     ValueError("no such thing"),

@@ -23,7 +23,7 @@ from rescheduler.controller.settings import Settings
 from rescheduler.coordination.placement import Placement, protection_of
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject
 from rescheduler.model.kinds import RESOURCES, Kind

@@ -7,7 +7,7 @@ from limits_of_a_move import RULES, broken_rules, time_limits
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.times import LEAST_GATE_LIMIT_S
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"

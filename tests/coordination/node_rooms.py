@@ -12,7 +12,7 @@ from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, PodSpec, Taint
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.settings import ReservationSettings
 
 NOW = 1_000_000.0

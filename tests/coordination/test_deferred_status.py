@@ -8,19 +8,19 @@ from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
 from rescheduler.coordination.deferred_status import MOVE_TOLD_AFTER_S, DeferredStatus
 from rescheduler.coordination.memory import Sightings
-from rescheduler.migrations.lifecycle import (
+from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_START_FIRST,
     LASTING,
     MigrationReason,
 )
-from rescheduler.migrations.machine import MigrationStep
+from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
-from rescheduler.reservations.machine import ReservationStep
 from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.reservation_machine import ReservationStep
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import TOLD_AFTER_S
 

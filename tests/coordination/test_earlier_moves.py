@@ -7,8 +7,8 @@ import pytest
 
 from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.coordination.move_turns import MoveTurns
-from rescheduler.migrations.machine import MigrationStep
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.room_assignment import room_of
 from rescheduler.coordination.switches import coming_rooms, gate_keys, wants_gate
-from rescheduler.migrations.observed import Calls
+from rescheduler.migrations.observed_migration import Calls
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
@@ -28,8 +28,8 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.gate_keys import MOST_KEYS
-from rescheduler.reservations.lifecycle import ReservationEvent
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.template import name_of_reservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b

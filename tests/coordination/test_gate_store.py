@@ -18,7 +18,7 @@ from rescheduler.model.reservation import (
     ReservationStatus,
 )
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.standing_conditions import CONDITION_GATED, gate_events, with_gated
 
 NOW_S = 1_800_000_000.0

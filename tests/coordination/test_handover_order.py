@@ -37,7 +37,7 @@ from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.handover import hand_over_toleration
-from rescheduler.reservations.machine import step
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.waits import HandoverWait
 
 ALONE = {

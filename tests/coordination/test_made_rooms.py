@@ -26,7 +26,7 @@ from rescheduler.model.reservation import (
     ReservationStatus,
 )
 from rescheduler.model.selectors import LabelSet
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.testing import builders as b
 
 NOW_S = 1000.0

@@ -25,7 +25,7 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
 from rescheduler.coordination.switches import taint_switches
-from rescheduler.migrations.observed import ALLOWED, Permission
+from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import Node, Pod, PodSpec
@@ -41,7 +41,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requi
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.assignment import Room
 from rescheduler.reservations.handover import hand_over_toleration
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
 
 NO = Permission(ok=False, message="no")

@@ -7,7 +7,7 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.round_objects import Chooser
 from rescheduler.coordination.turns import AT_ONCE
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
@@ -22,7 +22,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
-from rescheduler.reservations.machine import ReservationStep
+from rescheduler.reservations.reservation_machine import ReservationStep
 
 CROWD = 20 * AT_ONCE
 

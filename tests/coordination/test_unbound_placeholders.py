@@ -28,7 +28,7 @@ from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.planning.single_pod import Choice
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn
 
 

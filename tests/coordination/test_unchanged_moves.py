@@ -11,8 +11,8 @@ from rescheduler.calls.objects import delete_migration
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.unchanged_moves import LONGEST_REST_S, MoveMarks, UnchangedMoves
-from rescheduler.migrations.machine import MigrationStep
-from rescheduler.migrations.observed import RECORDED, MigrationSettings
+from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.migrations.observed_migration import RECORDED, MigrationSettings
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.kinds import Kind

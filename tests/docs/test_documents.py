@@ -8,13 +8,13 @@ from rescheduler.cli.main import main
 from rescheduler.configuration.document import keys, parse_configuration
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.metrics import Metrics
-from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.times import parse_duration
 from rescheduler.model.written import document_key
 from rescheduler.planning.limits import NAMED_LEVELS, TABLE, limits_for
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.reservations.lifecycle import ReservationReason
+from rescheduler.reservations.reservation_lifecycle import ReservationReason
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.reservations.koordinator import koordinator_manifest, unlike_asked
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 
 SETTINGS = ReservationSettings(engine=EngineChoice.KOORDINATOR)

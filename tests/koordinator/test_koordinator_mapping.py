@@ -33,9 +33,9 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.koordinator import backs, koordinator_manifest
 from rescheduler.reservations.koordinator_steps import unsteered
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, ObservedReservation
+from rescheduler.reservations.observed_reservation import Choice, ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.state import SchedulingState

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import Calls, MigrationSettings, ObservedMigration, ObservedStartFirst
+from rescheduler.migrations.migration_machine import step
+from rescheduler.migrations.observed_migration import (
+    Calls,
+    MigrationSettings,
+    ObservedMigration,
+    ObservedStartFirst,
+)
 from rescheduler.migrations.start_first_replacement import (
     replaces,
 )

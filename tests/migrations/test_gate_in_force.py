@@ -7,7 +7,7 @@ import pytest
 from test_migration_machine import NOW, PHASE, budget, kinds, look, migration, reservation, too_few
 
 from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
-from rescheduler.migrations.observed import Calls, ObservedCreation, Recorded
+from rescheduler.migrations.observed_migration import Calls, ObservedCreation, Recorded
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.replacement_rules import TemplateKey

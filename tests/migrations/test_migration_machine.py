@@ -10,9 +10,9 @@ import pytest
 
 from rescheduler.coordination.memory import Answers
 from rescheduler.errors import TransitionError
-from rescheduler.migrations.lifecycle import TRANSITIONS, MigrationReason, enter
-from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import (
+from rescheduler.migrations.migration_lifecycle import TRANSITIONS, MigrationReason, enter
+from rescheduler.migrations.migration_machine import step
+from rescheduler.migrations.observed_migration import (
     Calls,
     MigrationSettings,
     ObservedEarlierMoves,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
 
-from rescheduler.migrations.observed import Calls, ObservedCreation
+from rescheduler.migrations.observed_migration import Calls, ObservedCreation
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome as Outcome
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.migrations.migration_machine import step
+from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec

@@ -27,7 +27,7 @@ from start_first_objects import (
     seen,
 )
 
-from rescheduler.migrations.observed import Calls, MigrationSettings, Permission
+from rescheduler.migrations.observed_migration import Calls, MigrationSettings, Permission
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import (

@@ -20,7 +20,7 @@ from start_first_objects import (
     selector,
 )
 
-from rescheduler.migrations.observed import MigrationSettings, Permission
+from rescheduler.migrations.observed_migration import MigrationSettings, Permission
 from rescheduler.migrations.start_first_replacement import (
     replaced_by,
     replacement_manifest,

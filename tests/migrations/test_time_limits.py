@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.machine import step
-from rescheduler.migrations.observed import MigrationSettings, ObservedMigration, ObservedStartFirst
+from rescheduler.migrations.migration_machine import step
+from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration, ObservedStartFirst
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus

@@ -15,8 +15,8 @@ from rescheduler.model.reservation import (
     ReservationStatus,
 )
 from rescheduler.model.resources import Resources, parse_resources
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 
 replace = msgspec.structs.replace

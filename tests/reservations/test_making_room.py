@@ -16,8 +16,8 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice, ObservedReservation
+from rescheduler.reservations.observed_reservation import Choice, ObservedReservation
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from tests.reservations.looks import part

@@ -19,8 +19,8 @@ from rescheduler.reservations.handover import (
     hand_over_toleration,
     tolerates_taint,
 )
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 

@@ -20,14 +20,14 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.expiry import end_of
-from rescheduler.reservations.lifecycle import (
+from rescheduler.reservations.observed_reservation import Choice
+from rescheduler.reservations.reservation_lifecycle import (
     FINISHED,
     TRANSITIONS,
     ReservationEvent,
     transition,
 )
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import Choice
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from tests.reservations.looks import (

@@ -27,11 +27,11 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
-from rescheduler.reservations import machine
+from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.gate_keys import keys_of_owner, keys_of_pod
-from rescheduler.reservations.machine import step
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
+from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from tests.reservations.looks import part
@@ -393,9 +393,9 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
         stepped.append(observed.reservation.name)
         if observed.reservation.name == "a":
             raise TransitionError("a Reservation that is Waiting cannot meet Nonsense")
-        return machine.ReservationStep(status=observed.reservation.status)
+        return reservation_machine.ReservationStep(status=observed.reservation.status)
 
-    monkeypatch.setattr(machine, "step", broken)
+    monkeypatch.setattr(reservation_machine, "step", broken)
     nothing = Nothing()
     reconciler = Reconciler(
         sender=nothing,

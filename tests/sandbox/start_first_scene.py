@@ -26,7 +26,7 @@ from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.installation import install
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import GATE, LABEL_START_FIRST
 from rescheduler.reservations.settings import ReservationSettings

@@ -15,7 +15,7 @@ from rescheduler.coordination.gate_store import GateStore
 from rescheduler.coordination.handover_order import HandoverOrder
 from rescheduler.migrations import checks, evicting
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.lifecycle import MigrationReason
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
 from rescheduler.room_sets import windows

@@ -20,7 +20,7 @@ from harness.controlplane.world import World, gates_of, keys_on, node_of
 from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
-from rescheduler.migrations.observed import MigrationSettings
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef

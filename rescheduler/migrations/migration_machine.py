@@ -21,8 +21,8 @@ from rescheduler.migrations.checks import may_begin, pending, reserving
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.evicting import evicting
 from rescheduler.migrations.landing import finished, handing_over
-from rescheduler.migrations.lifecycle import FINISHED
-from rescheduler.migrations.observed import MigrationSettings, ObservedMigration
+from rescheduler.migrations.migration_lifecycle import FINISHED
+from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.own_objects import with_readable
 

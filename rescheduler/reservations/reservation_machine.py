@@ -27,13 +27,6 @@ from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_w
 from rescheduler.reservations.handover import hand_over
 from rescheduler.reservations.koordinator import given_away
 from rescheduler.reservations.koordinator_steps import follow
-from rescheduler.reservations.lifecycle import (
-    CONDITION_READY,
-    FINISHED,
-    ReservationEvent,
-    ReservationReason,
-    partly_held,
-)
 from rescheduler.reservations.making_room import (
     keeps_another_node,
     made_elsewhere,
@@ -41,7 +34,7 @@ from rescheduler.reservations.making_room import (
     waiting_words,
 )
 from rescheduler.reservations.not_held import not_held
-from rescheduler.reservations.observed import ObservedReservation
+from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
 from rescheduler.reservations.placeholder_check import held_by_others
@@ -53,6 +46,13 @@ from rescheduler.reservations.preallocation import (
     wait_for_room,
 )
 from rescheduler.reservations.reservation_draft import ReservationDraft
+from rescheduler.reservations.reservation_lifecycle import (
+    CONDITION_READY,
+    FINISHED,
+    ReservationEvent,
+    ReservationReason,
+    partly_held,
+)
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
 from rescheduler.reservations.standing_conditions import (
