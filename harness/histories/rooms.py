@@ -234,7 +234,8 @@ class Rooms:
 
     def _by_the_scheduler(self, room: Obj, node: str, now_s: float) -> str:
         """What the scheduler did, or did too late; "" if neither."""
-        if self._free_to_go(room, node):
+        # The program takes the taint off as soon as it sees that; the placeholder may be terminating still.
+        if self._free_to_go(room, node) or self.excused.get(uid(room)) == _FOUND_ANOTHER:
             return _FOUND_ANOTHER
         if uid(room) in self._listed or self._listed_after_release(room, now_s):
             return "the API server went away in the middle of the hand-over"

@@ -144,6 +144,19 @@ def test_a_claimant_that_never_was_gated_may_be_bound_elsewhere(claimed_gated, t
     assert (scene.lands_elsewhere(4.0) == []) is excused
 
 
+@pytest.mark.parametrize("tainted", [True, False])
+def test_it_may_be_bound_elsewhere_also_if_the_taint_goes_before_the_placeholder(tainted):
+    scene = HandOver()
+    scene.releases(1.5)
+    scene.write(room(), Writer.PROGRAM)
+    if tainted:
+        scene.write(TAINTED, Writer.PROGRAM)
+    assert scene.lands_elsewhere(2.0) == [], "the placeholder holds the room"
+    scene.write({**TAINTED, "spec": {}}, Writer.PROGRAM)
+    gone = pod("holder", node="n1", namespace="rescheduler")
+    assert (scene.write(gone, change="DELETED") == []) is tainted
+
+
 @pytest.mark.parametrize(("tainted", "excused"), [(True, True), (False, False)])
 def test_a_nomination_that_is_withdrawn_behind_the_hand_over_taint_keeps_its_node(tainted, excused):
     cluster, script, seen = Sandbox(), SimpleNamespace(hits=set(), at=lambda *_: None), Seen()
