@@ -169,14 +169,12 @@ class _Problem:
         self._ranks = trial.view.nodes.ranks
         self._order: IntArray = np.argsort(self._ranks, kind="stable")
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
+        keys = {id(pod): (reluctance(batch.kind), relieving.refusals.disruption(pod)) for batch, pod in pods}
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+        self._costs = {pod: 1.0 + ranks[key] / len(ranks) for pod, key in keys.items()}
+        """By the identity of a pod, 1 to 2: of equal pods the least reluctant goes, then that whose move disrupts least."""
         self._batches: list[tuple[Batch, Pod]] = sorted(
-            pods,
-            key=lambda one: (
-                reluctance(one[0].kind),
-                relieving.refusals.disruption(one[1]),
-                one[1].namespace,
-                one[1].name,
-            ),
+            pods, key=lambda one: (keys[id(one[1])], one[1].namespace, one[1].name)
         )
 
     def moves(self, most_moves: int | None, passes: int) -> list[tuple[Candidate, int]]:
@@ -224,7 +222,7 @@ class _Problem:
             needs=(*needs, *takes),
             takes=takes,
             allowed=lambda: conditions.allowed(pod, replacement, batch.policy),
-            cost=1.0 + self._relieving.refusals.disruption(pod),
+            cost=self._costs[id(pod)],
             bears=bears,
             minds=minds,
             spreads=tuple(conditions.spreads(pod, kind)),

@@ -13,7 +13,12 @@ from rescheduler.policies.wire import NodePoolArgs, PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
-RULES = [variant for variant in VARIANTS if not issubclass(REGISTRY[variant[1]].args, NodePoolArgs)]
+RULES = [
+    variant
+    for variant in VARIANTS
+    if not issubclass(REGISTRY[variant[1]].args, NodePoolArgs) and variant[1] != "WorkloadSpread"
+]
+"""Of policies that propose pods by themselves."""
 
 
 def view_of(cluster):
