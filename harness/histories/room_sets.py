@@ -10,6 +10,7 @@ That no pod is evicted for them is checked with all evictions.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Final
 
 from harness.histories.clocks import SetClock
 from harness.histories.clusters import ClusterPlan, lone_pod
+from harness.histories.observed_cluster import cpu_of
 from harness.histories.program import Program
 from harness.histories.script import Script
 from kube_sandbox.controllers.api import ObjectChange
@@ -34,6 +36,7 @@ from kube_sandbox.controllers.unstructured import (
 )
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_RECIPE, API_VERSION, LABEL_ROOM_OF
+from rescheduler.model.resources import milli
 
 WINDOW: Final = GroupKind("rescheduler.dev", "ReservationWindow")
 HEAD_ROOM: Final = GroupKind("rescheduler.dev", "HeadRoom")
@@ -183,7 +186,7 @@ class RoomSets:
                 continue
             recipe, _, count = annotations_of(room)[ANNOTATION_RECIPE].partition("/")
             if status(room).get("phase") == "Available":
-                held[recipe] += int(count)
+                held[recipe] += _rooms(room, int(count))
             expires = spec(room).get("expires")
             late_s = self._server.late_s(seconds(expires)) if expires else 0.0
             if late_s > _LATE_S + self._program.line.away_since(self._clock() - late_s):
@@ -234,3 +237,12 @@ class RoomSets:
 
     def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
         self._script.at(self._clock() + after_s, name, do)
+
+
+def _rooms(room: Obj, count: int) -> int:
+    """Of a room for ``count`` pods: one for each pod in it, which may use more than its part, and the parts that are left."""
+    if spec(room).get("allocateOnce", True):
+        return count
+    part_milli = cpu_of(spec(room)["template"]) / count
+    used_milli = milli((status(room).get("allocated") or {}).get("cpu", "0"))
+    return max(0, count - math.ceil(used_milli / part_milli)) + len(status(room).get("currentOwners") or ())
