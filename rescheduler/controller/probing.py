@@ -203,7 +203,8 @@ class ProbingReconciler:
         del self._asked[scheduler]
         if refused:
             # Perhaps a quota, or an API server that is starting: the wait is the estimate from the length of the outage.
-            away_s = self._gaps.away_s if self._gaps else 0.0
+            # How long one was that ended before this process began, nobody here knows.
+            away_s = self._gaps.away_s if self._gaps and self._gaps.number > 1 else math.inf
             until_s = min(self._until_s.get(scheduler, math.inf), self._gap_at_s + rest_s(away_s))
         else:
             # The scheduler cannot list either: its time begins when the API server answers.

@@ -229,6 +229,14 @@ def test_who_may_not_be_asked_is_given_the_time_that_it_may_take(server):
     assert play.round(1.0 + rest_s(1.0))[0]
 
 
+def test_a_process_that_has_just_begun_does_not_know_how_long_an_outage_was(server):
+    server.fails = ForbiddenError(403, "Forbidden", "exceeded quota")
+    play = Play(server, "one")
+    assert not play.round(1.0)[0]
+    assert not play.round(0.9 + MOST_S)[0]
+    assert play.round(1.0 + MOST_S)[0]
+
+
 def test_a_server_that_only_starts_is_asked_again(server):
     server.fails = ForbiddenError(403, "Forbidden", "no roles yet")
     play = Play(server, "one")
