@@ -77,7 +77,7 @@ class _ExplainGroup(click.Group):
     type=click.IntRange(1, MOST_EFFORT),
     default=EFFORT,
     show_default=True,
-    help="How often searches for nodes to empty and for a better order of moves are repeated.",
+    help="How often searches for repairs, for nodes to empty and for balance are repeated.",
 )
 @flag("--prove", help="Compare the plan with the best that any plan could reach (needs the extra 'prove').")
 @click.option(

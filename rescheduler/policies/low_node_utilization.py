@@ -216,18 +216,16 @@ class LowNodeUtilization:
     def idle(self, view: PolicyView) -> str:
         """There are too few under-utilised nodes."""
         free = int(self._bounds(view, self._load(view)).free.sum())
-        over = self.nodes_counted(view)
-        if not over or free >= self._args.number_of_nodes:
+        if free >= self._args.number_of_nodes or not (over := self.nodes_counted(view)):
             return ""
-        lowest = (
-            "below the mean by thresholds"
-            if self._args.use_deviation_thresholds
-            else "at or below thresholds"
-        )
+        if self._args.use_deviation_thresholds:
+            lowest, remedy = "below the mean by thresholds", "lower thresholds"
+        else:
+            lowest, remedy = "at or below thresholds", "raise thresholds, or set useDeviationThresholds"
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
         return (
             f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but {few} "
-            f"{verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: raise thresholds, or use deviation from the mean"
+            f"{verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
         )
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
