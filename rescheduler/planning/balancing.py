@@ -30,7 +30,7 @@ LEAST: Final = 0.0005
 """The share of a node that a move must take away from what is above the targets."""
 PRICE: Final = 0.002
 """What a move costs when two solutions are compared, as a share of a node: few large pods go rather than many small ones, and of
-equal pods those whose moves disrupt least."""
+equal pods those with the lowest ``Passenger.cost``."""
 DEARER: Final = 0.006
 """How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
 REPETITIONS_PER_PASS: Final = 4

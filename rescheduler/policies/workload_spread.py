@@ -53,7 +53,8 @@ class WorkloadSpread:
     """Badness: of each workload the replicas above three quarters of them on one node, and in one zone, times the weight.
 
     Three quarters are rounded up, but are never all of several replicas. A workload whose replicas stand on one node only, or in one
-    zone, has no spread to lose there, until it has one. The workload of a pod is its controller; DaemonSets and Jobs are none. Replicas that are not on a node do not count.
+    zone, has no spread to lose there, until it has one. The workload of a pod is its controller; DaemonSets and Jobs are none.
+    Replicas that are not on a node do not count.
     """
 
     name: ClassVar[str] = "WorkloadSpread"
@@ -83,10 +84,9 @@ class WorkloadSpread:
         """What the move changes in the workloads of the pod and of its replacement."""
         here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
         if leaves is not comes:
-            nodes = range(view.nodes.size)
-            found = np.array(
-                [self._between(leaves, comes, here, node, view) for node in nodes], dtype=np.int64
-            )
+            left = self._moved(leaves, here, None, view)
+            came = (self._moved(comes, None, node, view) for node in range(view.nodes.size))
+            found = left + np.fromiter(came, np.int64, view.nodes.size)
         elif leaves is None or (same := leaves.moves(here, self._counted(leaves, view))) is None:
             return unchanged(view.nodes.size)
         else:
@@ -97,10 +97,10 @@ class WorkloadSpread:
     def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
         """The same for one node."""
         here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
-        if leaves is not comes:
-            found = self._between(leaves, comes, here, node, view)
+        if leaves is comes:
+            found = self._moved(leaves, here, node, view)
         else:
-            found = 0 if leaves is None else leaves.moved(here, node, self._counted(leaves, view))
+            found = self._moved(leaves, here, None, view) + self._moved(comes, None, node, view)
         if not found:
             return NO_CHANGE
         change = nothing()
@@ -113,16 +113,12 @@ class WorkloadSpread:
         workloads = _Workloads.of(self, view.cluster)
         return workloads.of_pod(pod), workloads.of_pod(replacement)
 
-    def _between(
-        self, leaves: _Workload | None, comes: _Workload | None, here: int, node: int, view: PolicyView
-    ) -> int:
-        """A replica of one workload goes, and one of another comes."""
-        change = 0
-        for one, place in ((leaves, (here, None)), (comes, (None, node))):
-            if one is not None:
-                counted = self._counted(one, view)
-                change += one.with_change(place[0], place[1], counted) - one.too_many(counted)
-        return change
+    def _moved(self, workload: _Workload | None, here: int | None, node: int | None, view: PolicyView) -> int:
+        """What changes in one workload if a replica leaves a node, or comes to one, or both."""
+        if workload is None:
+            return 0
+        counted = self._counted(workload, view)
+        return workload.with_change(here, node, counted) - workload.too_many(counted)
 
     def _counted(self, workload: _Workload, view: PolicyView) -> _Counted:
         """The levels at which it had a spread when this decision looked at it first, which is before it moves any replica."""
@@ -157,19 +153,8 @@ class _Workload:
         """Replicas above what may be in one place, over the levels that count."""
         return _excess(self._by_domain(), self._number, counted)
 
-    def moved(self, here: int, node: int, counted: _Counted) -> int:
-        """What a move of one replica to another node changes."""
-        most, change = _most(self._number), 0
-        for codes, counts, counts_here in zip(self._levels, self._by_domain(), counted, strict=True):
-            source, target = int(codes[here]), int(codes[node])
-            if counts_here and source != target:
-                more = target >= 0 and counts.get(target, 0) >= most
-                less = source >= 0 and counts[source] > most
-                change += more - less
-        return change
-
     def moves(self, here: int, counted: _Counted) -> IntArray | None:
-        """The same for every node; None if nothing changes anywhere."""
+        """What a move of one replica to each node changes; None if nothing changes anywhere."""
         most = _most(self._number)
         change: IntArray | None = None
         full = self._memo.of("full", self._stamp, self._full)
@@ -186,7 +171,7 @@ class _Workload:
         return change
 
     def with_change(self, here: int | None, node: int | None, counted: _Counted) -> int:
-        """``too_many`` once a replica has left a node or come to one, so that there are fewer or more of them."""
+        """``too_many`` once a replica has left a node, come to one, or both."""
         number = self._number - (here is not None) + (node is not None)
         found: list[_Counts] = []
         for codes, counts in zip(self._levels, self._by_domain(), strict=True):

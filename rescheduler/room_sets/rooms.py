@@ -264,7 +264,7 @@ def _child(room: Reservation, recipe: Recipe | None, placed: AbstractSet[str]) -
     if not room.allocate_once and recipe is not None:
         on_their_way = sum(owner.uid not in placed for owner in room.status.current_owners)
         rooms = max(0, rooms - _used(room.status.allocated, recipe.room)) + on_their_way
-    return Child(room, max(0, rooms), digest)
+    return Child(room, rooms, digest)
 
 
 def _used(allocated: Resources, one: Resources) -> int:
