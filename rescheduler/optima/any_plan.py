@@ -14,7 +14,8 @@ import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
-from rescheduler.optima.repairs import LinearExpression, Terms, above, negative
+from rescheduler.optima.repairs import LinearExpression, Terms, negative, strain_above
+from rescheduler.policies.utilization import relief
 from rescheduler.scheduling.framework import BoolArray, FloatArray
 
 
@@ -25,7 +26,7 @@ def least_excess_of_any_plan(
     max_moves: int | None,
     seconds: float,
 ) -> Solution:
-    """Least sum over judged nodes and resources of the share above the target threshold (percent)."""
+    """Least sum over judged nodes and resources of how bad the share above the target threshold (percent) is."""
     program, brought = _moved(placement, max_moves)
     load = placement.load(placement.start)
     excess: list[int] = []
@@ -35,9 +36,8 @@ def least_excess_of_any_plan(
             size = float(placement.capacity[n, r])
             share = {column: factor / size for column, factor in brought[n, r].items()}
             if share or load[n, r] / size > percent / 100:
-                excess.append(
-                    above(program, LinearExpression(float(load[n, r]) / size, share), percent / 100)
-                )
+                value = LinearExpression(float(load[n, r]) / size, share)
+                excess.append(strain_above(program, value, percent / 100, resource))
     total = program.column(cost=1.0, integer=False)
     program.row({total: 1.0, **negative(dict.fromkeys(excess, 1.0))}, least=0.0)
     return program.solve(seconds, gap=1e-4)
@@ -62,9 +62,10 @@ def most_relief_by_count(
         pods = np.repeat(placement.held[here > 0], here[here > 0], axis=0)
         taken = np.zeros(len(pods))
         for r, over in above.items():
-            if placement.capacity[n, r] > 0 and over[n] > 0:
-                together = np.minimum(np.sort(pods[:, r])[::-1].cumsum(), over[n])
-                taken += np.diff(together, prepend=0.0) / placement.capacity[n, r]
+            size = placement.capacity[n, r]
+            if size > 0 and over[n] > 0:
+                together = np.minimum(np.sort(pods[:, r])[::-1].cumsum(), over[n]) / size
+                taken += np.diff(relief(placement.resources[r], together, over[n] / size), prepend=0.0)
         worth.extend(taken.tolist())
     return sum(sorted(worth, reverse=True)[:max_moves])
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
-from rescheduler.optima.repairs import LinearExpression, Terms, above, negative, spread_rows
+from rescheduler.optima.repairs import LinearExpression, Terms, negative, spread_rows, strain_above
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 MOST_SIZES: Final = 512
@@ -265,7 +265,7 @@ class Relief:
 
 
 def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
-    """Least sum over nodes and resources of the share above the target threshold."""
+    """Least sum over nodes and resources of how bad the share above the target threshold is (``CountedCluster.excess``)."""
     program, moves, excess = _relieving(placement, asked)
     if asked.max_moves is not None:
         program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
@@ -319,6 +319,7 @@ def _relieving(placement: CountedCluster, asked: Relief) -> tuple[IntegerProgram
         for r in named:
             size = float(placement.capacity[n, r])
             gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
-            excess.append(above(program, LinearExpression(float(load[n, r]) / size, gone), share[r]))
+            value = LinearExpression(float(load[n, r]) / size, gone)
+            excess.append(strain_above(program, value, share[r], placement.resources[r]))
     spread_rows(program, placement, after, {} if asked.any_order else arriving)
     return program, list(arriving.values()), excess

@@ -24,6 +24,7 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod, PodAffinityTerm, PodSpec, SpreadConstraint, Toleration
 from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.policies.utilization import relief
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
 from rescheduler.scheduling.matching import demanded_label
@@ -135,13 +136,14 @@ class CountedCluster:
     def excess(
         self, counts: IntArray, high: Mapping[str, float], judged: BoolArray | slice = _EVERY_NODE
     ) -> float:
-        """Sum over judged nodes and resources of the share above the threshold (percent)."""
+        """Sum over judged nodes and resources of how bad the share above the threshold (percent) is, by LowNodeUtilization's objective."""
         load = self.load(counts)
         total = 0.0
         for resource, percent in high.items():
             at = self.resources.index(resource)
             size = np.where(self.capacity[:, at] > 0, self.capacity[:, at], np.inf)
-            total += float(np.maximum(load[:, at] / size - percent / 100, 0.0)[judged].sum())
+            above = np.maximum(load[:, at] / size - percent / 100, 0.0)[judged]
+            total += float(relief(resource, above, above).sum())
         return total
 
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
+from rescheduler.policies.utilization import STEEPNESS, WEIGHTS
 
 Terms = dict[int, float]
+_TANGENTS: Final = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8)
+"""Shares above a limit at which a convex function is taken for its tangent."""
 
 
 @dataclass(frozen=True)
@@ -261,6 +265,18 @@ def above(program: IntegerProgram, value: LinearExpression, limit: float) -> int
     """A column that is at least value - limit."""
     column = program.column(integer=False)
     program.row({column: 1.0, **negative(value.terms)}, least=value.constant - limit)
+    return column
+
+
+def strain_above(program: IntegerProgram, share: LinearExpression, limit: float, resource: str) -> int:
+    """A column that is at least how bad a node's share above the limit is by LowNodeUtilization's objective, less a little."""
+    column = program.column(integer=False)
+    weight = WEIGHTS.get(resource, 1)
+    for at in _TANGENTS:
+        # The tangent of a convex function never passes it.
+        slope, less = weight * (1.0 + 2.0 * STEEPNESS * at), weight * STEEPNESS * at * at
+        terms = {c: slope * factor for c, factor in share.terms.items()}
+        program.row({column: 1.0, **negative(terms)}, least=slope * (share.constant - limit) - less)
     return column
 
 

@@ -23,7 +23,7 @@ class Badness(Record, frozen=True, omit_defaults=True):
     soft: int = 0
     """Wishes that are not met, in millionths of a pod."""
     balance: int = 0
-    """What nodes hold above their targets, in millionths of a node."""
+    """What nodes hold above their targets, in millionths of a node, each point more the fuller the node."""
     fragmentation: int = 0
     """Rooms of a template that pods break."""
     consolidation: int = 0

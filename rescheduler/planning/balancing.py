@@ -1,8 +1,8 @@
 """Which pods leave overloaded nodes, and where each goes, with at most so many moves: a search on numbers, without a clock.
 
 Given are what each node can still take, how far nodes are above their targets, and the pods that could leave them. Wanted
-is the least sum of what stays above the targets; a move that takes away less than ``LEAST`` of a node is not worth it. The
-room that pods leave is not used (the moves of a plan run at once).
+is the least sum of ``strain``, which is convex: the fullest nodes are relieved first. A move that relieves less than ``least``
+is not worth it. The room that pods leave is not used (the moves of a plan run at once).
 
 The first pass takes the pod that relieves most, again and again, and puts it where most room is. Then parts of the
 solution are taken back, as if by chance, and filled again in other orders: pods and targets together, so that one large pod
@@ -24,13 +24,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.planning.placement_conflicts import Bound, Mark, PlacementConflicts
+from rescheduler.policies.utilization import STEEPNESS
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 LEAST: Final = 0.0005
-"""The share of a node that a move must take away from what is above the targets."""
-PRICE: Final = 0.002
-"""What a move costs when two solutions are compared, as a share of a node: few large pods go rather than many small ones, and of
-equal pods those with the lowest ``Passenger.cost``."""
+"""What a move must relieve at least, whatever is asked for."""
+PRICE: Final = 0.004
+"""What a move costs at least when two solutions are compared, as ``BalancingProblem.least`` says otherwise: few large pods go rather
+than many small ones, and of equal pods those with the lowest ``Passenger.cost``."""
 DEARER: Final = 0.006
 """How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
 REPETITIONS_PER_PASS: Final = 4
@@ -63,7 +64,7 @@ class Passenger:
     allowed: Callable[[], BoolArray]
     """Nodes that take it before any pod is moved."""
     cost: float = 1.0
-    """What its move costs, as a multiple of ``PRICE``."""
+    """What its move costs, as a part of the price of a move."""
     bears: tuple[Mark, ...] = ()
     minds: tuple[Mark, ...] = ()
     spreads: tuple[Bound, ...] = ()
@@ -84,6 +85,10 @@ class BalancingProblem:
     """How much each node holds above its target; below 0: less. Shape (resources, nodes)."""
     capacity: FloatArray
     """What each node can hold. Shape (resources, nodes)."""
+    weights: Sequence[int]
+    """What a share above the target counts for, by resource."""
+    least: float
+    """What a move must relieve, as a share of a node: also what it costs when two solutions are compared."""
     pods: Sequence[Passenger]
     budgets: Sequence[int] = ()
     """What is left of each budget."""
@@ -91,7 +96,7 @@ class BalancingProblem:
 
 
 class Balanced(NamedTuple):
-    """One move: which of ``pods``, to which node, and the share of its node that it takes from what is above the targets."""
+    """One move: which of ``pods``, to which node, and what it relieves."""
 
     pod: int
     node: int
@@ -114,7 +119,7 @@ def balance(problem: BalancingProblem, passes: int) -> list[Balanced]:
         if search.placements >= most or not search.target:
             break
         to_come = 1.0 - number / repetitions
-        price = PRICE + DEARER * to_come
+        price = search.price + DEARER * to_come
         before = search.worth(price)
         search.begin()
         search.repeat(number, rng)
@@ -123,6 +128,13 @@ def balance(problem: BalancingProblem, passes: int) -> list[Balanced]:
         if search.worth(price) < before - _WORSE * to_come * rng.random():
             search.undo()
     return search.report(best)
+
+
+def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
+    """How bad it is that nodes are so far above their targets, as shares of them, as ``utilization.overload`` says. (resources, nodes) -> (nodes)."""
+    over = np.maximum(above, 0.0)
+    total: FloatArray = weights @ (over + STEEPNESS * over * over)
+    return total
 
 
 class _Order(NamedTuple):
@@ -163,6 +175,8 @@ class _Search:
         """By source, the pods that have left it, in the order in which they left."""
         self._journal: list[tuple[int, int]] = []
         """(pod, node that it was at, -1: at home), the oldest first."""
+        self._least = max(problem.least, LEAST)
+        self.price = max(problem.least, PRICE)
         self._lost = self._paid = 0.0
         self.target: dict[int, int] = {}
         self.refused = False
@@ -171,9 +185,9 @@ class _Search:
         self._parts: list[IntArray] = []
         """Receivers of the first pass, those with most room first."""
 
-    def worth(self, price: float = PRICE) -> float:
-        """More is better: what is taken away, less what the moves cost."""
-        return self._lost - price * self._paid
+    def worth(self, price: float | None = None) -> float:
+        """More is better: what is relieved, less what the moves cost."""
+        return self._lost - (self.price if price is None else price) * self._paid
 
     def begin(self) -> None:
         """``undo`` goes back to here."""
@@ -240,7 +254,7 @@ class _Search:
         while waiting and (most is None or len(self.target) < most):
             known, pod, factor = heapq.heappop(waiting)
             relief = self._relief(pod)
-            if relief < LEAST:
+            if relief < self._least:
                 continue
             score = relief * factor
             # What a pod relieves only falls while others leave its node, so the first that is still worth it is the best.
@@ -258,7 +272,7 @@ class _Search:
     def trim(self, pods: Iterable[int]) -> None:
         """Leave at home those of these pods without which as much is relieved."""
         for lost, pod in sorted((self._loss(pod), pod) for pod in pods):
-            if lost < LEAST and self._loss(pod) < LEAST:
+            if lost < self._least and self._loss(pod) < self._least:
                 self._take(pod)
 
     def _waiting(
@@ -266,7 +280,9 @@ class _Search:
     ) -> list[tuple[float, int, float]]:
         """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score)."""
         found = [
-            (relief, pod) for pod in pods if pod not in self.target and (relief := self._relief(pod)) >= LEAST
+            (relief, pod)
+            for pod in pods
+            if pod not in self.target and (relief := self._relief(pod)) >= self._least
         ]
         if order.rng is not None and found:
             # Of a block, and with noise: those that find no room now will find none later, because room only gets less.
@@ -323,25 +339,26 @@ class _Search:
         return self._parts
 
     def _relief(self, number: int) -> float:
-        """The share of its node that the pod would take from what is above the targets."""
+        """By how much the strain of its node would fall without the pod."""
         pod = self._problem.pods[number]
-        above, part = self._above[pod.source], self._part[pod.source]
+        return self._fall(pod, self._above[pod.source])
+
+    def _loss(self, number: int) -> float:
+        """By how much it would rise again if the pod, which has left, came back."""
+        pod = self._problem.pods[number]
+        back = [over + amount for over, amount in zip(self._above[pod.source], pod.takes, strict=True)]
+        return self._fall(pod, back)
+
+    def _fall(self, pod: Passenger, above: Sequence[float]) -> float:
+        """By how much the strain of a node that is so far above its targets falls without the pod."""
+        part, weights = self._part[pod.source], self._problem.weights
         total = 0.0
         for resource, amount in enumerate(pod.takes):
             over = above[resource]
             if over > 0.0:
-                total += (min(over, amount)) * part[resource]
-        return total
-
-    def _loss(self, number: int) -> float:
-        """What would be above the targets again if the pod, which has left, came back."""
-        pod = self._problem.pods[number]
-        above, part = self._above[pod.source], self._part[pod.source]
-        total = 0.0
-        for resource, amount in enumerate(pod.takes):
-            back = above[resource] + amount
-            if back > 0.0:
-                total += min(amount, back) * part[resource]
+                share = over * part[resource]
+                less = min(share, amount * part[resource])
+                total += weights[resource] * less * (1.0 + STEEPNESS * (2.0 * share - less))
         return total
 
     def _place(self, number: int, node: int) -> None:

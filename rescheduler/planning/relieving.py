@@ -16,7 +16,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.availability import AvailabilityLedger
-from rescheduler.planning.balancing import BalancingProblem, Passenger, balance
+from rescheduler.planning.balancing import BalancingProblem, Passenger, balance, strain
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.groups import MakesMoves
@@ -120,7 +120,7 @@ class Relieving:
 
     def _nodes(self, overload: Overload) -> list[str]:
         """The nodes whose pods are looked at."""
-        shares = (np.maximum(overload.above, 0.0) / np.maximum(overload.capacity, 1.0)).sum(axis=0)
+        shares = strain(overload.above / np.maximum(overload.capacity, 1.0), np.array(overload.weights))
         number = int(np.count_nonzero(shares))
         worst = np.lexsort((self.trial.view.nodes.ranks, -shares))
         left = number if self.limits.left is None else max(NODES_OF_ENDING_PLAN, self.limits.left)
@@ -171,8 +171,8 @@ class _Problem:
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
         keys = {id(pod): (reluctance(batch.kind), relieving.refusals.disruption(pod)) for batch, pod in pods}
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
-        self._costs = {pod: 1.0 + ranks[key] / len(ranks) for pod, key in keys.items()}
-        """By the identity of a pod, 1 to 2: of equal pods the least reluctant goes, then that whose move disrupts least."""
+        self._costs = {pod: 0.5 + 0.5 * ranks[key] / len(ranks) for pod, key in keys.items()}
+        """By the identity of a pod, 0.5 to 1: of equal pods the least reluctant goes, then that whose move disrupts least."""
         self._batches: list[tuple[Batch, Pod]] = sorted(
             pods, key=lambda one: (keys[id(one[1])], one[1].namespace, one[1].name)
         )
@@ -201,6 +201,8 @@ class _Problem:
             receives=np.flatnonzero(self._overload.receives[order]),
             above=above,
             capacity=capacity,
+            weights=self._overload.weights,
+            least=self._overload.least,
             pods=pods,
             budgets=self._conditions.left,
             most_moves=most_moves,

@@ -1,4 +1,6 @@
-"""How far nodes are above their targets, in whole millionths of a node, and what a move changes in it. Exact and pure.
+"""How bad it is that nodes are above their targets, in whole millionths, and what a move changes in it. Exact and pure.
+
+It is convex in how far a node is above (``utilization.overload``), so that the fullest nodes are relieved first.
 
 The target of a resource is one share for all nodes, or lies by a fixed deviation above their mean. The mean changes with
 every move between nodes of different size, and with it the excess of all other nodes: that is counted, too. So the excess
@@ -13,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.objective import ONE
-from rescheduler.policies.utilization import Load
+from rescheduler.policies.utilization import WEIGHTS, Load, overload
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 
@@ -72,11 +74,11 @@ class _AboveTargets:
         self._all_judged = bool(nodes.all())
 
     def total(self) -> int:
-        return sum(int(self._of_judged(above).sum()) for above in self._each())
+        return sum(weight * int(self._of_judged(found).sum()) for weight, found in self._each())
 
     def above(self) -> list[BoolArray]:
         """By resource, the nodes above the target."""
-        return [self._of_judged(above) > 0 for above in self._each()]
+        return [self._of_judged(found) > 0 for _, found in self._each()]
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node."""
@@ -89,9 +91,9 @@ class _AboveTargets:
                 gone += self._load.rise_at(-leaves, name, here, target)
         return self._of_judged(self._load.rises(coming)) + gone
 
-    def _each(self) -> Iterator[IntArray]:
+    def _each(self) -> Iterator[tuple[int, IntArray]]:
         for name, target in self._targets.items():
-            yield self._load.millionths_above(name, target)
+            yield WEIGHTS.get(name, 1), self._load.overloads(name, target)
 
     def _of_judged(self, amounts: IntArray) -> IntArray:
         return amounts if self._all_judged else np.where(self._judged, amounts, 0)
@@ -125,14 +127,13 @@ class _AboveMean:
         self._load = load
         self._name = name
         self._judged = nodes & load.offers(name)
+        self._weight = WEIGHTS.get(name, 1)
         self._deviation = deviation
         self._shares = load.millionths(name)
         judged = np.sort(self._shares[self._judged])
         self._number = len(judged)
         self._sum = int(judged.sum())
         self._sorted = judged
-        # How much lies in the shares from each place of that order to its end.
-        self._rest = np.append(np.cumsum(judged[::-1])[::-1], 0)
         self.total = int(self._over(self._targets(np.array([self._sum])))[0])
 
     def above(self) -> BoolArray:
@@ -151,10 +152,11 @@ class _AboveMean:
         gone = left - stood if counts else 0
         targets = self._targets(self._sum + gone + np.where(self._judged, filled - self._shares, 0))
         after = self._over(targets)
-        there = np.maximum(filled - targets, 0) - np.maximum(self._shares - targets, 0)
-        after += np.where(self._judged, there, 0)
+        there = overload(np.maximum(filled - targets, 0)) - overload(np.maximum(self._shares - targets, 0))
+        after += self._weight * np.where(self._judged, there, 0)
         if counts:
-            after += np.maximum(left - targets, 0) - np.maximum(stood - targets, 0)
+            here_now = overload(np.maximum(stood - targets, 0))
+            after += self._weight * (overload(np.maximum(left - targets, 0)) - here_now)
         return after - self.total
 
     def _targets(self, sums: IntArray) -> IntArray:
@@ -163,14 +165,10 @@ class _AboveMean:
         return targets
 
     def _over(self, targets: IntArray) -> IntArray:
-        """How much of the shares of now lies above each target, in sum."""
-        # One pod changes the mean by little, so that there are few targets; what lies above is found once for each.
-        lowest, highest = int(targets.min()), int(targets.max())
-        if highest - lowest > len(targets):
-            return self._over_each(targets)
-        return self._over_each(np.arange(lowest, highest + 1))[targets - lowest]
-
-    def _over_each(self, targets: IntArray) -> IntArray:
-        first = np.searchsorted(self._sorted, targets, side="right")
-        found: IntArray = self._rest[first] - targets * (self._number - first)
-        return found
+        """How bad the shares of now are above each target, in sum."""
+        # One pod changes the mean by little, so there are few different targets, and few nodes are above the lowest.
+        different, which = np.unique(targets, return_inverse=True)
+        above = self._sorted[np.searchsorted(self._sorted, different[0], side="right") :]
+        found = overload(np.maximum(above - different[:, np.newaxis], 0)).sum(axis=1)
+        over: IntArray = self._weight * found[which]
+        return over

@@ -7,10 +7,10 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
@@ -24,7 +24,7 @@ from rescheduler.policies.measurement import Unmeasured, unmeasured
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload
-from rescheduler.policies.utilization import REQUESTS, Load, goes_by_measurement
+from rescheduler.policies.utilization import REQUESTS, WEIGHTS, Load, goes_by_measurement, relief
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
@@ -42,7 +42,8 @@ class LowNodeUtilizationArgs(
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part. ``number_of_nodes``: under-utilised nodes that there must
-    be before anything is done.
+    be before anything is done. ``minimum_relief``: what a move must take from what is above the targets, in percent of a node: as the
+    objective counts it, more on a fuller node, and twice for memory.
     """
 
     thresholds: dict[str, float] = msgspec.field(
@@ -54,6 +55,7 @@ class LowNodeUtilizationArgs(
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
     number_of_nodes: Positive = 1
+    minimum_relief: Annotated[float, msgspec.Meta(ge=0, le=100)] = 2.0
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
@@ -90,8 +92,8 @@ class _Bounds:
 class LowNodeUtilization:
     """Gain = (pressure here - pressure there after the move) x (0.5 + 0.5 x relief), at least 0.
 
-    Pressure: share of the fullest resource of a node. Relief: part of the node's excess that the pod takes
-    away, at most 1; a pod that takes nothing of an overloaded resource is not proposed. A target must have
+    Pressure: how far a node is above its target, or below, in the resource where that is most. Relief: part of the node's excess
+    that the pod takes away, at most 1; a pod that does not take ``minimumRelief`` is not proposed. A target must have
     been under-utilised before the plan, and must not be above ``targetThresholds`` after the move.
     What an empty room holds is taken on a target, and no load of the node that it is on.
     """
@@ -105,6 +107,7 @@ class LowNodeUtilization:
         self._resources = tuple(sorted(args.target_thresholds))
         self._targets = {r: args.target_thresholds[r] / PERCENT for r in self._resources}
         """Shares of each resource, or how far above the mean they lie."""
+        self._least = args.minimum_relief / PERCENT
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
@@ -136,13 +139,13 @@ class LowNodeUtilization:
         relief = self._relief(pod, here, work, bounds) if self._judged(view, load)[here] else 0.0
         if relief <= 0:
             return nowhere(view)
-        after = np.zeros(view.nodes.size)
+        after = np.full(view.nodes.size, -1.0)
         fits = bounds.free.copy()
         for resource in self._resources:
             share = load.share(resource) + load.part(pod, resource)
             fits &= share <= bounds.high[resource] + _EPSILON
-            after = np.maximum(after, share)
-        gain = (work.pressure()[here] - after) * (0.5 + 0.5 * relief)
+            after = np.maximum(after, share - bounds.high[resource])
+        gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
         return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
 
     def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
@@ -156,14 +159,13 @@ class LowNodeUtilization:
             return NO_NEED
         if not bounds.free[node]:
             return 0.0
-        after = 0.0
+        after = -1.0
         for resource in self._resources:
             share = load.share_at(resource, node) + load.part_at(pod, resource, node)
             if share > bounds.high[resource] + _EPSILON:
                 return 0.0
-            after = max(after, share)
-        pressure = max(work.share_at(resource, here) for resource in self._resources)
-        return min(max((pressure - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
+            after = max(after, share - bounds.high[resource])
+        return min(max((self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
 
     def overload(self, view: PolicyView) -> Overload | None:
         """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
@@ -178,7 +180,8 @@ class LowNodeUtilization:
         # What empty rooms hold keeps pods out and makes no node too full.
         full, taken = work - high * capacity, np.minimum(held - high * capacity, 0.0)
         above = np.where(self._judged(view, load), np.where(full > 0.0, full, taken), -np.inf)
-        return Overload(above, capacity, bounds.free)
+        weights = tuple(WEIGHTS.get(r, 1) for r in self._resources)
+        return Overload(above, capacity, bounds.free, weights, self._args.minimum_relief / PERCENT)
 
     def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
         """Of each resource that has a threshold."""
@@ -186,7 +189,7 @@ class LowNodeUtilization:
         return tuple(load.taken(pod, r) for r in self._resources)
 
     def badness(self, view: PolicyView) -> IntArray:
-        """In tier BALANCE: the shares above ``targetThresholds``, over all resources and nodes that are judged."""
+        """In tier BALANCE: how bad the shares above ``targetThresholds`` are, over all resources and nodes that are judged."""
         found = nothing()
         found[Tier.BALANCE] = self._excess_of(view).total()
         return found
@@ -214,19 +217,22 @@ class LowNodeUtilization:
         return self._excess_of(view).nodes()
 
     def idle(self, view: PolicyView) -> str:
-        """There are too few under-utilised nodes."""
+        """There are too few under-utilised nodes, or only small pods."""
         free = int(self._bounds(view, self._load(view)).free.sum())
-        if free >= self._args.number_of_nodes or not (over := self.nodes_counted(view)):
+        if not (over := self.nodes_counted(view)):
             return ""
+        above = f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but"
+        if free >= self._args.number_of_nodes:
+            if not self.candidates(replace(view, spares=False)).empty:
+                return ""
+            least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
+            return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
         if self._args.use_deviation_thresholds:
             lowest, remedy = "below the mean by thresholds", "lower thresholds"
         else:
             lowest, remedy = "at or below thresholds", "raise thresholds, or set useDeviationThresholds"
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
-        return (
-            f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but {few} "
-            f"{verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
-        )
+        return f"{above} {few} {verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
 
     def unmeasured(self, view: PolicyView) -> Unmeasured | None:
         """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""
@@ -288,15 +294,20 @@ class LowNodeUtilization:
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}
 
+    def _pressure(self, node: int, load: Load, bounds: _Bounds) -> float:
+        """How far the node is above its target, in the resource where that is most."""
+        return max(load.share_at(resource, node) - bounds.high[resource] for resource in self._resources)
+
     def _relief(self, pod: Pod, node: int, load: Load, bounds: _Bounds) -> float:
-        """Part of the node's excess that goes with the pod: the least over its overloaded resources it has."""
-        best = 0.0
+        """Part of the node's excess that goes with the pod: the most over its overloaded resources; 0 if the move does not pay."""
+        best = relieved = 0.0
         for resource in self._resources:
             excess = load.share_at(resource, node) - bounds.high[resource]
             if excess > _EPSILON:
                 part = load.taken(pod, resource) / max(float(load.capacity[resource][node]), 1.0)
                 best = max(best, min(1.0, part / excess))
-        return best
+                relieved += relief(resource, min(part, excess), excess)
+        return best if relieved > self._least - _EPSILON else 0.0
 
     def _loaded(
         self, over: list[int], load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: PolicyView
@@ -312,8 +323,11 @@ class LowNodeUtilization:
             [load.taken_by(columns.classes, r)[kinds] * load.scale(r)[nodes] for r in self._resources]
         )
         proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
-        # A pod that takes nothing of what its node has too much of does not relieve it.
-        useful = proposed[kinds] & ((taken > 0) & (amounts[:, nodes] > _EPSILON)).any(axis=0)
+        # A pod that takes little of what its node has too much of does not relieve it.
+        excesses = amounts[:, nodes]
+        parts = np.minimum(taken / np.maximum(capacity[:, nodes], 1.0), excesses)
+        relieved = sum(relief(r, parts[i], excesses[i]) for i, r in enumerate(self._resources))
+        useful = proposed[kinds] & (relieved > max(self._least - _EPSILON, _EPSILON))
         # The pods of each node next to each other.
         order = np.flatnonzero(useful)
         order = order[np.argsort(nodes[order], kind="stable")]

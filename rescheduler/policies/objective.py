@@ -31,7 +31,7 @@ class Tier(enum.IntEnum):
     SOFT = 2
     """Wishes that are not met, in millionths of a pod (``ONE``)."""
     BALANCE = 3
-    """Shares of nodes above their target, in millionths of a node (``ONE``)."""
+    """How bad the shares of nodes above their targets are, in millionths of a node (``ONE``): more for each point, the fuller the node."""
     FRAGMENTATION = 4
     """Rooms of a template that pods break: a count."""
     CONSOLIDATION = 5

@@ -24,6 +24,10 @@ class Overload:
     """What each node can hold. Shape (resources, nodes)."""
     receives: BoolArray
     """Nodes that pods may go to, as long as none of them comes above its target."""
+    weights: tuple[int, ...]
+    """What a share of a node above its target counts for, by resource."""
+    least: float
+    """What a move must relieve at least: the fall of ``utilization.overload`` of its node, as a share of a node."""
 
 
 @runtime_checkable

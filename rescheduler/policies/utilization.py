@@ -7,7 +7,7 @@ a resource has the share 0 and is told apart by ``offers``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,26 @@ REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
 MEASURED: Final = ("cpu", "memory")
 _ALL_NODES: Final = slice(None)
+STEEPNESS: Final = 4
+"""How fast it gets worse: on a node 25 points above its target a point counts three times as much as on one just above it."""
+WEIGHTS: Final[Mapping[str, int]] = {"memory": 2}
+"""What a point above the target counts for, by resource, 1 for those not named: too much CPU slows pods down, too much memory ends them."""
+
+
+Above = TypeVar("Above", int, IntArray)
+
+
+def overload(above: Above) -> Above:
+    """How bad it is that a node is so far above its target, both in millionths and at least 0. Convex."""
+    return above + STEEPNESS * above * above // ONE
+
+
+Part = TypeVar("Part", float, FloatArray)
+
+
+def relief(resource: str, part: Part, excess: Part) -> Part:
+    """By how much the ``overload`` of a node falls that is so far above its target, without a pod that takes that part of it; shares of a node."""
+    return WEIGHTS.get(resource, 1) * part * (1.0 + STEEPNESS * (2.0 * excess - part))
 
 
 def goes_by_measurement(resources: Collection[str], usage: str) -> bool:
@@ -133,16 +153,16 @@ class Load:
         amounts = self._amounts.get(resource, self._requested[resource])[nodes]
         return np.rint((amounts + more) / capacity * ONE).astype(np.int64)
 
-    def millionths_above(self, resource: str, target: int) -> IntArray:
-        """How far each node is above the target. Not to be changed, and valid until the next move."""
+    def overloads(self, resource: str, target: int) -> IntArray:
+        """``overload`` of each node. Not to be changed, and valid until the next move."""
 
         def judge(nodes: NodeIndices | slice) -> IntArray:
-            return np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0)
+            return overload(np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0))
 
-        return self._per_node((resource,), ("above", resource, target), judge)
+        return self._per_node((resource,), ("overload", resource, target), judge)
 
     def rises(self, coming: Sequence[tuple[str, float, int]]) -> IntArray:
-        """How much further each node would be above its targets, over some resources. Not to be changed, and valid until the next move.
+        """By how much the ``overload`` of each node would rise, over some resources. Not to be changed, and valid until the next move.
 
         ``coming``: resource, how much more of it there would be, and the target.
         """
@@ -150,8 +170,9 @@ class Load:
         def judge(nodes: NodeIndices | slice) -> IntArray:
             rise: IntArray = np.zeros(len(self.known[nodes]), dtype=np.int64)
             for resource, more, target in coming:
-                rise += np.maximum(self.millionths_with(more, resource, nodes) - target, 0)
-                rise -= np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0)
+                then = overload(np.maximum(self.millionths_with(more, resource, nodes) - target, 0))
+                now = overload(np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0))
+                rise += WEIGHTS.get(resource, 1) * (then - now)
             return rise
 
         return self._per_node([resource for resource, _, _ in coming], ("rises", *coming), judge)
@@ -172,10 +193,10 @@ class Load:
         return round((self.amount_at(resource, node) + more) / float(self._divisors[resource][node]) * ONE)
 
     def rise_at(self, more: float, resource: str, node: int, target: int) -> int:
-        """By how much one node would be further above the target with so much more there."""
+        """``rises`` of one node and resource."""
         amount, whole = self.amount_at(resource, node), float(self._divisors[resource][node])
         now, then = round(amount / whole * ONE), round((amount + more) / whole * ONE)
-        return max(then - target, 0) - max(now - target, 0)
+        return WEIGHTS.get(resource, 1) * (overload(max(then - target, 0)) - overload(max(now - target, 0)))
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""

@@ -49,6 +49,55 @@ def test_target_is_not_filled_above_its_threshold(decide, app):
     assert message == "no node would be better than node n1: the best, n2, has a gain of 0.00"
 
 
+def test_the_fullest_node_is_relieved_first_and_every_move_pays(decide, app):
+    """n1 at 94 %, three others at 57 %, small pods everywhere: what moves takes 2 points of a node at least."""
+    nodes = [b.node(f"n{i}").cpu("10").memory("40Gi") for i in range(1, 7)]
+    cluster = b.snapshot(
+        nodes, crowd(app, "n1", 9, "1"), crowd(app, "n1", 4, "100m", "small"),
+        *(crowd(app, n, 5, "1", f"big-{n}") for n in ("n2", "n3", "n4")),
+        *(crowd(app, n, 7, "100m", f"tiny-{n}") for n in ("n2", "n3", "n4")),
+    )  # fmt: skip
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    after = {n.name: n.cpu_requested_milli for n in plan.after.nodes}
+    assert [move.source for move in plan.moves][:4] == ["n1"] * 4
+    assert after["n1"] <= 5400
+    assert all(not move.pod.name.startswith(("small", "tiny")) for move in plan.moves)
+
+
+def test_too_much_memory_is_worse_than_too_much_cpu(decide, app):
+    both = {"thresholds": {"cpu": 20.0, "memory": 20.0}, "target_thresholds": {"cpu": 50.0, "memory": 50.0}}
+    cluster = b.snapshot(
+        *(b.node(f"n{i}").cpu("10").memory("100Gi") for i in (1, 2, 3)),
+        app("busy", ["n1"] * 7, lambda spec: spec.cpu("1").memory("1Gi")),
+        app("large", ["n2"] * 7, lambda spec: spec.cpu("100m").memory("10Gi")),
+    )
+    assert next(iter(decide(cluster, ("LowNodeUtilization", both)).moves)).source == "n2"
+
+
+def test_it_is_said_that_pods_are_too_small(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").cpu("40"), b.node("n2"), app("a", ["n1"] * 105, lambda s: s.cpu("200m"))
+    )
+    plan = decide(cluster, ("LowNodeUtilization", CPU))
+    assert plan.moves == ()
+    (warning,) = plan.metadata.warnings
+    assert warning.startswith(
+        "LowNodeUtilization moves nothing: 1 node is above targetThresholds, but no pod"
+    )
+    assert warning.endswith("relieves its node by minimumRelief (2 percent of a node): lower it")
+
+
+def test_targets_of_a_resource_are_compared_with_that_resource(decide, app):
+    """n2 would be at 70 % of its memory, of 90 % that it may have, and n1 is at 60 % of its CPU: that is better all the same."""
+    apart = {"thresholds": {"cpu": 20.0, "memory": 75.0}, "target_thresholds": {"cpu": 50.0, "memory": 90.0}}
+    cluster = b.snapshot(
+        *(b.node(f"n{i}").cpu("10").memory("10Gi") for i in (1, 2)),
+        app("web", ["n1"] * 6, lambda spec: spec.cpu("1").memory("1Mi")),
+        app("cache", ["n2"], lambda spec: spec.cpu("100m").memory("7Gi")),
+    )
+    assert len(decide(cluster, ("LowNodeUtilization", apart)).moves) == 1
+
+
 def test_nodes_between_the_thresholds_neither_shed_nor_receive(decide, app):
     cluster = b.snapshot(b.node("n1"), b.node("n2"), crowd(app, "n1", 9), crowd(app, "n2", 3, name="other"))
     plan = decide(cluster, ("LowNodeUtilization", CPU))
@@ -174,7 +223,12 @@ def test_nodes_without_a_measurement_are_in_no_mean(decide, app):
 
 
 def test_resources_that_are_not_measured_go_by_requests(decide, app):
-    pods = {"thresholds": {"pods": 4.0}, "target_thresholds": {"pods": 5.0}, "usage": "actual"}
+    pods = {
+        "thresholds": {"pods": 4.0},
+        "target_thresholds": {"pods": 5.0},
+        "usage": "actual",
+        "minimum_relief": 0,
+    }
     plan = decide(overfull(app), ("LowNodeUtilization", pods))
     assert plan.before.policies[0].badly_placed == 4
     assert plan.metadata.warnings == ()
@@ -187,7 +241,7 @@ def test_of_a_pod_from_a_node_without_a_measurement_the_requests_are_counted(app
     pod = next(iter(cluster.pods.values()))
     change = policy.change(pod, pod, PolicyView.of(cluster, state))[Tier.BALANCE]
     # 400m of 4 CPUs more: n2 would be at 55 %, n3 at 10 %.
-    assert dict(zip(state.node_names, change.tolist(), strict=True)) == {"n1": 0, "n2": 50_000, "n3": 0}
+    assert dict(zip(state.node_names, change.tolist(), strict=True)) == {"n1": 0, "n2": 60_000, "n3": 0}
 
 
 def test_protected_pods_count_but_others_go(decide, app, landings):

@@ -75,7 +75,8 @@ def test_a_change_is_the_difference_of_two_placements(policy, nodes, pods):
         assert not told[:, state.node_index[pod.node]].any()
 
 
-def test_what_is_above_the_target_is_counted_in_millionths_of_a_node(app):
+def test_what_is_above_the_target_counts_more_the_fuller_the_node(app):
+    """25 points above count as 50, 0 as 0, and the same of memory twice."""
     snapshot = b.snapshot(
         b.node("n1").cpu("4"), b.node("n2").cpu("4"), app("a", ["n1"] * 3, lambda s: s.cpu("1"))
     )
@@ -83,9 +84,9 @@ def test_what_is_above_the_target_is_counted_in_millionths_of_a_node(app):
         LowNodeUtilizationArgs(thresholds={"cpu": 20.0}, target_thresholds={"cpu": 50.0})
     )
     view = PolicyView.of(snapshot, SchedulingState(snapshot))
-    assert policy.badness(view).tolist() == [0, 0, 0, 250_000, 0, 0, 0]
+    assert policy.badness(view).tolist() == [0, 0, 0, 500_000, 0, 0, 0]
     pod = next(iter(snapshot.pods.values()))
-    assert policy.change(pod, pod, view)[Tier.BALANCE].tolist() == [0, -250_000]
+    assert policy.change(pod, pod, view)[Tier.BALANCE].tolist() == [0, -500_000]
 
 
 def test_nodes_in_use_are_counted_without_pods_that_belong_to_them(app):
