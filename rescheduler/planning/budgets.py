@@ -6,7 +6,7 @@ is not Ready is free under AlwaysAllow, and under IfHealthyBudget while its budg
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -31,7 +31,8 @@ class Blocked(NamedTuple):
 class BudgetLedger:
     """PodDisruptionBudgets and groups of a snapshot with what was spent of them.
 
-    Moves under way whose eviction the API server has not yet accepted are spent from the start.
+    Moves under way whose eviction the API server has not yet accepted are spent from the start. What planned moves take
+    comes back when they have landed: a later one may have its turn then.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class BudgetLedger:
         self._by_namespace: dict[str, list[DisruptionBudget]] = {}
         for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        self._spent: Counter[ObjectKey] = Counter()
+        self._under_way: Counter[ObjectKey] = Counter()
+        self._planned: defaultdict[ObjectKey, list[Pod]] = defaultdict(list)
+        """The pods of planned moves that take one of a budget, in the order of the plan."""
         self._groups = GroupMembers(snapshot)
         self._known: dict[tuple[str, LabelSet], tuple[DisruptionBudget, ...]] = {}
 
@@ -65,14 +68,30 @@ class BudgetLedger:
             self._known[key] = found
         return found
 
-    def refusal(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> Blocked | None:
+    def refusal(
+        self, pod: Pod, policy: str = "", *, reserves_first: bool = False, in_turn: bool = False
+    ) -> Blocked | None:
         """Why the eviction of the pod would be refused, or None.
 
         ``reserves_first``: the move is made so although the pod could start first for that policy.
+        ``in_turn``: it need not begin now, so what planned moves take for a while does not count.
         """
-        return self._of_budgets(pod, policy, reserves_first=reserves_first) or self._of_group(
-            pod, policy, reserves_first=reserves_first
-        )
+        found = self._of_budgets(pod, policy, reserves_first=reserves_first)
+        if found is not None and in_turn and self.before(pod) is not None:
+            found = None
+        return found or self._of_group(pod, policy, reserves_first=reserves_first)
+
+    def before(self, pod: Pod) -> Pod | None:
+        """The pod whose planned move must have landed before this one may go, as their budget does not allow both at once.
+
+        None: no planned move stands in its way, or the budget does not allow a single one.
+        """
+        budgets = self.of(pod)
+        if len(budgets) != 1 or not budgets[0].observed or _free(pod, budgets[0]):
+            return None
+        planned = self._planned[budgets[0].key]
+        at_once = self._left(budgets[0]) + len(planned)
+        return planned[-at_once] if 0 < at_once <= len(planned) else None
 
     def _of_group(self, pod: Pod, policy: str, *, reserves_first: bool) -> Blocked | None:
         said = self._groups.refusal(pod)
@@ -110,27 +129,37 @@ class BudgetLedger:
             return []
         return [(b.key, self._left(b)) for b in self.of(pod) if not _free(pod, b)]
 
-    def take(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
-        """Spend what the eviction of the pod costs, ``policy`` being the one that moves it."""
+    def take_under_way(self, pod: Pod, policy: str, *, reserves_first: bool) -> None:
+        """Spend what the eviction of a pod costs whose move is under way."""
         if reserves_first or not self._spends_nothing(pod, policy):
-            self._add(pod, 1)
+            self._groups.add(pod, 1)
+            self._under_way.update(self._spent_by(pod))
+
+    def take(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
+        """Spend what the eviction of the pod costs, ``policy`` being the one that plans to move it."""
+        if reserves_first or not self._spends_nothing(pod, policy):
+            self._groups.add(pod, 1)
+            for budget in self._spent_by(pod):
+                self._planned[budget].append(pod)
 
     def give_back(self, pod: Pod, policy: str = "", *, reserves_first: bool = False) -> None:
-        """Undo ``take``."""
+        """Undo ``take``, the last one first."""
         if reserves_first or not self._spends_nothing(pod, policy):
-            self._add(pod, -1)
+            self._groups.add(pod, -1)
+            for budget in self._spent_by(pod):
+                self._planned[budget].pop()
 
-    def _add(self, pod: Pod, amount: int) -> None:
-        self._groups.add(pod, amount)
-        for budget in self.of(pod):
-            if not _free(pod, budget):
-                self._spent[budget.key] += amount
+    def _spent_by(self, pod: Pod) -> list[ObjectKey]:
+        return [budget.key for budget in self.of(pod) if not _free(pod, budget)]
+
+    def _spent(self, budget: DisruptionBudget) -> int:
+        return self._under_way[budget.key] + len(self._planned[budget.key])
 
     def _left(self, budget: DisruptionBudget) -> int:
-        return budget.disruptions_allowed - self._spent[budget.key] - self._buffer
+        return budget.disruptions_allowed - self._spent(budget) - self._buffer
 
     def _exhausted(self, budget: DisruptionBudget) -> str:
-        spent = self._spent[budget.key]
+        spent = self._spent(budget)
         allowed = max(budget.disruptions_allowed, 0)
         text = (
             f"PodDisruptionBudget {budget.name} allows {plural(allowed, 'disruption')} now "
@@ -147,7 +176,11 @@ def _free(pod: Pod, budget: DisruptionBudget) -> bool:
     """True if the eviction takes nothing from the budget."""
     if pod.ready:
         return False
-    return budget.always_allow_unhealthy or budget.current_healthy >= budget.desired_healthy > 0
+    return (
+        pod.phase is PodPhase.PENDING
+        or budget.always_allow_unhealthy
+        or budget.current_healthy >= budget.desired_healthy > 0
+    )
 
 
 def evictions_to_come(snapshot: Snapshot, pods: Iterable[Pod]) -> list[Pod]:
@@ -174,6 +207,11 @@ class LimitLedger:
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
         self._workloads: Counter[str] = Counter()
+
+    @property
+    def unlimited(self) -> bool:
+        """True if the plan shows what would be moved as time passes."""
+        return self._unlimited
 
     @property
     def exhausted(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a search for nodes to empty together is about, and what it gives: nodes, resources and budgets are numbers. Pure."""
+"""What a search for nodes to empty together is about, and what it gives: nodes and resources are numbers. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ class Source:
     items: tuple[Occupant, ...]
     """The largest first."""
     price: int
-    budgets: tuple[tuple[int, int], ...] = ()
-    """(index of a budget, how many moves take one of it)."""
     takes: tuple[tuple[int, int], ...] | None = None
     """(resource, amount) of what may come to its node that may come no longer once it is emptied; None: nothing may."""
     claims: tuple[int, ...] = ()
@@ -53,8 +51,6 @@ class ConsolidationProblem:
     receives: BoolArray
     """Nodes that pods may go to."""
     sources: tuple[Source, ...]
-    budgets: tuple[int, ...] = ()
-    """What is left of each budget."""
     most_moves: int | None = None
 
 

@@ -2,13 +2,12 @@
 
 What the numbers say is necessary, not sufficient: they are made of the scheduler's own answers at the moment of asking
 (room, taints, affinity, ports, volumes: ``Targets.allowed``), and of what planned moves change for each other (room,
-required anti-affinity, host ports, hard topology spread, PodDisruptionBudgets). Each pod that the search moves is judged
-again by all rules before it is planned.
+required anti-affinity, host ports, hard topology spread). Each pod that the search moves is judged again by all rules before
+it is planned. Budgets are not looked at: what they do not allow at once goes later (``groups``).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -119,13 +118,11 @@ class _Problem:
         node = self._trial.state.node_index[members[0].pod.node]
         worth = self._policy.worth(members, self._trial.view)
         at = int(self._trial.view.nodes.ranks[node])
-        spent = Counter(budget for one in members for budget in self._conditions.spent(one.pod, one.policy))
         claims: list[object] = [*((at, part) for part in worth.parts), *(one.pod.uid for one in members)]
         source = Source(
             at,
             tuple(items[i] for i in ranked),
             worth.price,
-            tuple(sorted(spent.items())),
             takes=None
             if worth.takes is None
             else tuple((self._resource(name), amount) for name, amount in worth.takes.items()),
@@ -142,7 +139,6 @@ class _Problem:
             shares=np.clip(free, 0, None) / np.maximum(capacity, 1),
             receives=self._policy.receives(self._trial.view)[self._order],
             sources=tuple(sources),
-            budgets=tuple(self._conditions.left),
             most_moves=most_moves,
         )
 

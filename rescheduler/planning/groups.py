@@ -2,7 +2,8 @@
 
 Groups of a policy that wants nodes emptied are first searched for the most that go together (``emptying``); what the
 search leaves is tried one by one, so that every node that stays has a reason. What the limits of a cycle do not allow
-now follows in later cycles; a plan that ends after so many moves ends between groups.
+now follows in later cycles, and so does a pod whose budget the moves before it use up; in a plan without limits it begins after
+one of those. A plan that ends after so many moves ends between groups.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked, LimitLedger
@@ -70,6 +71,27 @@ class MakesMoves(Protocol):
         ...
 
 
+class _Turn(NamedTuple):
+    """When a pod of a group may begin."""
+
+    after: tuple[Pod, ...] = ()
+    """Once the moves of these have landed."""
+    used_up: Blocked | None = None
+    """In a later cycle, because moves of this one use up its budget."""
+
+
+class _Planned(NamedTuple):
+    """The moves of a group; empty: none is planned."""
+
+    changes: Sequence[IntArray]
+    """What the first none, one, two, ... of them change."""
+    turns: Sequence[_Turn]
+    """Of each."""
+
+
+_NOTHING: Final = _Planned((), ())
+
+
 class Groups:
     """Plans the groups of policies."""
 
@@ -114,7 +136,7 @@ class Groups:
         return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
-        return self._plan.is_planned(candidate.pod) or self._refusals.of(candidate) is not None
+        return self._plan.is_planned(candidate.pod) or self._refusals.of(candidate, in_turn=True) is not None
 
     def _try(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None = None) -> bool:
         """Plan a group; ``chosen``: where its pods are to go if the rules allow it. False if none of them moves."""
@@ -125,16 +147,17 @@ class Groups:
                 plan.skipped.add(candidate, self._refusals.of(candidate) or beyond)
             return False
         start = plan.number()
-        changes = self._move_all(policy, members, chosen)
-        worse = [i for i, (a, b) in enumerate(pairwise(changes or ())) if worsens_wishes(b - a)]
-        if changes is not None and 0 < len(worse) < len(members):
+        planned = self._move_all(policy, members, chosen)
+        worse = [i for i, (a, b) in enumerate(pairwise(planned.changes)) if worsens_wishes(b - a)]
+        if 0 < len(worse) < len(members):
             # Without these the others may be better off: they are planned last, where that shows.
             order = [*(i for i in range(len(members)) if i not in worse), *worse]
             members = tuple(members[i] for i in order)
             chosen = chosen and chosen.in_order(order)
             plan.undo(start)
-            changes = self._move_all(policy, members, chosen)
-        if changes is None:
+            planned = self._move_all(policy, members, chosen)
+        changes = planned.changes
+        if not changes:
             return False
         part = next((c for c in changes[1:-1] if worsens_wishes(changes[-1] - c)), None)
         if part is not None or not reaches(changes[-1]):
@@ -146,50 +169,65 @@ class Groups:
             return False
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
         # a pod without a target means that the node is not emptied at all.
-        return self._cut(members, start, changes)
+        return self._cut(members, start, planned)
 
-    def _move_all(
-        self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None
-    ) -> list[IntArray] | None:
-        """Plan all of them: what the first none, one, two, ... of them change. None: not all have a place, and none is planned."""
+    def _move_all(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None) -> _Planned:
+        """Plan all of them, or none if not all have a place."""
         plan = self._plan
         start = plan.number()
-        changes = [nothing()]
+        changes: list[IntArray] = [nothing()]
+        turns: list[_Turn] = []
         for i, candidate in enumerate(members):
             # Another policy moved one of them in this plan: the node changed, so the group is planned next time.
             if plan.is_planned(candidate.pod):
                 plan.undo(start)
-                return None
+                return _NOTHING
             wanted = chosen.wanted(i) if chosen is not None else None
-            found = self._refusals.of(candidate) or plan.find(policy, candidate, wanted)
+            turn = self._turn(candidate)
+            with self._emptying.trial.following(turn.after):
+                refused = self._refusals.of(candidate, in_turn=True)
+                found = refused or plan.find(policy, candidate, wanted)
             if not isinstance(found, Target):
                 plan.undo(start)
                 if found is not None:
                     self._skip(members, candidate, found)
-                return None
+                return _NOTHING
             changes.append(changes[-1] + found.change)
-            plan.move(candidate, found)
-        return changes
+            turns.append(turn)
+            plan.move(candidate, found, turn.after)
+        return _Planned(changes, turns)
 
-    def _cut(self, members: Sequence[Candidate], start: int, changes: Sequence[IntArray]) -> bool:
-        """Leave for later what the limits do not allow now; what goes must make the whole better. False if nothing goes."""
+    def _turn(self, candidate: Candidate) -> _Turn:
+        """When a pod may begin, beside the moves planned so far."""
+        budgets = self._emptying.budgets
+        used_up = budgets.refusal(candidate.pod, candidate.policy)
+        if used_up is None or not self._limits.unlimited:
+            return _Turn(used_up=used_up)
+        earlier = budgets.before(candidate.pod)
+        return _Turn(() if earlier is None else (earlier,))
+
+    def _cut(self, members: Sequence[Candidate], start: int, planned: _Planned) -> bool:
+        """Leave for later what limits and budgets do not allow now; what goes must make the whole better. False if nothing goes."""
         plan = self._plan
         taken = 0
         limit: Blocked | None = None
-        for candidate in members:
-            limit = plan.limit(candidate)
+        for candidate, turn in zip(members, planned.turns, strict=True):
+            limit = turn.used_up or plan.limit(candidate, follows=bool(turn.after))
             if limit is not None:
                 break
-            plan.take(candidate)
+            plan.take(candidate, follows=bool(turn.after))
             taken += 1
         if limit is None:
             return True
         falling = taken
-        while falling and not lowers(changes[falling]):
+        while falling and not lowers(planned.changes[falling]):
             falling -= 1
-        for candidate in members[falling:taken]:
-            plan.give_back(candidate)
+        for candidate, turn in zip(members[falling:taken], planned.turns[falling:taken], strict=True):
+            plan.give_back(candidate, follows=bool(turn.after))
         plan.undo(start + falling)
+        if planned.turns[taken].used_up is not None:
+            self._skip(members[falling:], members[taken], limit)
+            return falling > 0
         for late in members[falling:]:
             plan.skipped.add(late, limit)
         return falling > 0

@@ -43,7 +43,6 @@ class Packing:
         self._at: dict[Occupant, int] = {}
         self._needs: dict[Occupant, dict[int, int]] = {}
         self._conflicts = PlacementConflicts()
-        self._budgets = list(cluster.budgets)
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
         self._claimed: set[int] = set()
@@ -183,15 +182,7 @@ class Packing:
         if len(set(claims)) < len(claims) or not self._claimed.isdisjoint(claims):
             return False
         most = self._cluster.most_moves
-        if most is not None and self.moves + sum(len(source.items) for source in sources) > most:
-            return False
-        left = list(self._budgets)
-        for source in sources:
-            for budget, number in source.budgets:
-                left[budget] -= number
-                if left[budget] < 0:
-                    return False
-        return True
+        return most is None or self.moves + sum(len(source.items) for source in sources) <= most
 
     def _place_all(self, items: Sequence[Occupant], *, ordered: bool) -> bool:
         """Put all of them somewhere, or none. ``ordered``: the largest stand first."""
@@ -244,8 +235,6 @@ class Packing:
         self.emptied[number] = None
         self._claimed.update(source.claims)
         self.moves += len(source.items)
-        for budget, taken in source.budgets:
-            self._budgets[budget] -= taken
         self._give(source, -1)
 
     def _reopen(self, number: int) -> None:
@@ -253,8 +242,6 @@ class Packing:
         del self.emptied[number]
         self._claimed.difference_update(source.claims)
         self.moves -= len(source.items)
-        for budget, taken in source.budgets:
-            self._budgets[budget] += taken
         self._give(source, 1)
 
     def _give(self, source: Source, sign: int) -> None:

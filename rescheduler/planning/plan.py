@@ -74,7 +74,7 @@ class Move(
     disruption: float
     mode: MoveMode
     after: tuple[PodRef, ...] = ()
-    """Pods whose moves must have landed before this one begins, because it needs the room that they leave."""
+    """Pods whose moves must have landed before this one begins: it needs the room that they leave, or their budget allows no more at once."""
     effects: tuple[MoveEffect, ...] = ()
     """What the move changes in the badness, by policy, after the moves before it; those without a change are left out."""
 

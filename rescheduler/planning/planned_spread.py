@@ -62,11 +62,10 @@ class PlannedSpread:
 
     def _before_later(self, replacement: Pod, stage: int) -> SpreadAfter | None:
         """Where its spread holds without the moves of later stages; None if there are none, or nothing that it minds."""
-        if not self._following:
+        if not any(move.stage > stage for move in self._following):
             return None
-        later = list(self._after(stage))
         cluster = self._state.cluster
-        return spread_after(cluster.ask(replacement), cluster, lambda _: later) if later else None
+        return spread_after(cluster.ask(replacement), cluster, lambda _: self._after(stage))
 
     def spoiled_by(self, pod: Pod, replacement: Pod, target: int, stage: int) -> PlannedMove | None:
         """A planned move of this stage or a later one that would not hold if ``pod``, taken off, moves to ``target`` in this stage."""

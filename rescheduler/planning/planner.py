@@ -249,7 +249,7 @@ class _Planner:
         # Moves under way spend first: what is planned now must fit beside them.
         for pod in evictions_to_come(self._snapshot, [f.pod for f in self._history.in_flight]):
             mover = self._history.starting_first.get(pod.uid, "")
-            self._budgets.take(pod, mover, reserves_first=pod.uid in self._history.reserving_first)
+            self._budgets.take_under_way(pod, mover, reserves_first=pod.uid in self._history.reserving_first)
         for move in self._history.unfinished:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)

@@ -71,11 +71,13 @@ class Refusals:
         self._disruptions: dict[tuple[int, int, int], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
 
-    def of(self, candidate: Candidate) -> Blocked | None:
-        """The first reason why the pod is skipped, or None."""
-        return self.of_pod(candidate.pod, candidate.policy, candidate.gain, candidate.tier)
+    def of(self, candidate: Candidate, *, in_turn: bool = False) -> Blocked | None:
+        """The first reason why the pod is skipped, or None. ``in_turn``: as ``BudgetLedger.refusal``."""
+        return self.of_pod(candidate.pod, candidate.policy, candidate.gain, candidate.tier, in_turn=in_turn)
 
-    def of_pod(self, pod: Pod, policy: str, gain: float, tier: Tier) -> Blocked | None:
+    def of_pod(
+        self, pod: Pod, policy: str, gain: float, tier: Tier, *, in_turn: bool = False
+    ) -> Blocked | None:
         """The same for a pod that this policy proposes with that gain, because of that part of the objective."""
         known = self._answers.get(id(pod))
         if known is None:
@@ -91,7 +93,7 @@ class Refusals:
             return _too_small(gain, lasting)
         if not lasting.asked_last:
             lasting.last, lasting.asked_last = self._cooling_down(pod), True
-        return lasting.last or self._budgets.refusal(pod, policy)
+        return lasting.last or self._budgets.refusal(pod, policy, in_turn=in_turn)
 
     def _lasting(self, pod: Pod) -> _Lasting:
         """All but the budgets: what no planned move changes."""

@@ -9,6 +9,7 @@ relies on the order where ``at_once`` is not asked for.)
 
 A move that begins after others (``Move.after``) is judged with those as done (``landed``): it may use the rooms that they leave.
 It is of a later stage than they are, and no move relies on one of a later stage than its own (``planned_spread``).
+One that only waits for its turn in a budget uses no such room (``following``).
 
 In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as
 the pod that stays when the old one is gone; both whichever of the other moves have begun. Later moves are judged beside both.
@@ -16,7 +17,7 @@ the pod that stays when the old one is gone; both whichever of the other moves h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -197,6 +198,15 @@ class Trial:
             self._stage = 1
             self.planned.landed = ()
             self._replan(len(others), moves)
+
+    @contextmanager
+    def following(self, pods: Iterable[Pod]) -> Iterator[None]:
+        """Meanwhile a target is looked for that a pod goes to after the planned moves of these pods; the rooms they leave are not used."""
+        self._stage = self._stage_after({pod.uid for pod in pods})
+        try:
+            yield
+        finally:
+            self._stage = 1
 
     @contextmanager
     def without(self, pod: Pod) -> Iterator[None]:

@@ -143,15 +143,6 @@ def test_a_node_that_has_received_is_emptied_too():
     assert check(problem, consolidate(problem, 20)) == (2, -2)
 
 
-def test_budgets_are_not_overspent():
-    problem = cluster([0, 0, 20], {0: [1], 1: [1]}, budgets=(1,))
-    both = tuple(Source(s.node, s.items, 1, ((0, 1),)) for s in problem.sources)
-    limited = ConsolidationProblem(
-        free=problem.free, shares=problem.shares, receives=problem.receives, sources=both, budgets=(1,)
-    )
-    assert len(consolidate(limited, 20)) == 1
-
-
 @pytest.mark.parametrize(("domains", "emptied"), [([0, 1, 2, 3], 2), ([0, 1, 2, 2], 1)])
 def test_pods_that_may_not_meet_go_to_different_domains(domains, emptied):
     mark = Mark(7, np.array(domains))

@@ -6,6 +6,7 @@ import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.stages import stages_of
 from rescheduler.testing import builders as b
 
 ALL = ("HighNodeUtilization", {"thresholds": {"cpu": 99.0}, "target_thresholds": {"cpu": 100.0}})
@@ -79,10 +80,13 @@ def test_pods_of_a_spread_stay_even(decide, app):
     assert Counter(move.target for move in plan.moves) == {"n4": 2, "n5": 2}
 
 
-def test_a_budget_is_spent_where_it_empties_most(decide, app):
+def test_pods_of_several_nodes_take_turns_in_a_budget(decide, app):
     cluster = b.snapshot(
         [b.node(f"n{i}") for i in range(4)],
         app("web", ["n0", "n0", "n1"], lambda spec: spec.cpu("100m")), b.pdb("web").allows(1),
         load(app, "x", "n1", 3, "100m"), load(app, "d", "n2", 2, "100m"), load(app, "e", "n3", 6),
     )  # fmt: skip
-    assert emptied(decide(cluster, ALL, inputs=within(None))) == {"n1", "n2", "n3"}
+    plan = decide(cluster, ALL, inputs=within(None))
+    assert emptied(plan) == {"n0", "n1", "n2"}
+    stages = zip(plan.moves, stages_of(plan.moves), strict=True)
+    assert [stage for move, stage in stages if move.pod.name.startswith("web")] == [1, 2, 3]

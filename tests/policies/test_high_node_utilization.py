@@ -2,7 +2,10 @@
 
 from collections import Counter
 
+import pytest
+
 from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.stages import stages_of
 from rescheduler.testing import builders as b
 
 CPU = {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}}
@@ -76,13 +79,46 @@ def test_cordoned_nodes_are_left_to_their_drain(decide, app):
     assert decide(cluster, ("HighNodeUtilization", CPU)).moves == ()
 
 
-def test_the_disruption_budget_counts_for_the_whole_node(decide, app):
+@pytest.mark.parametrize(("allowed", "stages"), [(1, [1, 2, 3, 4]), (2, [1, 1, 2, 2]), (4, [1, 1, 1, 1])])
+def test_a_node_is_emptied_as_fast_as_a_budget_allows(decide, app, allowed, stages):
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), load(app, "a", "n1", 4, "100m"), load(app, "b", "n2", 4),
+        b.pdb("a").allows(allowed, healthy=5),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU))
+    assert plan.after.empty_nodes == 1
+    assert sorted(stages_of(plan.moves)) == stages
+
+
+def test_two_nodes_with_a_budget_of_one_at_a_time_are_emptied(decide, app):
+    cluster = b.snapshot(
+        b.node("n1").cpu("10"), b.node("n2").cpu("10"), b.node("n3").cpu("10"),
+        app("web", ["n1", "n1", "n2", "n2"], lambda spec: spec.cpu("450m")), load(app, "b", "n3", 9, "500m"),
+        b.pdb("web").allows(1, healthy=4),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", {}))
+    assert plan.after.empty_nodes == 2
+    assert stages_of(plan.moves) == [1, 2, 3, 4]
+
+
+def test_a_budget_that_allows_nothing_keeps_the_whole_node(decide, app):
     cluster = b.snapshot(
         b.node("n1"), b.node("n2"), load(app, "a", "n1", 2), load(app, "b", "n2", 4),
-        b.pdb("a").allows(1, healthy=2),
+        b.pdb("a").allows(0, healthy=2),
     )  # fmt: skip
     plan = decide(cluster, ("HighNodeUtilization", CPU))
     assert plan.moves == ()
+    assert Counter(s.reason for s in plan.skipped) == {"DisruptionBudget": 1, "GroupIncomplete": 1}
+
+
+def test_a_budget_spreads_the_emptying_of_a_node_over_cycles(decide, app):
+    inputs = PlanningInputs(limits=Limits(moves_at_once=9, per_node=9, per_workload=9))
+    cluster = b.snapshot(
+        b.node("n1"), b.node("n2"), load(app, "a", "n1", 3, "100m"), load(app, "b", "n2", 4),
+        b.pdb("a").allows(1, healthy=3),
+    )  # fmt: skip
+    plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
+    assert [(m.target, m.after) for m in plan.moves] == [("n2", ())]
     assert Counter(s.reason for s in plan.skipped) == {"DisruptionBudget": 1, "GroupIncomplete": 1}
 
 
