@@ -32,6 +32,16 @@ def sparse():
     return scene
 
 
+def sparse_with_a_budget():
+    """Two nodes with two pods each of an app of which one may be away at a time; they have room on the others."""
+    scene = Scene({"n0": 4, "n1": 4, "n2": 4, "n3": 4})
+    scene.workload("Deployment", "base", ["n0", "n0", "n3", "n3"])
+    scene.workload("Deployment", "web", ["n1", "n1", "n2", "n2"], cpu="250m")
+    scene.budget("web", maxUnavailable=1)
+    scene.advance(2.0)
+    return scene
+
+
 def node(scene, name="n1"):
     return scene.api.get(NODE, "", name)
 
@@ -100,6 +110,32 @@ def test_an_emptied_node_is_cordoned_for_its_time_and_then_left_in_peace():
         "GivenBack",
     ]
     assert scene.leftovers() == scene.program.events.damaged == []
+
+
+def test_nodes_are_emptied_one_pod_at_a_time_where_a_budget_allows_no_more():
+    scene = sparse_with_a_budget()
+    ready = []
+    scene.api.subscribe(lambda _: ready.append(len(scene.ready())))
+    scene.start(document=CORDON)
+    scene.until(lambda: not scene.on("n1") and not scene.on("n2") and len(scene.ready()) == 4, 600.0)
+    assert min(ready) == 3
+    scene.until(lambda: kept(scene), 60.0)
+    scene.advance(300.0)
+    assert evictions(scene) == 4, "no pod comes back"
+    assert {status(move)["phase"] for move in scene.api.list(MOVE)} == {"Succeeded"}
+    assert scene.leftovers() == scene.program.events.damaged == scene.faults == []
+
+
+def test_a_node_of_which_the_rest_cannot_leave_any_more_is_a_node_like_any_other():
+    scene = sparse_with_a_budget()
+    scene.start(document=CORDON)
+    scene.until(lambda: evictions(scene) == 1 and len(scene.ready()) == 4, 120.0)
+    scene.crowd(1, cpu_milli=1500, name="a")
+    scene.crowd(1, cpu_milli=1500, name="b")
+    scene.advance(600.0)
+    assert evictions(scene) < 4
+    assert not any(spec(node(scene, name)).get("unschedulable") for name in ("n1", "n2") if scene.on(name))
+    assert scene.leftovers() == scene.program.events.damaged == scene.faults == []
 
 
 def test_without_the_argument_nothing_is_cordoned():
