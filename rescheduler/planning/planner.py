@@ -1,6 +1,6 @@
 """Candidates -> Plan. One decision is a function of one snapshot, the policies and the inputs; no clock.
 
-Policies are asked in their order, in rounds, until a round moves nothing. Each candidate passes, in this
+Policies are asked in the order of their tiers, in rounds, until a round moves nothing. Each candidate passes, in this
 order: protections, moves under way, the least gain, cool-down and back-off, disruption budgets, our own limits,
 the availability of workloads without a budget, the gain in the current what-if state, the scheduler's rules, hints to
 avoid. The first refusal is reported; the same input gives the same bytes. In the end others make room for pods without a place.
@@ -44,7 +44,7 @@ from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
-from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView
+from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView, by_tier
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.policies.measurement import Unmeasured, warning
 from rescheduler.policies.objective import Tier, worsens_wishes
@@ -92,10 +92,10 @@ def decide(
 
     ``looks_ahead``: the plan tells what the policies would find after it, and how bad the placement is before and after it;
     that takes as long as to ask them once more. ``explains``: it is said what stands in the way of pods that get no room.
-
     To decide again on the same cluster costs less with the same state, and gives the same plan.
     """
     state.sync(snapshot)
+    policies = by_tier(policies)
     planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead, explains=explains)
     figures = Figures.of(state)
     pending = sum(map(waits, state.unplaced.values()))

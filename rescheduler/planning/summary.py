@@ -143,7 +143,7 @@ def _rooms_that_wait(snapshot: Snapshot) -> Iterator[Pod]:
 
 
 def _node_count(policy: CountsNodes, view: PolicyView) -> NodeCount:
-    return NodeCount(tier_name(policy.counts_nodes_in), policy.nodes_counted(view))
+    return NodeCount(tier_name(policy.tier), policy.nodes_counted(view))
 
 
 def _imbalance(requested: IntArray, allocatable: IntArray) -> float:

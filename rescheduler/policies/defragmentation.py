@@ -149,6 +149,7 @@ class Defragmentation:
     """Gain = 0.5 on nodes where the pod breaks no room, 0 on all others."""
 
     name: ClassVar[str] = "Defragmentation"
+    tier: ClassVar[Tier] = Tier.FRAGMENTATION
 
     def __init__(self, args: DefragmentationArgs) -> None:
         self._args = args

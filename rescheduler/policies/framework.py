@@ -6,7 +6,7 @@ Adding one is one module and one line in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, Final, Protocol, runtime_checkable
@@ -164,6 +164,11 @@ class Policy(Protocol):
 
     name: ClassVar[str]
 
+    @property
+    def tier(self) -> Tier:
+        """The first tier of the objective in which it counts: policies of earlier tiers are planned first."""
+        ...
+
     def candidates(self, view: PolicyView) -> Proposals:
         """Badly placed pods in the state of ``view``, in a deterministic order."""
         ...
@@ -191,6 +196,12 @@ class Policy(Protocol):
         say of the pod. Asked for pods outside the policy's scope, too. Do not change the array.
         """
         ...
+
+
+def by_tier(policies: Sequence[Policy]) -> tuple[Policy, ...]:
+    """In the order in which they are planned: those of the same tier as they are given."""
+    # A policy of another package may have been written before there was an order.
+    return tuple(sorted(policies, key=lambda policy: getattr(policy, "tier", Tier.SOFT)))
 
 
 @runtime_checkable
@@ -231,7 +242,10 @@ class ExplainsIdleness(Protocol):
 class CountsNodes(Protocol):
     """A policy whose badness is about nodes."""
 
-    counts_nodes_in: ClassVar[Tier]
+    @property
+    def tier(self) -> Tier:
+        """That in which it counts."""
+        ...
 
     def nodes_counted(self, view: PolicyView) -> int:
         """How many nodes its badness counts: those above their targets, or those in use."""

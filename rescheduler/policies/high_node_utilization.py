@@ -94,7 +94,7 @@ class HighNodeUtilization:
     """
 
     name: ClassVar[str] = "HighNodeUtilization"
-    counts_nodes_in: ClassVar[Tier] = Tier.CONSOLIDATION
+    tier: ClassVar[Tier] = Tier.CONSOLIDATION
 
     def __init__(self, args: HighNodeUtilizationArgs) -> None:
         self._args = args

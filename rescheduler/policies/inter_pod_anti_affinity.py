@@ -62,6 +62,7 @@ class InterPodAntiAffinity:
     """
 
     name: ClassVar[str] = "InterPodAntiAffinity"
+    tier: ClassVar[Tier] = Tier.HARD
 
     def __init__(self, args: InterPodAntiAffinityArgs) -> None:
         self._scope = args.scope()

@@ -99,7 +99,7 @@ class LowNodeUtilization:
     """
 
     name: ClassVar[str] = "LowNodeUtilization"
-    counts_nodes_in: ClassVar[Tier] = Tier.BALANCE
+    tier: ClassVar[Tier] = Tier.BALANCE
 
     def __init__(self, args: LowNodeUtilizationArgs) -> None:
         self._args = args

@@ -81,6 +81,7 @@ class NodeAffinity:
     name: ClassVar[str] = "NodeAffinity"
 
     def __init__(self, args: NodeAffinityArgs) -> None:
+        self.tier = Tier.HARD if REQUIRED in args.types else Tier.SOFT
         self._args = args
         self._scope = args.scope()
         self._after_s = args.after_s

@@ -85,6 +85,7 @@ class NodeTaints:
     """
 
     name: ClassVar[str] = "NodeTaints"
+    tier: ClassVar[Tier] = Tier.HARD
 
     def __init__(self, args: NodeTaintsArgs) -> None:
         self._args = args

@@ -75,6 +75,7 @@ class PendingPods:
     """
 
     name: ClassVar[str] = "PendingPods"
+    tier: ClassVar[Tier] = Tier.PENDING
 
     def __init__(self, args: PendingPodsArgs) -> None:
         self._scope = args.scope()

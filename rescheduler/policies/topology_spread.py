@@ -63,6 +63,7 @@ class TopologySpread:
     name: ClassVar[str] = "TopologySpread"
 
     def __init__(self, args: TopologySpreadArgs) -> None:
+        self.tier = Tier.HARD if HARD in args.constraints else Tier.SOFT
         self._args = args
         self._scope = args.scope()
 

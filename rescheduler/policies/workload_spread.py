@@ -58,6 +58,7 @@ class WorkloadSpread:
     """
 
     name: ClassVar[str] = "WorkloadSpread"
+    tier: ClassVar[Tier] = Tier.SOFT
 
     def __init__(self, args: WorkloadSpreadArgs) -> None:
         self._scope = args.scope()

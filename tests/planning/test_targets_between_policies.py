@@ -36,3 +36,19 @@ def test_where_nothing_else_takes_it_the_violation_is_repaired_all_the_same(app,
         app("web", ["n1"], lambda s: s.cpu("400m")),
     )  # fmt: skip
     assert landings(decide(alone, "NodeTaints", LOW))["web-0"] == "full"
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_tiers_decide_what_is_planned_first_not_the_list(app, decide, swap):
+    """The GPU node is used little, and a pod that needs all of its GPUs waits until two others leave."""
+    high = ("HighNodeUtilization", {"thresholds": {"cpu": 40.0}, "target_thresholds": {"cpu": 90.0}})
+    gpu = {"example.com/gpu": "8"}
+    cluster = b.snapshot(
+        b.node("gpu").cpu("4").allocatable(gpu), b.node("n2").cpu("4"),
+        app("web", ["gpu"] * 2, lambda s: s.cpu("600m")), app("base", ["n2"] * 4, lambda s: s.cpu("500m")),
+        b.pod("training").cpu("3500m").requests(gpu).unschedulable(),
+    )  # fmt: skip
+    policies = ["PendingPods", high]
+    plan = decide(cluster, *(reversed(policies) if swap else policies))
+    assert [(room.pod.name, room.node) for room in plan.rooms] == [("training", "gpu")]
+    assert {move.reason for move in plan.moves} == {"MakesRoom"}
