@@ -104,7 +104,8 @@ def one_application(snapshot: Snapshot) -> Snapshot:
         if i % 2 == 0:
             one = msgspec.structs.replace(
                 pod, namespace=namespace, name=f"{BIG}-{i}", uid=f"{BIG}-{i}", spec=spec, labels=labels,
-                controller=owner, held=spec.requests,
+                controller=owner, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
+                held_score_memory_bytes=spec.score_memory_bytes,
             )  # fmt: skip
         pods[one.key] = one
     whole = Workload(

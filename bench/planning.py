@@ -106,7 +106,8 @@ def make_cluster(count: int, *, full: bool = False, seed: int = 1) -> Snapshot:
         for i in range(REPLICAS):
             pod = Pod(
                 namespace=namespace, name=f"{app}-{i}", uid=f"{app}-{i}", node=slots[at], spec=spec, labels=labels,
-                controller=owner, held=spec.requests, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+                controller=owner, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
+                held_score_memory_bytes=spec.score_memory_bytes, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
             )  # fmt: skip
             pods[pod.key] = pod
             at += 1

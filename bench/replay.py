@@ -112,7 +112,8 @@ class _Stage:
 
 def _landed(old: Pod, new: Pod, target: str) -> Pod:
     return msgspec.structs.replace(
-        new, node=target, uid=old.uid, phase=old.phase, ready=True, created_at_s=old.created_at_s, held=new.spec.requests
+        new, node=target, uid=old.uid, phase=old.phase, ready=True, created_at_s=old.created_at_s, held=new.spec.requests,
+        held_score_cpu_milli=new.spec.score_cpu_milli, held_score_memory_bytes=new.spec.score_memory_bytes,
     )  # fmt: skip
 
 

@@ -105,7 +105,8 @@ class Trace:
         )  # fmt: skip
         pod = Pod(
             namespace="trace", name=name, uid=name, node=where, spec=spec, labels=labels, controller=ref,
-            held=spec.requests, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+            held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli, held_score_memory_bytes=spec.score_memory_bytes,
+            phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
         )  # fmt: skip
         self.pods[pod.key] = pod
         return True

@@ -45,6 +45,8 @@ def pod_of_room(reservation: Reservation, priority: int) -> Pod:
         spec=msgspec.structs.replace(template, priority=priority, volumes=_claims_there(template)),
         labels=reservation.template_labels,
         held=template.requests,
+        held_score_cpu_milli=template.score_cpu_milli,
+        held_score_memory_bytes=template.score_memory_bytes,
     )
     return with_names_of_room(pod, reservation)
 

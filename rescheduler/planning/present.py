@@ -244,6 +244,12 @@ def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) 
         namespace="",
         name=f"reservation-{reservation.name}",
         uid=f"reservation/{reservation.name}",
-        spec=msgspec.structs.replace(reservation.template or PodSpec(), requests=rest, gates=()),
+        spec=msgspec.structs.replace(
+            reservation.template or PodSpec(),
+            requests=rest,
+            score_cpu_milli=rest.cpu_milli,
+            score_memory_bytes=rest.memory_bytes,
+            gates=(),
+        ),
     )
     trial.assume(ghost, node)

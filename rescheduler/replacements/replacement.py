@@ -193,6 +193,8 @@ def _pending(pod: Pod, created: Created, now_s: float) -> Pod:
         annotations=pod.annotations,
         controller=pod.controller,
         held=created.spec.requests,
+        held_score_cpu_milli=created.spec.score_cpu_milli,
+        held_score_memory_bytes=created.spec.score_memory_bytes,
         phase=PodPhase.PENDING,
         created_at_s=now_s,
     )

@@ -37,6 +37,8 @@ class ClassKey(NamedTuple):
     controller: OwnerRef | None
     annotations: LabelSet
     held: Resources
+    held_score_cpu_milli: int
+    held_score_memory_bytes: int
     deleting: bool
     pod_name: str = ""
     """Only of pods whose claims are named after them (ephemeral volumes)."""
@@ -59,6 +61,8 @@ def class_key(pod: Pod) -> ClassKey:
         pod.controller,
         pod.annotations,
         pod.held,
+        pod.held_score_cpu_milli,
+        pod.held_score_memory_bytes,
         pod.deleting,
         name,
         uid,
@@ -81,6 +85,8 @@ class PodClass:
         "disks",
         "groups",
         "held",
+        "held_score_cpu_milli",
+        "held_score_memory_bytes",
         "holds_room",
         "hypothetical",
         "key",
@@ -104,6 +110,8 @@ class PodClass:
         self.controller = key.controller
         self.annotations = key.annotations
         self.held = key.held
+        self.held_score_cpu_milli = key.held_score_cpu_milli
+        self.held_score_memory_bytes = key.held_score_memory_bytes
         self.deleting = key.deleting
         self.belongs_to_node = belongs_to_node(one)
         """True if no policy ever proposes its pods."""

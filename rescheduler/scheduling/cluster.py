@@ -15,6 +15,7 @@ import numpy as np
 from rescheduler.model.records import Namespace, Node, ObjectKey, Pod, PodAffinityTerm, Service, Workload
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import PersistentVolume
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.classes import (
     Ask,
     ClassKey,
@@ -122,7 +123,7 @@ class Cluster:
         lengths: list[int] = []
         for pod, node in zip(pods, nodes, strict=True):
             # Pods of one owner mostly follow each other and share the parts of their records, and comparing identities
-            # is cheaper than hashing a class. What pods count for in scores matters for the sums made here.
+            # is cheaper than hashing a class.
             if (
                 before is not None
                 and pod.spec is before.spec
@@ -213,8 +214,8 @@ class Cluster:
             self._workloads = {(w.kind, w.namespace, w.name): w for w in self.snapshot.workloads.values()}
         return self._workloads.get((kind, namespace, name))
 
-    def held_by_rooms(self, resource: str) -> IntArray | None:
-        """What empty rooms hold of a resource on each node; None: there are none. Do not change the array."""
+    def held_by_rooms(self, resource: str, *, defaults: bool = False) -> IntArray | None:
+        """What empty rooms hold of a resource on each node; None: there are none. Do not change the array. ``defaults``: see ``amounts``."""
         rooms = [kind for kind in self._rooms if kind.pods]
         if not rooms:
             return None
@@ -222,10 +223,12 @@ class Cluster:
         def find() -> IntArray:
             found = np.zeros(self.nodes.size, dtype=np.int64)
             for kind in rooms:
-                np.add.at(found, kind.where, 1 if resource == "pods" else kind.held.amount(resource))
+                np.add.at(found, kind.where, held_amount(kind, resource, defaults=defaults))
             return found
 
-        return self.memo.of(("rooms", resource), tuple((kind.key, kind.version) for kind in rooms), find)
+        return self.memo.of(
+            ("rooms", resource, defaults), tuple((kind.key, kind.version) for kind in rooms), find
+        )
 
     def selectors_changed(self) -> None:
         """A Service or a workload's selector changed: default spread constraints are bound again."""
