@@ -19,7 +19,7 @@ from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import move_ttl
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION, LABEL_CONSOLIDATION
@@ -65,6 +65,8 @@ def run(
         return read_for(cluster, configuration).snapshot
 
     chosen = choose(snapshot(), configuration, NodesWanted(nodes=0, pool=wanted.pool) if resume else wanted)
+    for text in chosen.warnings:
+        warn(text)
     if pool and not (chosen.nodes or chosen.stay):
         tell(f"no node has the labels {pool}")
         return
@@ -208,6 +210,7 @@ def consolidation_json(found: ConsolidationPlan) -> str:
         "moves": moves_document(found),
         "stay": [{"name": name, "message": why} for name, why in found.stay],
         "refused": with_reasons(found.refused),
+        "warnings": found.warnings,
         "before": _share_document(found.before),
         "after": _share_document(found.after),
     }

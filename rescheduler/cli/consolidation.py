@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -36,6 +37,7 @@ from rescheduler.planning.planner import plan as make_plan
 from rescheduler.planning.stages import stages_of
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import EmptiedNodes
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.state import SchedulingState
 
 OPTIONS: Final = DrainOptions(ignore_daemonsets=True, delete_emptydir_data=True, keeps_protections=True)
@@ -87,6 +89,8 @@ class ConsolidationPlan(DrainPlan):
     """The other nodes of the pool, each with the reason."""
     before: Share
     after: Share
+    warnings: tuple[str, ...]
+    """What may make the choice another one than is expected."""
 
 
 def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted) -> ConsolidationPlan:
@@ -99,9 +103,11 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     outside = frozenset(snapshot.nodes.keys() - pool.keys()) | frozenset(idle)
     again = plan_drain(snapshot, configuration, resumed, OPTIONS, closed=outside)
     after_resumed = landed(snapshot, {move.pod.key: move.target for move in again.moves})
-    plan = _planned(_patient(after_resumed), configuration, wanted.pool)
+    args = _arguments(configuration, wanted.pool)
+    plan = _planned(_patient(after_resumed), configuration, args)
     by_node = _emptied_by(plan, after_resumed)
-    chosen, why_no_more = _limited((*empty, *by_node), resumed, pool, snapshot, wanted)
+    share = partial(share_of, snapshot, defaults=args.use_default_requests)
+    chosen, why_no_more = _limited((*empty, *by_node), resumed, pool, share, wanted)
     emptied = tuple(name for name in by_node if name in chosen)
     going = {*resumed, *chosen}
     staying = [p for p in snapshot.pods.values() if p.node in pool and p.node not in going and _counts(p)]
@@ -114,8 +120,9 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
         under_way=again.under_way,
         closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),
         stay=tuple(_staying(plan, pool, going, dict.fromkeys([*idle, *by_node], why_no_more), kept)),
-        before=share_of(snapshot, [name for name, node in pool.items() if node.usable]),
-        after=share_of(snapshot, [n for n, node in pool.items() if node.usable and n not in going], going),
+        before=share([name for name, node in pool.items() if node.usable]),
+        after=share([n for n, node in pool.items() if node.usable and n not in going], going),
+        warnings=plan.metadata.warnings,
         refused=again.refused,
     )
 
@@ -134,14 +141,16 @@ def is_emptying(node: Node) -> bool:
     return node.unschedulable and node.labels.get(LABEL_CONSOLIDATION) == EmptyingProgress.EMPTYING
 
 
-def share_of(snapshot: Snapshot, nodes: Collection[str], from_others: Collection[str] = ()) -> Share:
-    """What is requested on ``nodes``, with the pods that come from ``from_others``."""
+def share_of(
+    snapshot: Snapshot, nodes: Collection[str], from_others: Collection[str] = (), *, defaults: bool
+) -> Share:
+    """What is requested on ``nodes``, with the pods that come from ``from_others``; ``defaults``: as HighNodeUtilization counts it."""
     staying, leaving = frozenset(nodes), frozenset(from_others)
     cpu = memory = 0
     for pod in snapshot.pods.values():
         if (pod.node in staying and not pod.terminal) or (pod.node in leaving and _counts(pod)):
-            cpu += pod.held.cpu_milli
-            memory += pod.held.memory_bytes
+            cpu += held_amount(pod, "cpu", defaults=defaults)
+            memory += held_amount(pod, "memory", defaults=defaults)
     has = [snapshot.nodes[name].allocatable for name in staying]
     return Share(
         nodes=len(staying),
@@ -167,9 +176,9 @@ def _counts(pod: Pod) -> bool:
     return bool(pod.node) and not pod.terminal and not belongs_to_node(pod)
 
 
-def _planned(snapshot: Snapshot, configuration: Configuration, pool: Sequence[tuple[str, str]]) -> Plan:
+def _arguments(configuration: Configuration, pool: Sequence[tuple[str, str]]) -> HighNodeUtilizationArgs:
     configured = (p.args for p in configuration.policies if isinstance(p.args, HighNodeUtilizationArgs))
-    args = msgspec.structs.replace(
+    return msgspec.structs.replace(
         next(configured, HighNodeUtilizationArgs()),
         enabled=True,
         thresholds={"cpu": _EVERY_NODE, "memory": _EVERY_NODE},
@@ -177,6 +186,9 @@ def _planned(snapshot: Snapshot, configuration: Configuration, pool: Sequence[tu
         emptied_nodes=EmptiedNodes.NONE,
         **({"node_selector": dict(pool)} if pool else {}),
     )
+
+
+def _planned(snapshot: Snapshot, configuration: Configuration, args: HighNodeUtilizationArgs) -> Plan:
     inputs: PlanningInputs = configuration.inputs(unlimited=True)
     limits = msgspec.structs.replace(
         inputs.limits,
@@ -221,7 +233,7 @@ def _limited(
     candidates: Sequence[str],
     resumed: Sequence[str],
     pool: Mapping[str, Node],
-    snapshot: Snapshot,
+    share: Callable[[Collection[str], Collection[str]], Share],
     wanted: NodesWanted,
 ) -> tuple[list[str], str]:
     """As many of them, from the first on, as are asked for; and why the others stay."""
@@ -233,7 +245,7 @@ def _limited(
         left = [other for other in usable if other not in going]
         if not left:
             return chosen, "one node has to stay"
-        if (fullest := share_of(snapshot, left, going).fullest) > wanted.until:
+        if (fullest := share(left, going).fullest) > wanted.until:
             return (
                 chosen,
                 f"without it the nodes that stay would be requested to {fullest:.0%}, more than {wanted.until:.0%}",

@@ -169,13 +169,15 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     if limits is not None:
         reason = "limits.perNode holds for the moves of all policies"
         limits.leave_out(part, "node", reason, limits.get("node", int), name="evictionLimits.node")
-    _measured(arguments, part)
+    if not _measured(arguments, part):
+        _bare_requests(part)
 
 
 def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     _thresholds(arguments, part, "thresholds")
     note = "as descheduler, which lets nodes be filled up; the default here is 90"
     part.put("targetThresholds", dict.fromkeys(("cpu", "memory"), 100), note)
+    _bare_requests(part)
     modes = arguments.get("evictionModes", list[str])
     if modes:
         reason = "a node is emptied as a whole or not at all, so no pod of it is left out"
@@ -195,10 +197,15 @@ def _thresholds(arguments: Fields, part: PolicyEntry, *keys: str) -> None:
         part.put("numberOfNodes", least + 1, note)
 
 
-def _measured(arguments: Fields, part: PolicyEntry) -> None:
+def _bare_requests(part: PolicyEntry) -> None:
+    part.put("useDefaultRequests", False, "as descheduler, where a container without requests takes nothing")
+
+
+def _measured(arguments: Fields, part: PolicyEntry) -> bool:
+    """True if descheduler goes by measured usage."""
     metrics = arguments.within("metricsUtilization")
     if metrics is None:
-        return
+        return False
     source = metrics.get("source", str)
     if source == "KubernetesMetrics" or metrics.get("metricsServer", bool):
         part.put("usage", "actual")
@@ -211,6 +218,8 @@ def _measured(arguments: Fields, part: PolicyEntry) -> None:
         for key in ("thresholds", "targetThresholds"):
             part.values.pop(key, None)
         part.put("enabled", False, "the thresholds of a query are none of nodes")
+        return True
+    return "usage" in part.values
 
 
 _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] = {

@@ -102,14 +102,21 @@ class _Problem:
         self._trial = emptying.trial
         self._policy = policy
         self._order = order
-        self._most_held = policy.most_held(self._trial.view)
+        self._filling = policy.left(self._trial.view)
         self._claims: dict[object, int] = {}
         self._resources: dict[str, int] = {"pods": 0}
+        self._limits: dict[str, int] = {}
+        """Rows of resources of which pods take something else by the policy than they request."""
         self._conditions = Conditions(emptying.trial, emptying.targets, emptying.budgets, order)
         self._free: list[IntArray] = []
+        self._capacities: list[IntArray] = []
         self._weights: list[float] = []
         """By resource: one unit as a share of what is free altogether."""
-        self._add("pods")
+        self._add(self._free_of("pods"), "pods")
+        for name, filling in self._filling.items():
+            if filling.takes is not None:
+                self._limits[name] = len(self._free)
+                self._add(filling.left[order], name)
 
     def source(self, members: Sequence[Candidate]) -> tuple[Source, tuple[Candidate, ...]]:
         """The node of these candidates; and they in the order of its items, the largest first."""
@@ -133,7 +140,7 @@ class _Problem:
     def cluster(self, sources: Sequence[Source], most_moves: int | None) -> ConsolidationProblem:
         """What is searched in."""
         free = np.stack(self._free)
-        capacity = np.stack([self._capacity(name) for name in self._resources])
+        capacity = np.stack(self._capacities)
         return ConsolidationProblem(
             free=free,
             shares=np.clip(free, 0, None) / np.maximum(capacity, 1),
@@ -146,6 +153,10 @@ class _Problem:
         pod = candidate.pod
         replacement = self._emptying.replacement(pod)
         needs = [(self._resource(name), amount) for name, amount in self._trial.needs(replacement)]
+        for name, row in self._limits.items():
+            takes = self._filling[name].takes
+            if takes is not None and (amount := takes(replacement.spec)):
+                needs.append((row, amount))
         kind = self._trial.state.cluster.kind_of(replacement)
         bears, minds = self._conditions.marks(kind)
         return Occupant(
@@ -159,26 +170,23 @@ class _Problem:
 
     def _resource(self, name: str) -> int:
         if name not in self._resources:
-            self._resources[name] = len(self._resources)
-            self._add(name)
+            self._resources[name] = len(self._free)
+            self._add(self._free_of(name), name)
         return self._resources[name]
 
-    def _add(self, resource: str) -> None:
-        free = self._free_of(resource)
+    def _add(self, free: IntArray, resource: str) -> None:
         self._free.append(free)
+        self._capacities.append(self._capacity(free, resource))
         self._weights.append(1.0 / max(float(np.clip(free, 0, None).sum()), 1.0))
 
     def _free_of(self, resource: str) -> IntArray:
         free = self._conditions.free(resource)
-        most = self._most_held.get(resource)
-        if most is not None:
-            free = np.minimum(free, (most - self._trial.state.requested(resource))[self._order])
+        filling = self._filling.get(resource)
+        if filling is not None and filling.takes is None:
+            free = np.minimum(free, filling.left[self._order])
         return free
 
-    def _capacity(self, resource: str) -> IntArray:
-        ordered: IntArray = np.where(
-            self._free[self._resources[resource]] < PLENTY // 2,
-            self._trial.state.allocatable(resource)[self._order],
-            PLENTY,
-        )
+    def _capacity(self, free: IntArray, resource: str) -> IntArray:
+        held = self._trial.state.allocatable(resource)[self._order]
+        ordered: IntArray = np.where(free < PLENTY // 2, held, PLENTY)
         return ordered

@@ -39,14 +39,13 @@ from rescheduler.planning.repair_drafts import RepairDraft, RepairDrafts
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, record_of, value_of
-from rescheduler.planning.summary import Figures, idle, policy_summary, summarise, waits
+from rescheduler.planning.summary import Figures, policy_summary, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
-from rescheduler.policies.framework import NO_NEED, MeasuringPolicy, Policy, PolicyView, by_tier
+from rescheduler.policies.framework import NO_NEED, Policy, PolicyView, by_tier
 from rescheduler.policies.making_room import RoomMakingPolicy
-from rescheduler.policies.measurement import Unmeasured, warning
 from rescheduler.policies.objective import Tier, worsens_wishes
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
@@ -111,17 +110,14 @@ def decide(
         )
     for pod, node in planner.rooms.arrivals():
         figures.arrive(pod, state.node_index[node])
-    unmeasured = planner.unmeasured()
+    untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
+    said = warnings_of(policies, untouched)
     moving = Plan(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
             source=source,
-            warnings=(
-                *warnings,
-                *(warning(name, found) for name, found in unmeasured.items()),
-                *idle(policies, planner.view),
-            ),
+            warnings=(*warnings, *(one.message for one in said)),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),
@@ -129,7 +125,8 @@ def decide(
         before=summary_before,
         after=summarise(snapshot, state, figures, after, pending - planner.rooms.pods()),
     )
-    return Decided(moving, planner.skipped, next(iter(unmeasured.values()), None))
+    unmeasured = (one.unmeasured for one in said if one.unmeasured is not None)
+    return Decided(moving, planner.skipped, next(unmeasured, None))
 
 
 class _Planner:
@@ -319,11 +316,6 @@ class _Planner:
             return self.before
         view = replace(self.view, settled=True, spares=False, memo=Memo(), movable=self._movable.next)
         return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
-
-    def unmeasured(self) -> dict[str, Unmeasured]:
-        """By the name of each policy that leaves nodes out because their usage is not measured."""
-        asked = ((p.name, p.unmeasured(self.view)) for p in self._policies if isinstance(p, MeasuringPolicy))
-        return {name: found for name, found in asked if found is not None}
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""

@@ -18,7 +18,7 @@ from rescheduler.model.room_pod import made_for_pod, pod_that_waits, wants_room
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, by_policy, tier_name
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
-from rescheduler.policies.framework import CountsNodes, ExplainsIdleness, Policy, PolicyView
+from rescheduler.policies.framework import CountsNodes, Policy, PolicyView, PolicyWarning, WarnsOfCluster
 from rescheduler.policies.proposals import Proposals
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
@@ -102,10 +102,10 @@ def summarise(
     )
 
 
-def idle(policies: Sequence[Policy], view: PolicyView) -> list[str]:
-    """A sentence for each policy that the cluster as a whole keeps from proposing anything."""
-    asked = ((p.name, p.idle(view)) for p in policies if isinstance(p, ExplainsIdleness))
-    return [f"{name} moves nothing: {why}" for name, why in asked if why]
+def warnings_of(policies: Sequence[Policy], view: PolicyView) -> list[PolicyWarning]:
+    """What the policies say of the cluster as a whole, each sentence once."""
+    said = (one for policy in policies if isinstance(policy, WarnsOfCluster) for one in policy.warnings(view))
+    return list(dict.fromkeys(said))
 
 
 def policy_summary(policy: Policy, proposals: Proposals, view: PolicyView | None) -> PolicySummary:

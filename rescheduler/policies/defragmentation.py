@@ -18,7 +18,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
-from rescheduler.policies.emptying import GroupWorth
+from rescheduler.policies.emptying import GroupWorth, NodeFilling
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.planned_moves import taken_of
@@ -223,13 +223,13 @@ class Defragmentation:
         """All that take part."""
         return self._taking_part(view)
 
-    def most_held(self, view: PolicyView) -> dict[str, IntArray]:
-        """What each node holds without breaking one of its rooms."""
+    def left(self, view: PolicyView) -> dict[str, NodeFilling]:
+        """What may come to each node without breaking one of its rooms."""
         kept = dict.fromkeys(self._resources, np.zeros(view.nodes.size, dtype=np.int64))
         for room, number in zip(self._rooms, self._rooms_of(self._free(view)), strict=True):
             for resource, size in room.items():
                 kept[resource] = np.maximum(kept[resource], number * size)
-        return {resource: view.state.allocatable(resource) - held for resource, held in kept.items()}
+        return {resource: NodeFilling(self._free(view)[resource] - held) for resource, held in kept.items()}
 
     def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
         """By the rooms that it makes: of what it frees, they take a part; what they lack they take of what was free."""

@@ -6,12 +6,22 @@ are spares). It does not say in which order, nor where the pods go: the planner 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from rescheduler.model.records import PodSpec
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.proposals import Candidate
 from rescheduler.scheduling.framework import BoolArray, IntArray
+
+
+class NodeFilling(NamedTuple):
+    """How much more of a resource nodes may take before a policy finds them too full."""
+
+    left: IntArray
+    """By node."""
+    takes: Callable[[PodSpec], int] | None = None
+    """What a pod with this spec takes of it; None: what it requests."""
 
 
 class GroupWorth(NamedTuple):
@@ -33,8 +43,8 @@ class EmptyingPolicy(Policy, Protocol):
         """Nodes that may receive at all: those in use that it does not find too full already."""
         ...
 
-    def most_held(self, view: PolicyView) -> Mapping[str, IntArray]:
-        """By resource, how much of it a node may hold after a move; resources that are not named may be filled up."""
+    def left(self, view: PolicyView) -> Mapping[str, NodeFilling]:
+        """By resource, how much more of it nodes may take; resources that are not named may be filled up."""
         ...
 
     def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:

@@ -6,10 +6,10 @@ Adding one is one module and one line in the registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -216,25 +216,23 @@ class JudgesOneNode(Protocol):
         ...
 
 
-@runtime_checkable
-class MeasuringPolicy(Protocol):
-    """A policy that can go by measured usage."""
+class PolicyWarning(NamedTuple):
+    """What a plan says of a policy that the cluster as a whole hinders or misleads."""
 
-    name: ClassVar[str]
-
-    def unmeasured(self, view: PolicyView) -> Unmeasured | None:
-        """The nodes that it leaves out because their usage is not measured; None if there are none."""
-        ...
+    message: str
+    """One sentence, which names the policy."""
+    unmeasured: Unmeasured | None = None
+    """The nodes that it leaves out because their usage is not measured, if that is what it says."""
 
 
 @runtime_checkable
-class ExplainsIdleness(Protocol):
-    """A policy that can be kept from proposing anything by the cluster as a whole."""
+class WarnsOfCluster(Protocol):
+    """A policy that the cluster as a whole can hinder or mislead."""
 
     name: ClassVar[str]
 
-    def idle(self, view: PolicyView) -> str:
-        """Why it proposes nothing although something is bad; "": it does, or nothing is."""
+    def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
+        """What to say of the cluster before any move."""
         ...
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.written import SECONDS, Positive, document_key
-from rescheduler.policies.emptying import GroupWorth
-from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.emptying import GroupWorth, NodeFilling
+from rescheduler.policies.framework import PolicyView, PolicyWarning, nowhere
 from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, KeepingRule
+from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.node_prices import PricedNodesArgs
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
@@ -36,12 +37,14 @@ class HighNodeUtilizationArgs(PricedNodesArgs, frozen=True, kw_only=True, rename
 
     ``target_thresholds``: percent above which no node is filled; resources not named may be filled up.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. Prices: ``PricedNodesArgs``.
+    ``use_default_requests``: a container without a CPU or memory request counts as in kube-scheduler's scores; else as nothing.
     ``emptied_nodes``: what becomes of nodes that are emptied, for ``kept_empty_for_s``.
     """
 
     thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 20.0, "memory": 20.0})
     target_thresholds: dict[str, float] = msgspec.field(default_factory=lambda: {"cpu": 90.0, "memory": 90.0})
     number_of_nodes: Positive = 1
+    use_default_requests: bool = True
     emptied_nodes: EmptiedNodes = EmptiedNodes.NONE
     kept_empty_for_s: Annotated[float, SECONDS, msgspec.Meta(ge=LEAST_S, le=MOST_S)] = 3600.0
 
@@ -105,7 +108,7 @@ class HighNodeUtilization:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Per under-utilised node, the most expensive first, then the emptiest: all of its pods that count, as one group."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
             return Proposals([])
@@ -117,7 +120,7 @@ class HighNodeUtilization:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         pod = candidate.pod
         here = view.state.node_index[pod.node]
         if view.arrived("pods")[here] > 0:
@@ -133,18 +136,19 @@ class HighNodeUtilization:
 
     def receives(self, view: PolicyView) -> BoolArray:
         """Nodes in use that moves of this plan do not leave, and that are not too full already."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         fits = self._open(view)
         for resource in self._resources:
             fits &= load.share(resource) <= self._limit(resource) + _EPSILON
         return fits
 
-    def most_held(self, view: PolicyView) -> dict[str, IntArray]:
-        """What each node holds at its ``targetThresholds``."""
-        found: dict[str, IntArray] = {}
+    def left(self, view: PolicyView) -> dict[str, NodeFilling]:
+        """What may come to each node until it is at its ``targetThresholds``."""
+        load = self._load(view)
+        found: dict[str, NodeFilling] = {}
         for resource in self._args.target_thresholds:
-            capacity = view.state.allocatable(resource)
-            found[resource] = np.floor(capacity * (self._limit(resource) + _EPSILON)).astype(np.int64)
+            most = np.floor(view.state.allocatable(resource) * (self._limit(resource) + _EPSILON))
+            found[resource] = load.left(resource, most.astype(np.int64))
         return found
 
     def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
@@ -157,18 +161,31 @@ class HighNodeUtilization:
         found: IntArray = table.memo.of((self, "prices"), None, lambda: self._args.prices_of(table))
         return found
 
+    def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
+        """It cannot know what pods without requests take."""
+        return missing_requests(
+            self.name,
+            view,
+            self._args.nodes(view.nodes),
+            self._resources,
+            defaults=self._args.use_default_requests,
+        )
+
+    def _load(self, view: PolicyView) -> Load:
+        return Load.now(view, self._resources, REQUESTS, defaults=self._args.use_default_requests)
+
     def _limit(self, resource: str) -> float:
         return self._args.target_thresholds.get(resource, PERCENT) / PERCENT
 
     def _open(self, view: PolicyView) -> BoolArray:
         """Nodes in use that moves of this plan do not leave. A new array."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         found: BoolArray = self._taking_part(load, view) & (_counted(view) > 0) & (view.departed("pods") == 0)
         return found
 
     def badness(self, view: PolicyView) -> IntArray:
         """In tier CONSOLIDATION the prices of nodes in use; in tier EMPTYING the pods on nodes that are to be emptied."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         taking_part = self._taking_part(load, view)
         counted = _counted(view)
         found = nothing()
@@ -178,12 +195,12 @@ class HighNodeUtilization:
 
     def nodes_counted(self, view: PolicyView) -> int:
         """The nodes in use."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         return int(np.count_nonzero(self._taking_part(load, view) & (_counted(view) > 0)))
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """What that would change by."""
-        load = Load.now(view, self._resources, REQUESTS)
+        load = self._load(view)
         here = view.state.node_index[pod.node]
         if belongs_to_node(pod):
             return unchanged(view.nodes.size)

@@ -19,8 +19,9 @@ from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
-from rescheduler.policies.framework import NO_NEED, PolicyView, nowhere
-from rescheduler.policies.measurement import Unmeasured, unmeasured
+from rescheduler.policies.framework import NO_NEED, PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.measurement import unmeasured, warning
+from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.relieving import Overload
@@ -41,9 +42,10 @@ class LowNodeUtilizationArgs(
     """Percent of allocatable per resource; both maps name the same resources.
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
-    ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part. ``number_of_nodes``: under-utilised nodes that there must
-    be before anything is done. ``minimum_relief``: what a move must take from what is above the targets, in percent of a node: as the
-    objective counts it, more on a fuller node, and twice for memory.
+    ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
+    ``use_default_requests``: a container without a CPU or memory request counts as in kube-scheduler's scores; else as nothing.
+    ``number_of_nodes``: under-utilised nodes that there must be before anything is done. ``minimum_relief``: what a move must
+    take from what is above the targets, in percent of a node: as the objective counts it, more on a fuller node, and twice for memory.
     """
 
     thresholds: dict[str, float] = msgspec.field(
@@ -54,6 +56,7 @@ class LowNodeUtilizationArgs(
     )
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
+    use_default_requests: bool = True
     number_of_nodes: Positive = 1
     minimum_relief: Annotated[float, msgspec.Meta(ge=0, le=100)] = 2.0
 
@@ -216,8 +219,26 @@ class LowNodeUtilization:
         """The nodes above ``targetThresholds``."""
         return self._excess_of(view).nodes()
 
-    def idle(self, view: PolicyView) -> str:
-        """There are too few under-utilised nodes, or only small pods."""
+    def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
+        """Nodes that are left out, pods without requests, and why nothing is moved although nodes are overloaded."""
+        if goes_by_measurement(self._resources, self._args.usage):
+            found = unmeasured(view.snapshot, view.state.node_names)
+            if found.nodes:
+                yield PolicyWarning(warning(self.name, found), found)
+        else:
+            yield from missing_requests(
+                self.name,
+                view,
+                self._args.nodes(view.nodes),
+                self._resources,
+                defaults=self._args.use_default_requests,
+                or_else=" or usage: actual",
+            )
+        if why := self._idle(view):
+            yield PolicyWarning(f"{self.name} moves nothing: {why}")
+
+    def _idle(self, view: PolicyView) -> str:
+        """Why it proposes nothing although nodes are overloaded: there are too few under-utilised ones, or only small pods."""
         free = int(self._bounds(view, self._load(view)).free.sum())
         if not (over := self.nodes_counted(view)):
             return ""
@@ -233,13 +254,6 @@ class LowNodeUtilization:
             lowest, remedy = "at or below thresholds", "raise thresholds, or set useDeviationThresholds"
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
         return f"{above} {few} {verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
-
-    def unmeasured(self, view: PolicyView) -> Unmeasured | None:
-        """With usage "actual" the nodes without a fresh measurement, which are left out; None if there are none."""
-        if not goes_by_measurement(self._resources, self._args.usage):
-            return None
-        found = unmeasured(view.snapshot, view.state.node_names)
-        return found if found.nodes else None
 
     def _excess_of(self, view: PolicyView) -> Excess:
         def find() -> Excess:
@@ -262,11 +276,12 @@ class LowNodeUtilization:
 
     def _load(self, view: PolicyView) -> Load:
         """With what empty rooms hold: that much less fits on a target."""
-        return Load.now(view, self._resources, self._args.usage)
+        return Load.now(view, self._resources, self._args.usage, defaults=self._args.use_default_requests)
 
     def _work(self, view: PolicyView) -> Load:
         """Without it: what pods could take away from a node."""
-        return Load.now(view, self._resources, self._args.usage, rooms=False)
+        defaults = self._args.use_default_requests
+        return Load.now(view, self._resources, self._args.usage, defaults=defaults, rooms=False)
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
         if self._args.use_deviation_thresholds:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import IntArray
 
 
@@ -52,8 +53,9 @@ class PlannedMoves:
         self.expected: IntArray = np.zeros(size, dtype=np.int64)
         """Pending pods that are taken as bound to each node, where the scheduler would put them now: nothing holds them there."""
         self._size = size
-        self._arrived: dict[str, IntArray] = {}
-        self._departed: dict[str, IntArray] = {}
+        self._arrived: dict[tuple[str, bool], IntArray] = {}
+        self._departed: dict[tuple[str, bool], IntArray] = {}
+        """By resource, and whether kube-scheduler's defaults count (``scheduling.amounts``)."""
         self.landed: tuple[PlannedMove, ...] = ()
         """Moves of an earlier stage that are taken as done for a moment, and are not among ``moves`` then."""
         self._ways: dict[tuple[str, int], list[int]] = {}
@@ -89,26 +91,26 @@ class PlannedMoves:
         ]
         return [*ways, *earlier] if earlier else ways
 
-    def arrived(self, resource: str) -> IntArray:
-        """What the moves bring to each node. Do not change the array."""
-        found = self._arrived.get(resource)
+    def arrived(self, resource: str, *, defaults: bool = False) -> IntArray:
+        """What the moves bring to each node. Do not change the array. ``defaults``: see ``scheduling.amounts``."""
+        found = self._arrived.get((resource, defaults))
         if found is None:
-            found = self._arrived[resource] = np.zeros(self._size, dtype=np.int64)
+            found = self._arrived[resource, defaults] = np.zeros(self._size, dtype=np.int64)
             for move in self.moves:
-                found[move.target] += taken_of(move.replacement.held, resource)
+                found[move.target] += held_amount(move.replacement, resource, defaults=defaults)
         return found
 
-    def departed(self, resource: str) -> IntArray:
+    def departed(self, resource: str, *, defaults: bool = False) -> IntArray:
         """What the moves take from each node. Do not change the array."""
-        found = self._departed.get(resource)
+        found = self._departed.get((resource, defaults))
         if found is None:
-            found = self._departed[resource] = np.zeros(self._size, dtype=np.int64)
+            found = self._departed[resource, defaults] = np.zeros(self._size, dtype=np.int64)
             for move in self.moves:
-                found[move.source] += taken_of(move.pod.held, resource)
+                found[move.source] += held_amount(move.pod, resource, defaults=defaults)
         return found
 
     def _carry(self, move: PlannedMove, step: int) -> None:
-        for resource, total in self._arrived.items():
-            total[move.target] += step * taken_of(move.replacement.held, resource)
-        for resource, total in self._departed.items():
-            total[move.source] += step * taken_of(move.pod.held, resource)
+        for (resource, defaults), total in self._arrived.items():
+            total[move.target] += step * held_amount(move.replacement, resource, defaults=defaults)
+        for (resource, defaults), total in self._departed.items():
+            total[move.source] += step * held_amount(move.pod, resource, defaults=defaults)

@@ -1,5 +1,7 @@
 """How full nodes are: shares of what they can hold, by requests or by measured usage. Pure.
 
+A container without a CPU or memory request counts as kube-scheduler's scores count it (``scheduling.amounts``), unless
+the policy asks for bare requests: else a node could be filled with pods without requests and stay empty by the numbers.
 Shares are 0..1 of allocatable, one array per resource in the order of the nodes; a node that offers none of
 a resource has the share 0 and is told apart by ``offers``.
 """
@@ -7,17 +9,20 @@ a resource has the share 0 and is told apart by ``offers``.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.policies.emptying import NodeFilling
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.measurement import measured as measured_nodes
 from rescheduler.policies.objective import ONE
-from rescheduler.policies.planned_moves import taken_of
+from rescheduler.scheduling.amounts import held_amount, incoming_amount
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.resource_scores import scored_use
 
 REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
@@ -54,23 +59,28 @@ class Load:
     """Amounts on nodes in the current what-if state, by requests or by measured usage.
 
     With usage "actual", cpu and memory come from measurements: a pod's part of its node's usage is taken in
-    proportion to its requests, and planned moves carry that part along. Nodes without a fresh measurement are
-    neither too full nor free (``known``); of a pod that comes from one, its requests are counted.
+    proportion to what it counts for by requests, and planned moves carry that part along. Nodes without a fresh
+    measurement are neither too full nor free (``known``); of a pod that comes from one, its requests are counted.
+
+    ``defaults``: containers without requests count with kube-scheduler's defaults.
 
     ``rooms``: what empty rooms hold counts, as it does for a node that pods are to go to. It is no load that pods could
     take away, so a node is judged as too full without it.
     """
 
-    def __init__(self, view: PolicyView, resources: Sequence[str], usage: str, *, rooms: bool = True) -> None:
+    def __init__(
+        self, view: PolicyView, resources: Sequence[str], usage: str, *, defaults: bool, rooms: bool = True
+    ) -> None:
         self._view = view
         self._rooms = rooms
+        self._defaults = defaults
         self.resources = tuple(resources)
         self._scale: Mapping[str, FloatArray] = {}
         self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
         self.capacity, self._divisors = self._capacities()
-        self._held = {r: view.cluster.held_by_rooms(r) for r in self.resources}
+        self._held = {r: view.cluster.held_by_rooms(r, defaults=defaults) for r in self.resources}
         """By resource what empty rooms hold; None: nothing."""
         self._requested = {r: self._counted(r) for r in self.resources}
         self._amounts: dict[str, FloatArray] = {}
@@ -78,10 +88,16 @@ class Load:
             self._measured()
 
     @classmethod
-    def now(cls, view: PolicyView, resources: Sequence[str], usage: str, *, rooms: bool = True) -> Load:
+    def now(
+        cls, view: PolicyView, resources: Sequence[str], usage: str, *, defaults: bool, rooms: bool = True
+    ) -> Load:
         """The load of this moment, made once until the next move is planned or taken back."""
-        key = cls, tuple(resources), usage, rooms
-        return view.memo.of(key, view.cluster.version, lambda: cls(view, resources, usage, rooms=rooms))
+        key = cls, tuple(resources), usage, defaults, rooms
+        return view.memo.of(
+            key,
+            view.cluster.version,
+            lambda: cls(view, resources, usage, defaults=defaults, rooms=rooms),
+        )
 
     @property
     def amounts(self) -> Mapping[str, FloatArray]:
@@ -114,13 +130,9 @@ class Load:
         if resource in self._unmoved:
             return self.divide(self._unmoved[resource], resource)
         planned = self._view.planned
-        return self.divide(
-            self.amounts[resource] - planned.arrived(resource) + planned.departed(resource), resource
-        )
-
-    def gained(self, resource: str) -> FloatArray:
-        """The share of each node that the moves planned so far brought."""
-        return self.divide(self._view.arrived(resource).astype(np.float64), resource)
+        arrived = planned.arrived(resource, defaults=self._defaults)
+        departed = planned.departed(resource, defaults=self._defaults)
+        return self.divide(self.amounts[resource] - arrived + departed, resource)
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
         """The share of each node that the pod would take there."""
@@ -132,9 +144,17 @@ class Load:
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
-        held = float(taken_of(pod.held, resource))
+        held = float(held_amount(pod, resource, defaults=self._defaults))
         node = self._view.state.node_index.get(pod.node)
         return held * self._scale[resource][node] if node is not None and resource in self._scale else held
+
+    def left(self, resource: str, most: IntArray) -> NodeFilling:
+        """How much more each node may take until it holds so much; by requests, rooms included."""
+        standing = self._standing(resource)
+        if np.array_equal(standing, self._view.state.requested(resource)):
+            return NodeFilling(most - standing)
+        takes = partial(incoming_amount, resource=resource, defaults=self._defaults)
+        return NodeFilling(most - standing, takes)
 
     def offers(self, resource: str) -> BoolArray:
         """Nodes that have any of the resource to give."""
@@ -186,7 +206,7 @@ class Load:
         if any(resource in self._scale for resource in resources):
             return judge(_ALL_NODES)
         # By requests it follows from the node alone: only nodes touched since the last question are looked at.
-        return self._view.cluster.occupancy.answers.of((Load, self._rooms, *question), judge)
+        return self._view.cluster.occupancy.answers.of((Load, self._rooms, self._defaults, *question), judge)
 
     def millionths_at(self, more: float, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
@@ -201,13 +221,14 @@ class Load:
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
         leaves = self.taken(pod, resource)
-        return leaves, leaves if resource in self._scale else float(taken_of(replacement.held, resource))
+        if resource in self._scale:
+            return leaves, leaves
+        return leaves, float(incoming_amount(replacement.spec, resource, defaults=self._defaults))
 
     def taken_by(self, kinds: Sequence[PodClass], resource: str) -> FloatArray:
-        """How much of the resource a pod of each class requests; times ``scale`` it is what it takes on a node."""
-        return np.fromiter(
-            (taken_of(kind.held, resource) for kind in kinds), dtype=np.float64, count=len(kinds)
-        )
+        """How much of the resource a pod of each class counts for by requests; times ``scale`` it is what it takes on a node."""
+        amounts = (held_amount(kind, resource, defaults=self._defaults) for kind in kinds)
+        return np.fromiter(amounts, dtype=np.float64, count=len(kinds))
 
     def scale(self, resource: str) -> FloatArray:
         """For each node what its pods take in proportion to what they request; 1 unless usage is measured."""
@@ -225,9 +246,14 @@ class Load:
         return shares
 
     def _counted(self, resource: str) -> IntArray:
-        requested = self._view.state.requested(resource)
+        requested = self._standing(resource)
         held = self._held[resource]
         return requested if self._rooms or held is None else requested - held
+
+    def _standing(self, resource: str) -> IntArray:
+        """What all pods on each node count for by requests. Do not change the array."""
+        cluster = self._view.cluster
+        return scored_use(cluster, resource) if self._defaults else cluster.requested(resource)
 
     def _capacities(self) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         """What each node can hold; and the same to divide by, so that nothing is a share of what is not offered."""
@@ -256,15 +282,16 @@ class Load:
             )
             planned = self._view.planned
             held = self._held[resource]
-            requested = self._view.state.requested(resource) - planned.arrived(resource)
-            requested = requested + planned.departed(resource) - (0 if held is None else held)
+            requested = self._standing(resource) - planned.arrived(resource, defaults=self._defaults)
+            requested += planned.departed(resource, defaults=self._defaults)
+            requested -= 0 if held is None else held
             factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
             factor[~self.known] = 1.0
             if self._rooms and held is not None:
                 measured += held  # nothing is measured of an empty room
             self._unmoved[resource] = measured.copy()
             for move in planned.moves:
-                moved = taken_of(move.pod.held, resource) * factor[move.source]
+                moved = held_amount(move.pod, resource, defaults=self._defaults) * factor[move.source]
                 measured[move.source] -= moved
                 measured[move.target] += moved
             scale[resource] = factor

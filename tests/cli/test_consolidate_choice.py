@@ -158,3 +158,13 @@ def test_a_marked_node_to_which_pods_have_come_is_emptied_like_any_other(web):
     objects = cluster(web.replicas(2), nodes=2, on=("n1", "n2"))
     objects[1] = objects[1].taint("DeletionCandidateOfClusterAutoscaler", "1786925486", "PreferNoSchedule")
     assert found(*objects).nodes in (("n1",), ("n2",))
+
+
+def test_pods_without_requests_count_with_the_scheduler_s_defaults():
+    idle = b.replicaset("idle").replicas(60)
+    nodes = [b.node(f"n{i}").cpu("4").allocatable(memory="64Gi") for i in range(3)]
+    chosen = found(*nodes, idle, *(idle.pod(f"idle-{i}").on(f"n{i % 3}") for i in range(60)))
+    assert len(chosen.nodes) == 1, "60 pods are 6 CPUs, and two nodes have 7.2 below targetThresholds"
+    assert chosen.after.cpu == pytest.approx(6 / 8)
+    (said,) = chosen.warnings
+    assert "60 pods on 3 nodes" in said

@@ -148,7 +148,14 @@ def test_low_node_utilization():
     assert args.number_of_nodes == 4
     assert args.use_deviation_thresholds
     assert args.usage == "actual"
+    assert args.use_default_requests, "of what is measured every pod takes a part"
     assert args.namespaces.exclude == ("kube-system",)
+
+
+@pytest.mark.parametrize("plugin", ["LowNodeUtilization", "HighNodeUtilization"])
+def test_a_container_without_requests_takes_nothing(plugin):
+    high = ", targetThresholds: {cpu: 50}" if plugin == "LowNodeUtilization" else ""
+    assert not arguments_of(one_plugin(plugin, f"{{thresholds: {{cpu: 20}}{high}}}")).use_default_requests
 
 
 def test_arguments_that_v1alpha1_nests_are_found():

@@ -33,6 +33,9 @@ POLICIES = {
         )
     ),
     "consolidating": HighNodeUtilization(HighNodeUtilizationArgs(thresholds={"cpu": 50.0, "memory": 50.0})),
+    "consolidating by bare requests": HighNodeUtilization(
+        HighNodeUtilizationArgs(thresholds={"cpu": 50.0, "memory": 50.0}, use_default_requests=False)
+    ),
     "consolidating gpus": HighNodeUtilization(HighNodeUtilizationArgs(thresholds={"example.com/gpu": 60.0})),
 }
 
@@ -45,14 +48,16 @@ PODS = st.lists(
 
 
 def cluster_of(nodes, pods):
-    """(CPUs, offers GPUs, in pool a) of each node; (node, mCPU, GiB, wants a GPU) of each pod."""
+    """(CPUs, offers GPUs, in pool a) of each node; (node, mCPU, GiB, wants a GPU) of each pod; 0: it requests none."""
     built = []
     for i, (cpus, gpus, pool) in enumerate(nodes):
         node = b.node(f"n{i}").cpu(str(cpus)).label(pool="a" if pool else "b")
         built.append(node.allocatable({"example.com/gpu": "4"}) if gpus else node)
     standing = []
     for i, (where, cpu, memory, gpu) in enumerate(pods):
-        pod = b.pod(f"p{i}").on(f"n{where % len(nodes)}").cpu(f"{cpu}m").memory(f"{memory}Gi")
+        pod = b.pod(f"p{i}").on(f"n{where % len(nodes)}")
+        pod = pod.cpu(f"{cpu}m") if cpu else pod
+        pod = pod.memory(f"{memory}Gi") if memory else pod
         standing.append(pod.requests({"example.com/gpu": "1"}) if gpu else pod)
     return b.snapshot(built, standing)
 
