@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
-from rescheduler.optima.placement import CountedCluster
+from rescheduler.optima.placement import CountedCluster, resource_of
 from rescheduler.optima.repairs import LinearExpression, Terms, negative, strain_above
 from rescheduler.policies.utilization import relief
 from rescheduler.scheduling.framework import BoolArray, FloatArray
@@ -37,7 +37,7 @@ def least_excess_of_any_plan(
             share = {column: factor / size for column, factor in brought[n, r].items()}
             if share or load[n, r] / size > percent / 100:
                 value = LinearExpression(float(load[n, r]) / size, share)
-                excess.append(strain_above(program, value, percent / 100, resource))
+                excess.append(strain_above(program, value, percent / 100, resource_of(resource)))
     total = program.column(cost=1.0, integer=False)
     program.row({total: 1.0, **negative(dict.fromkeys(excess, 1.0))}, least=0.0)
     return program.solve(seconds, gap=1e-4)
@@ -65,7 +65,9 @@ def most_relief_by_count(
             size = placement.capacity[n, r]
             if size > 0 and over[n] > 0:
                 together = np.minimum(np.sort(pods[:, r])[::-1].cumsum(), over[n]) / size
-                taken += np.diff(relief(placement.resources[r], together, over[n] / size), prepend=0.0)
+                taken += np.diff(
+                    relief(resource_of(placement.resources[r]), together, over[n] / size), prepend=0.0
+                )
         worth.extend(taken.tolist())
     return sum(sorted(worth, reverse=True)[:max_moves])
 
@@ -123,7 +125,8 @@ def _moved(
             for r in np.flatnonzero(placement.held[k]).tolist():
                 brought[n, r][leaving] = -float(placement.held[k, r])
         program.row(balance, least=0.0, most=0.0)
-    for (n, r), terms in brought.items():
+    limited = [name not in placement.unlimited for name in placement.resources]
+    for (n, r), terms in ((at, terms) for at, terms in brought.items() if limited[at[1]]):
         program.row(terms, most=max(float(placement.capacity[n, r] - load[n, r]), 0.0))
     if max_moves is not None:
         program.row(dict.fromkeys(moves, 1.0), most=max_moves)

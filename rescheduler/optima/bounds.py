@@ -8,7 +8,7 @@ but for the solver's time limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,7 +31,7 @@ from rescheduler.optima.fillings import (
     most_emptied_by_sizes,
 )
 from rescheduler.optima.integer_program import Solution
-from rescheduler.optima.placement import CountedCluster, Places, Rules
+from rescheduler.optima.placement import WITH_DEFAULTS, CountedCluster, Places, Rules
 from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PlanBound, Question
@@ -48,6 +48,7 @@ from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
 from rescheduler.scheduling.nodes import NodeTable
 
@@ -73,10 +74,20 @@ class JudgedPlan:
     seconds: float
     """Time of the solver for each question."""
 
-    def places(self, rules: Rules | None = None, gone: frozenset[str] = frozenset()) -> Places:
+    def places(
+        self,
+        rules: Rules | None = None,
+        gone: frozenset[str] = frozenset(),
+        defaulted: Collection[str] = (),
+    ) -> Places:
         """The cluster as numbers; pods that are protected stay."""
         return Places(
-            self.snapshot, movable=self._movable(), gone=gone, rules=rules or Rules(), profile=self.profile
+            self.snapshot,
+            movable=self._movable(),
+            gone=gone,
+            rules=rules or Rules(),
+            profile=self.profile,
+            defaulted=defaulted,
         )
 
     def _movable(self) -> Callable[[Pod], bool]:
@@ -87,6 +98,18 @@ class JudgedPlan:
             covered=lambda _: True,
             judges=self.profile.judges,
         ).movable
+
+    def defaulted(self, used: bool, resources: Collection[str]) -> frozenset[str]:  # noqa: FBT001 -- as the argument has it
+        """Those of which a pod counts for more than it requests, where a policy uses defaults."""
+        pods = [pod for pod in self.snapshot.pods.values() if pod.node] if used else []
+        return frozenset(
+            resource
+            for resource in resources
+            if any(
+                held_amount(pod, resource, defaults=True) > held_amount(pod, resource, defaults=False)
+                for pod in pods
+            )
+        )
 
     def after(self, policy: str | None = None) -> dict[str, str]:
         """The node of each pod by its uid, after all moves of the plan or those of one policy."""
@@ -154,7 +177,8 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     """By price where prices differ, else by number. The moves of other policies are taken as they are."""
     own = HighNodeUtilization.name
     others = [move for move in judged.plan.moves if move.policy != own]
-    places = judged.places(gone=frozenset(move.pod.uid for move in others))
+    defaulted = judged.defaulted(args.use_default_requests, {*args.thresholds, *args.target_thresholds})
+    places = judged.places(gone=frozenset(move.pod.uid for move in others), defaulted=defaulted)
     placement, nodes = places.placement, places.nodes
     among = args.nodes(nodes).copy()
     for resource in args.thresholds:
@@ -168,8 +192,8 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     most = judged.inputs.max_moves
     asked = Consolidation.of(
         placement,
-        {r: percent for r, percent in args.thresholds.items() if r in placement.resources},
-        {r: percent for r, percent in args.target_thresholds.items() if r in placement.resources},
+        _named(args.thresholds, placement, defaulted),
+        _named(args.target_thresholds, placement, defaulted),
         None if most is None else most - len(others),
         among=among,
         prices=prices / dearest if priced else None,
@@ -197,6 +221,14 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     return _bound(
         Question.NODES_EMPTIED, round(reached), most=count, model=-best.bound, best=best, notes=notes
     )
+
+
+def _named(
+    percents: Mapping[str, float], placement: CountedCluster, defaulted: Collection[str]
+) -> dict[str, float]:
+    """Thresholds by the names that the model has of what the policy counts."""
+    named = {WITH_DEFAULTS[r] if r in defaulted else r: percent for r, percent in percents.items()}
+    return {name: percent for name, percent in named.items() if name in placement.resources}
 
 
 def _most_emptied(
@@ -254,9 +286,10 @@ def _offers(nodes: NodeTable, room: Mapping[str, int]) -> BoolArray:
 
 
 def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
-    places = judged.places()
+    defaulted = judged.defaulted(args.use_default_requests, args.target_thresholds)
+    places = judged.places(defaulted=defaulted)
     placement = places.placement
-    high = {r: percent for r, percent in args.target_thresholds.items() if r in placement.resources}
+    high = _named(args.target_thresholds, placement, defaulted)
     nodes = args.nodes(places.nodes)
     notes: list[str] = []
     if args.use_deviation_thresholds or args.usage != REQUESTS:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
-from rescheduler.optima.placement import CountedCluster
+from rescheduler.optima.placement import CountedCluster, resource_of
 from rescheduler.optima.repairs import LinearExpression, Terms, negative, spread_rows, strain_above
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -320,6 +320,6 @@ def _relieving(placement: CountedCluster, asked: Relief) -> tuple[IntegerProgram
             size = float(placement.capacity[n, r])
             gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
             value = LinearExpression(float(load[n, r]) / size, gone)
-            excess.append(strain_above(program, value, share[r], placement.resources[r]))
+            excess.append(strain_above(program, value, share[r], resource_of(placement.resources[r])))
     spread_rows(program, placement, after, {} if asked.any_order else arriving)
     return program, list(arriving.values()), excess

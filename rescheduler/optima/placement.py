@@ -10,7 +10,7 @@ plans. ``left_out`` says of how many pods one is left out. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +26,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.utilization import relief
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.amounts import held_amount, incoming_amount
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
 from rescheduler.scheduling.matching import demanded_label
 from rescheduler.scheduling.node_resources_fit import checked_requests
@@ -58,6 +59,16 @@ class Rules:
 
 
 EVERY_RULE: Final = Rules()
+
+
+WITH_DEFAULTS: Final = {"cpu": "cpu with defaults", "memory": "memory with defaults"}
+"""By resource, the name of what policies count of it: containers without a request with kube-scheduler's defaults."""
+_PLAIN: Final = {name: resource for resource, name in WITH_DEFAULTS.items()}
+
+
+def resource_of(name: str) -> str:
+    """The resource that an amount of the model is of."""
+    return _PLAIN.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +114,8 @@ class CountedCluster:
     """(kinds, nodes): who breaks a rule by standing where."""
     start: IntArray
     """(kinds, nodes)"""
+    unlimited: frozenset[str] = frozenset()
+    """Resources of which a node may hold more than its capacity: a policy counts them, no rule does."""
     left_out: int = 0
     """Pods with a rule about other pods that the numbers do not tell of."""
 
@@ -143,7 +156,7 @@ class CountedCluster:
             at = self.resources.index(resource)
             size = np.where(self.capacity[:, at] > 0, self.capacity[:, at], np.inf)
             above = np.maximum(load[:, at] / size - percent / 100, 0.0)[judged]
-            total += float(relief(resource, above, above).sum())
+            total += float(relief(resource_of(resource), above, above).sum())
         return total
 
 
@@ -161,8 +174,12 @@ class Places:
         gone: AbstractSet[str] = frozenset(),
         rules: Rules = EVERY_RULE,
         profile: Profile | None = None,
+        defaulted: Collection[str] = (),
     ) -> None:
-        """``movable``: which pods may be moved; all that something brings back if it is None. ``gone``: uids of pods that are taken as gone."""
+        """``movable``: which pods may be moved; all that something brings back if it is None. ``gone``: uids of pods that are taken as gone.
+
+        ``defaulted``: resources of ``WITH_DEFAULTS`` that are counted so, too.
+        """
         self._numbers: dict[str, int] = {}
         """Kind of each pod, by uid."""
         self._snapshot = snapshot
@@ -173,7 +190,9 @@ class Places:
         self._nodes = tuple(snapshot.nodes)
         self._index = {name: i for i, name in enumerate(self._nodes)}
         scalars = sorted({n for node in snapshot.nodes.values() for n, _ in node.allocatable.scalars})
-        self._resources = ("cpu", "memory", "pods", "ephemeral-storage", *scalars)
+        self._requested = ("cpu", "memory", "pods", "ephemeral-storage", *scalars)
+        self._defaulted = tuple(r for r in WITH_DEFAULTS if r in defaulted)
+        self._resources = (*self._requested, *(WITH_DEFAULTS[r] for r in self._defaulted))
         self._empty = SchedulingState(replace(snapshot, pods={}), profile)
         self.placement = self._derive(gone)
 
@@ -220,13 +239,24 @@ class Places:
             if pod.deleting or pod.uid in gone:
                 continue
             if own or not self._movable(pod):
-                fixed[at] += self._amounts(pod.held)
+                fixed[at] += self._held(pod)
                 kept[at] |= not own
                 continue
             new = self._replacements.of(pod).pod
             if new is None:
                 raise ValueError(f"{pod.name}: nothing would bring it back")
-            key = id(pod.spec), id(new.spec), pod.namespace, pod.labels, new.labels, pod.controller, pod.held
+            key = (
+                *(
+                    id(pod.spec),
+                    id(new.spec),
+                    pod.namespace,
+                    pod.labels,
+                    new.labels,
+                    pod.controller,
+                    pod.held,
+                ),
+                *(held_amount(pod, r, defaults=True) for r in self._defaulted),
+            )
             if key not in alike:
                 kind, others = self._kind(pod, new, crowds, gone)
                 allowed, wrong = self._allowed(new), self._wrong(pod.spec, new)
@@ -259,6 +289,7 @@ class Places:
             allowed=np.array([allowed for _, allowed, _ in found], dtype=np.bool_).reshape(len(found), size),
             wrong=np.array([wrong for _, _, wrong in found], dtype=np.bool_).reshape(len(found), size),
             start=start,
+            unlimited=frozenset(WITH_DEFAULTS.values()),
             left_out=left_out,
         )
 
@@ -301,8 +332,9 @@ class Places:
                 skew, group = constraint.max_skew, f"{pod.namespace}/{constraint.selector!r}"
             else:
                 others = True
-        asked, held = self._amounts(spec.requests).tolist(), self._amounts(pod.held).tolist()
-        return PodKind(tuple(asked), tuple(held), apart, skew, group), others
+        asked = [incoming_amount(spec, r, defaults=True) for r in self._defaulted]
+        request = self._amounts(spec.requests, asked)
+        return PodKind(tuple(request.tolist()), tuple(self._held(pod).tolist()), apart, skew, group), others
 
     def _simple(
         self,
@@ -330,6 +362,7 @@ class Places:
         # Pods that are told apart by anything that counts would be kinds of their own, each with its own counts.
         return all(
             other.spec is pod.spec and other.controller == pod.controller and other.held == pod.held
+            and all(held_amount(other, r, defaults=True) == held_amount(pod, r, defaults=True) for r in self._defaulted)
             and not other.deleting and other.uid not in gone and self._movable(other)
             for other in crowds[pod.namespace, demanded_label(selector)]
             if selector.matches(other.labels)
@@ -355,13 +388,17 @@ class Places:
 
     def _offered(self, allocatable: Resources) -> list[int]:
         named = {"cpu", "memory", "pods"}
-        return [allocatable.amount(r) or (0 if r in named else _PLENTY) for r in self._resources]
+        counted = [allocatable.amount(r) for r in self._defaulted]
+        return [allocatable.amount(r) or (0 if r in named else _PLENTY) for r in self._requested] + counted
 
-    def _amounts(self, amounts: Resources) -> IntArray:
-        """What the scheduler counts of them, a place among the node's pods included."""
+    def _held(self, pod: Pod) -> IntArray:
+        return self._amounts(pod.held, [held_amount(pod, r, defaults=True) for r in self._defaulted])
+
+    def _amounts(self, amounts: Resources, counted: Sequence[int]) -> IntArray:
+        """What the scheduler counts of them, a place among the node's pods included; and what is counted with defaults."""
         checked = dict(checked_requests(amounts, self._profile))
         checked["pods"] = 1
-        return np.array([checked.get(r, 0) for r in self._resources], dtype=np.int64)
+        return np.array([*(checked.get(r, 0) for r in self._requested), *counted], dtype=np.int64)
 
 
 def _about_itself(term: PodAffinityTerm, pod: Pod) -> bool:

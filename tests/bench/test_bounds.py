@@ -187,6 +187,26 @@ def test_a_pod_that_must_stand_beside_another_may_follow_it():
     assert "rules about other pods" in bound.notes[-1]
 
 
+@pytest.mark.parametrize(
+    ("policy", "cpu", "memory", "nodes", "reached"),
+    [
+        pytest.param(PACKING, "4", "64Gi", 4, 2, id="packing"),
+        pytest.param(RELIEF, "4", "64Gi", 3, 0.9 + 4 * 0.9**2, id="relief of CPU"),
+        pytest.param(RELIEF, "64", "8000Mi", 3, 2 * (0.9 + 4 * 0.9**2), id="relief of memory"),
+    ],
+)
+def test_pods_without_requests_count_in_the_model_as_in_the_plan(policy, cpu, memory, nodes, reached):
+    """60 pods without requests are 150 % of a node: two nodes at most 90 % full take them, and three at 60 %."""
+    packed = policy == PACKING
+    idle = b.replicaset("idle").replicas(60)
+    built = [b.node(f"n{i}").cpu(cpu).allocatable(memory=memory) for i in range(nodes)]
+    pods = [idle.pod(f"idle-{i}").on(f"n{i % 4}" if packed else "n0") for i in range(60)]
+    text = HEAD + policy.replace("100}", "90}").replace("99.99", "80")
+    (bound,) = proved(b.snapshot(*built, idle, *pods), text).bounds
+    assert bound.proven
+    assert bound.reached == pytest.approx(reached)
+
+
 def test_what_the_model_does_not_know_has_no_bound():
     text = HEAD + "- {name: LowNodeUtilization, useDeviationThresholds: true}\n"
     (bound,) = proved(random_cluster(1), text).bounds
