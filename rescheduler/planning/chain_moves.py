@@ -1,4 +1,4 @@
-"""Plans chains for the badly placed pods that found no place: what the search finds, within budgets and limits.
+"""Plans chains for the badly placed pods that found no place: what a search or a draft finds, within budgets and limits.
 
 Chains that are searched for one by one are planned last, when no single move helps any more; those of a draft before all else. Moves
 that are planned after a chain do not count on its later stages (``Trial``). A chain is planned as a whole or not at all.
@@ -7,23 +7,26 @@ that are planned after a chain do not count on its later stages (``Trial``). A c
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chains import REACHES, AsideTo, ChainSearch, ChainStep, Wish
+from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft
+from rescheduler.planning.room_levels import RoomLevels
+from rescheduler.planning.room_search import LOOK, Reach, RoomSearch, SearchWork
 from rescheduler.planning.stages import stages_of
 from rescheduler.planning.steps import PlannedStep
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
+from rescheduler.planning.victim_sets import VictimSets
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Candidate
@@ -32,6 +35,43 @@ WITHOUT_PLACE: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
 """Why a badly placed pod stays for which others may make room."""
 MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
+MOST_WORK: Final = 1_200_000
+"""Nodes that are looked at for all chains of one decision, as ``SearchWork`` counts: about 0.2 s."""
+WORK_OF_A_PLAN: Final = 6
+"""A plan that shows all moves looks so many times longer, in all attempts together: nobody waits for it every few seconds."""
+_LOOKS_PER_POD: Final = 150
+"""Times that all nodes are looked at, so that one badly placed pod finds its place."""
+
+
+_REACHES: Final = ((2, Reach(1, 1)), (2, Reach(2, 1)), (2, Reach(4, 1)), (3, Reach(4, 2)), (4, Reach(6, 3)))
+"""In which stage of the plan chains end at the latest, and how far they are looked for: what costs least and ends early first."""
+_DRAFTED_STAGE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Stages:
+    """In which stage of the plan pods leave their nodes, from 1."""
+
+    trial: Trial
+    of: dict[str, int]
+    """By uid of a pod that the plan moves."""
+    leavers: dict[int, list[Pod]] = field(default_factory=dict)
+    """By node, those of which a chain may wait."""
+
+    def allow(self, stage: int) -> None:
+        """Chains may end in this stage at the latest."""
+        self.leavers.clear()
+        for move in self.trial.planned.moves:
+            # Those that are under way are no part of the plan.
+            if 0 < self.of.get(move.pod.uid, 0) < stage:
+                self.leavers.setdefault(move.source, []).append(move.pod)
+
+    def add(self, steps: Sequence[ChainStep], most: int) -> None:
+        """A chain was planned; later ones may begin after its moves."""
+        for step in steps:
+            earlier = (self.of[pod.uid] for pod in step.after)
+            self.of[step.pod.uid] = 1 + max(earlier, default=0)
+        self.allow(most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +87,44 @@ class ChainPlanner:
     limits: LimitLedger
 
     def plan(
-        self,
-        stuck: Sequence[tuple[Policy, Candidate]],
-        steps: Sequence[PlannedStep],
-        work: int,
+        self, stuck: Sequence[tuple[Policy, Candidate]], steps: Sequence[PlannedStep], work: int
     ) -> None:
         """Chains for pods without a place, in their order, until none is found or search or limits are exhausted.
 
-        ``steps``: planned so far. ``work``: as ``ChainSearch.work``.
+        ``steps``: planned so far. ``work``: as ``SearchWork``.
         """
-        search = self._search(steps, work)
-        if not stuck or search.hopeless():
+        if not stuck or self.limits.exhausted:
             return
-        for reach in REACHES:
-            search.allow(reach)
+        stages = self._stages(steps)
+        view = self.trial.view
+        levels = RoomLevels(
+            self.trial, self.replacement, view.movable, _REACHES[-1][1].depth, view.movable_class
+        )
+        if levels.hopeless and not self.trial.planned.moves:
+            return
+        sets = VictimSets(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=stages.leavers)
+        search = RoomSearch(
+            self.trial, self.objective, self.replacement, "", sets, SearchWork(work), self._chains()
+        )
+        share = _LOOKS_PER_POD * (self.trial.state.nodes.size + LOOK)
+        for stage, reach in _REACHES:
+            stages.allow(stage)
             planned = -1
             while planned < self.made.number():
                 planned = self.made.number()
-                self._plan_each(stuck, search)
+                for policy, candidate in stuck:
+                    if search.work.left <= 0 or self.limits.exhausted:
+                        return
+                    wish = None if search.in_vain(candidate.pod, reach) else self._wish(policy, candidate)
+                    may = partial(self._may_step_aside, candidate)
+                    way = wish and search.find(candidate.pod, reach, may, share, wish)
+                    if way:
+                        self._take(candidate, way.steps, stages, stage)
 
-    def follow(self, draft: RepairDraft, steps: Sequence[PlannedStep], work: int) -> None:
+    def follow(self, draft: RepairDraft, steps: Sequence[PlannedStep]) -> None:
         """Plan what a draft says, as far as all rules allow it."""
-        search = self._search(steps, work)
+        stages = self._stages(steps)
+        stages.allow(_DRAFTED_STAGE)
         aside: defaultdict[str, list[AsideTo]] = defaultdict(list)
         for pod, node in draft.aside:
             aside[pod.node].append(AsideTo(pod, node))
@@ -76,34 +132,29 @@ class ChainPlanner:
         # Topology spread may refuse a move until others of the draft are planned.
         while waiting and number < self.made.number():
             number = self.made.number()
-            waiting = [one for one in waiting if not self._follow(one, aside, search)]
+            waiting = [one for one in waiting if not self._follow(one, aside, stages)]
 
-    def _follow(self, one: DraftedMove, aside: Mapping[str, Sequence[AsideTo]], search: ChainSearch) -> bool:
+    def _follow(self, one: DraftedMove, aside: Mapping[str, Sequence[AsideTo]], stages: _Stages) -> bool:
         """True if there is nothing more to do about it."""
         policy, candidate, node = one
-        if search.exhausted or self.limits.exhausted:
-            return True
-        wish = self._wish(policy, candidate)
+        wish = None if self.limits.exhausted else self._wish(policy, candidate)
         if wish is None:
             return True
         if wish.gains[node] <= 0:
             return False
-        there = aside[self.trial.state.node_names[node]]
-        found = search.follow(wish, node, there, partial(self._may_step_aside, candidate))
+        there = [to for to in aside[self.trial.state.node_names[node]] if to.pod.uid not in stages.of]
+        may = partial(self._may_step_aside, candidate)
+        found = self._chains().follow(wish, node, there, stages.leavers.get(node, ()), may)
         if found:
-            self._take(candidate, found, search)
+            self._take(candidate, found, stages, _DRAFTED_STAGE)
         return bool(found)
 
-    def _search(self, steps: Sequence[PlannedStep], work: int) -> ChainSearch:
+    def _chains(self) -> Chains:
+        return Chains(self.trial, self.objective, self.replacement, self.refusals.cost)
+
+    def _stages(self, steps: Sequence[PlannedStep]) -> _Stages:
         stages = stages_of([step.move for step in steps])
-        return ChainSearch(
-            self.trial,
-            self.objective,
-            self.replacement,
-            self.refusals.cost,
-            {step.pod.uid: stage for step, stage in zip(steps, stages, strict=True)},
-            work=work,
-        )
+        return _Stages(self.trial, {step.pod.uid: stage for step, stage in zip(steps, stages, strict=True)})
 
     def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
         """What the pod still wants; None: it is held, or nothing."""
@@ -114,19 +165,10 @@ class ChainPlanner:
             return None
         return Wish(candidate.pod, gains, self.refusals.least_gain(candidate.pod), policy.name)
 
-    def _plan_each(self, stuck: Iterable[tuple[Policy, Candidate]], search: ChainSearch) -> None:
-        for policy, candidate in stuck:
-            if search.exhausted or self.limits.exhausted:
-                return
-            wish = self._wish(policy, candidate) if search.worth_a_look(candidate.pod) else None
-            found = wish and search.find(wish, partial(self._may_step_aside, candidate))
-            if found:
-                self._take(candidate, found, search)
-
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
         return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
 
-    def _take(self, candidate: Candidate, steps: Sequence[ChainStep], search: ChainSearch) -> None:
+    def _take(self, candidate: Candidate, steps: Sequence[ChainStep], stages: _Stages, most: int) -> None:
         before = self.made.number()
         taken: list[tuple[Candidate, bool]] = []
         for step in steps:
@@ -141,7 +183,7 @@ class ChainPlanner:
             self.made.move(mover, step.target if last else step.target._replace(gain=0.0), step.after)
             self.made.take(mover, follows=follows)
             taken.append((mover, follows))
-        search.planned(steps)
+        stages.add(steps, most)
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
         return held(candidate, self.made, self.refusals, self.budgets, follows=follows)

@@ -24,7 +24,7 @@ from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.room_levels import RoomLevels
-from rescheduler.planning.room_search import RoomSearch, SearchWork, Way
+from rescheduler.planning.room_search import Reach, RoomSearch, SearchWork, Way
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
@@ -251,7 +251,7 @@ class PendingRooms:
             if self.limits.exhausted:
                 return False
             way = self._search(bounds, candidate).find(
-                candidate.pod, moves, bounds.depth, may_leave, self._share
+                candidate.pod, Reach(moves, bounds.depth), may_leave, self._share
             )
             if way is None:
                 return False

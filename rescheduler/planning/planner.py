@@ -20,8 +20,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
-from rescheduler.planning.chain_moves import WITHOUT_PLACE, ChainPlanner
-from rescheduler.planning.chains import MOST_WORK, WORK_OF_A_PLAN
+from rescheduler.planning.chain_moves import MOST_WORK, WITHOUT_PLACE, WORK_OF_A_PLAN, ChainPlanner
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
@@ -264,7 +263,7 @@ class _Planner:
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
-        self._chains.follow(draft, self.steps, self._work_for_chains)
+        self._chains.follow(draft, self.steps)
         self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)

@@ -61,9 +61,14 @@ class RoomLevels:
     """The pods that may leave, in one moment of a trial."""
 
     def __init__(
-        self, trial: Trial, replacement: Callable[[Pod], Pod], may_leave: Callable[[Pod], bool], deepest: int
+        self,
+        trial: Trial,
+        replacement: Callable[[Pod], Pod],
+        may_leave: Callable[[Pod], bool],
+        deepest: int,
+        may_leave_class: Callable[[PodClass], bool | None] = lambda _: None,
     ) -> None:
-        """``deepest``: levels beyond it are not told apart."""
+        """``deepest``: levels beyond it are not told apart. ``may_leave_class``: of all pods of a class at once; None: each is asked."""
         self._trial, self._replacement = trial, replacement
         self.free = FreeRoom(trial)
         self._size = trial.state.nodes.size
@@ -71,7 +76,11 @@ class RoomLevels:
         nodes: list[int] = []
         numbers: list[int] = []
         for kind in list(trial.state.cluster.classes):
-            leaving = [node for pod, node in zip(kind.pods, kind.nodes, strict=True) if may_leave(pod)]
+            answer = may_leave_class(kind) if kind.pods else False
+            if answer is None:
+                leaving = [node for pod, node in zip(kind.pods, kind.nodes, strict=True) if may_leave(pod)]
+            else:
+                leaving = list(kind.nodes) if answer else []
             if leaving:
                 numbers += [len(kinds)] * len(leaving)
                 nodes += leaving
@@ -87,6 +96,11 @@ class RoomLevels:
         self._level_of: dict[str, int] = {}
         """By uid."""
         self._find_levels(deepest)
+
+    @property
+    def hopeless(self) -> bool:
+        """True if no node has room for any pod that may leave: then nobody can."""
+        return not (self._levels == 0).any()
 
     def level(self, pod: Pod) -> int:
         """How many other pods must make room before this one can leave, at least."""

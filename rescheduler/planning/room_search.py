@@ -1,4 +1,4 @@
-"""The cheapest moves that make room for a pod that has no node. Pure search in a trial.
+"""The cheapest moves that make room for a pod that has no node, or none but a bad one. Pure search in a trial.
 
 The pod fits on a node if some pods there stood elsewhere. Each of them goes where there is room by the rules of every move, as
 tightly as it fits; where there is none, others make room for it in turn, as deep as it is allowed. The rooms that pods leave
@@ -18,13 +18,13 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
-from rescheduler.planning.chains import ChainStep
+from rescheduler.planning.chains import Chains, ChainStep, Wish, fewest, part_of
 from rescheduler.planning.room_levels import NEVER
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.victim_sets import Arrival, VictimSets
-from rescheduler.policies.objective import Tier, nothing
+from rescheduler.policies.objective import Tier, nothing, worsens_wishes
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
@@ -40,7 +40,7 @@ _SETS: Final = (12, 5, 3)
 """Sets of pods of such a node that are tried."""
 _TARGETS: Final = 6
 """Nodes with room that are compared for a pod that steps aside: those where least is left."""
-_LOOK: Final = 6_000
+LOOK: Final = 6_000
 """Each look at all nodes counts as so many nodes more."""
 _LOOK_AT_NODE: Final = 1_500
 """What it counts to look for sets of pods on one node."""
@@ -51,6 +51,15 @@ class SearchWork:
     """What is left of the work of a decision, in nodes that are looked at."""
 
     left: int
+
+
+class Reach(NamedTuple):
+    """How far a search goes."""
+
+    moves: int
+    """Pods that step aside at most."""
+    depth: int
+    """1: they go where there is room; 2: for one of them another one makes room; and so on."""
 
 
 class Way(NamedTuple):
@@ -80,6 +89,10 @@ class RoomSearch:
     """For which hints to avoid nodes are looked at."""
     sets: VictimSets
     work: SearchWork
+    chains: Chains | None = None
+    """Judges the last move of a pod that is badly placed."""
+    _wish: Wish | None = None
+    """Of the pod that is looked for; None: it has no node."""
     _may_leave: Callable[[Pod], bool] = _nobody
     _may: dict[str, bool] = field(default_factory=dict)
     """Its answers, of one search."""
@@ -92,7 +105,7 @@ class RoomSearch:
     """By class: nodes that nothing but pods there keeps it off."""
     _nowhere: dict[PodClass, int] = field(default_factory=dict)
     """Classes for which no node had free resources enough, by the version of the cluster of that time."""
-    _failed: dict[tuple[PodClass, int, int], int] = field(default_factory=dict)
+    _failed: dict[tuple[PodClass, int, int, bool], int] = field(default_factory=dict)
     """What was looked for in vain, by the version of the cluster of that time."""
 
     def __post_init__(self) -> None:
@@ -100,10 +113,19 @@ class RoomSearch:
         self._large_enough = np.zeros(self.trial.state.nodes.size, dtype=np.bool_)
 
     def find(
-        self, pod: Pod, moves: int, depth: int, may_leave: Callable[[Pod], bool], share: int
+        self,
+        pod: Pod,
+        reach: Reach,
+        may_leave: Callable[[Pod], bool],
+        share: int,
+        wish: Wish | None = None,
     ) -> Way | None:
-        """A way with at most so many moves. ``may_leave``: whether a pod may be moved for this one. ``share``: of the work."""
-        self._may_leave = may_leave
+        """A way within this reach. ``may_leave``: whether a pod may be moved for this one. ``share``: of the work.
+
+        ``wish``: of a pod that is badly placed where it stands: its own move is the last of the steps, and nobody who steps aside loses a
+        preference.
+        """
+        self._may_leave, self._wish = may_leave, wish
         self._may.clear()
         self._stop = max(0, self.work.left - share)
         self._asking = {pod.uid}
@@ -111,9 +133,14 @@ class RoomSearch:
         self._large_enough = np.logical_and.reduce(offered)
         mark = self.trial.mark()
         try:
-            return next(self._ways(pod, moves, depth, frozenset()), None)
+            return next(self._ways(pod, *reach, frozenset()), None)
         finally:
             self.trial.rollback(mark)
+
+    def in_vain(self, pod: Pod, reach: Reach) -> bool:
+        """True if nothing was found for its like since anything was planned."""
+        kind = self.trial.state.cluster.kind_of(pod)
+        return self._failed.get((kind, *reach, True)) == self.trial.version
 
     def nodes_without(self, pod: Pod) -> BoolArray:
         """Nodes that would take the pod as far as nothing but pods there keeps it off."""
@@ -131,7 +158,8 @@ class RoomSearch:
     def _ways(self, pod: Pod, moves: int, depth: int, kept: frozenset[int]) -> Iterator[Way]:
         """While one is given, its steps stand in the trial; the pod itself does not."""
         kind = self.trial.state.cluster.kind_of(pod)
-        key = kind, moves, depth
+        first = not kept
+        key = kind, moves, depth, first
         if self._failed.get(key) == self.trial.version:
             return
         coming = self.replacement(pod) if pod.node else pod
@@ -148,8 +176,12 @@ class RoomSearch:
                 mark = self.trial.mark()
                 steps = self._step_aside(leaving, moves, depth, kept | {node} | domain)
                 if steps is not None:
-                    after = (*self.sets.leavers.get(node, ()), *leaving)
-                    way = self._arrive(pod, coming, node, steps, after)
+                    after = self._after(wanted, node, leaving)
+                    way = (
+                        self._arrive(pod, coming, node, steps, after)
+                        if self._wish is None or not first
+                        else self._improve(self._wish, node, steps, after)
+                    )
                     if way is not None:
                         yield way
                 self.trial.rollback(mark)
@@ -164,6 +196,8 @@ class RoomSearch:
             possible[self.trial.state.node_index[pod.node]] = False
         for node in kept:
             possible[node] = False
+        if self._wish is not None and not kept:
+            return self._better_nodes(self._wish, wanted, possible)[:most]
         nodes = np.flatnonzero(possible)
         missing = np.zeros(len(nodes))
         for name, needed in wanted.needs:
@@ -173,6 +207,40 @@ class RoomSearch:
             nodes, missing = nodes[few], missing[few]
         found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing))][:most].tolist()
         return found
+
+    def _better_nodes(self, wish: Wish, wanted: Arrival, possible: BoolArray) -> list[int]:
+        """First where the pod repairs most, then where least is missing."""
+        elsewhere = self.trial.elsewhere(wish.pod, wanted.coming)
+        if elsewhere is not None:
+            possible &= elsewhere
+        nodes = np.flatnonzero(possible & (wish.gains > 0))
+        missing = np.zeros(len(nodes))
+        for name, needed in wanted.needs:
+            missing += np.maximum(needed - self.sets.levels.free.of(name)[nodes], 0) / needed
+        change = self.objective.change(wish.pod, wanted.coming).total
+        tiers = [row[nodes] for row in change[::-1]]
+        found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing, *tiers))].tolist()
+        return found
+
+    def _after(self, wanted: Arrival, node: int, leaving: Sequence[Pod]) -> tuple[Pod, ...]:
+        """Those that a pod waits for that comes to the node: of those that leave it anyway the fewest that are enough."""
+        leavers = self.sets.leavers.get(node, ())
+        missing = [
+            (name, needed - free)
+            for name, needed in wanted.needs
+            if (free := self.sets.levels.free.at(name, node)) < needed
+        ]
+        ordered = sorted(leavers, key=lambda pod: (-part_of(pod, missing), pod.key))
+        return (*fewest(ordered, missing, tuple(leaving)), *leaving)
+
+    def _improve(
+        self, wish: Wish, node: int, steps: Sequence[ChainStep], after: tuple[Pod, ...]
+    ) -> Way | None:
+        """The way of a badly placed pod, if the whole gets better."""
+        self._spend()
+        last = self.chains.last(wish, node, steps, after) if self.chains is not None else None
+        name = self.trial.state.node_names[node]
+        return Way(name, (*steps, last), after) if last is not None else None
 
     def _may_go(self, pod: Pod) -> bool:
         # Of pods that only the trial puts there none steps aside, whoever asks.
@@ -244,7 +312,8 @@ class RoomSearch:
             name = trial.state.node_names[node]
             change = self.objective.change_at(pod, coming, node)
             harm = int(change.total[Tier.HARD]), max(int(change.total[Tier.SOFT]), 0)
-            if harm[0] > 0 or (best is not None and harm >= best[0]):
+            loses = harm[0] > 0 or (self._wish is not None and bool(worsens_wishes(change.total)))
+            if loses or (best is not None and harm >= best[0]):
                 continue
             with trial.without(pod):
                 relied_on = trial.leaning_on(pod, coming, name) is not None
@@ -286,4 +355,4 @@ class RoomSearch:
 
     def _spend(self) -> None:
         """One look at all nodes."""
-        self.work.left -= self.trial.state.nodes.size + _LOOK
+        self.work.left -= self.trial.state.nodes.size + LOOK

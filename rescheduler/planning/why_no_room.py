@@ -11,7 +11,7 @@ import numpy as np
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.room_search import RoomSearch, Way
+from rescheduler.planning.room_search import Reach, RoomSearch, Way
 from rescheduler.policies.making_room import RoomBounds
 from rescheduler.scheduling.node_affinity import NodeAffinity
 
@@ -67,7 +67,7 @@ def nearest_way(pod: Pod, search: RoomSearch, bounds: RoomBounds) -> Way | None:
     """The way with the fewest moves, whatever holds the pods."""
     share = WORK_OF_A_REASON // bounds.most_moves
     ways = (
-        search.find(pod, moves, bounds.depth, lambda _: True, share)
+        search.find(pod, Reach(moves, bounds.depth), lambda _: True, share)
         for moves in range(1, bounds.most_moves + 1)
     )
     return next((way for way in ways if way is not None), None)
