@@ -191,4 +191,5 @@ def test_a_node_that_cluster_autoscaler_must_not_remove_stays(world, person):
     assert "storageclasses.storage.k8s.io" in unread[0]
     assert "ClusterRole rescheduler-read gives the right" in unread[0]
     everything = person("rescheduler-read")(*words)
-    assert (everything.exit_code, everything.stderr) == (0, "")
+    assert everything.exit_code == 0
+    assert "may not be read" not in everything.stderr
