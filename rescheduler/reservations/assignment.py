@@ -230,6 +230,8 @@ def _rank(pod: Pod, room: Room, *, goes_first: bool) -> tuple[object, ...]:
         not goes_first,
         -_share(pod.spec.requests, room.size),
         not _names_uid(reservation, pod),
+        # Of rooms that suit it alike it does not wait for one whose eviction may never be answered.
+        not room.open,
         pod.annotations.get(names.ANNOTATION_RESERVATION) != reservation.name,
         pod.created_at_s,
         pod.namespace,

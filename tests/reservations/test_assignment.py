@@ -85,6 +85,14 @@ def test_a_replacement_waits_for_its_own_room_while_another_room_of_the_owner_is
     )
 
 
+def test_of_two_moves_a_replacement_waits_for_none_whose_eviction_has_no_answer():
+    """Its key names the other room: siblings have one key, and that eviction may wait for minutes."""
+    named = LabelSet({names.ANNOTATION_RESERVATION: "a"})
+    rooms = [room("a", open=False, since_s=5.0), room("b", since_s=5.0)]
+    assert outcome_of([pod("new", annotations=named)], rooms) == ({"b": "new"}, set(), set())
+    assert outcome_of([pod("new"), pod("next")], rooms) == ({"b": "new"}, {"next"}, set())
+
+
 def test_the_room_of_a_move_is_served_before_rooms_for_anybody():
     rooms = [room("a", order="-1"), room("b", since_s=5.0)]
     assert outcome_of([pod("new")], rooms)[0] == {"b": "new"}
