@@ -23,6 +23,8 @@ from kube_sandbox.sandbox import Sandbox
 
 _SHARE: Final = 0.25
 _UNTIL_S: Final = 10.0
+_ROUND_S: Final = 0.02
+"""From the last look of a round to the last of its calls."""
 _STEPS_S: Final = (7.0, 65.0, 600.0, 3_600.0, 10_800.0)
 _GATE_VALID_S: Final = 60.0
 _PAUSES_S: Final = (2.0, 20.0, 90.0)
@@ -92,14 +94,18 @@ class Clocks:
         self.server.catch_up()
 
     def excused(self, seen: Seen, evicted_at_s: Mapping[str, float]) -> set[str]:
-        """Uids of moves whose replacement was created once the API server's clock had been set far after their eviction.
+        """Uids of moves whose replacement was created once the API server's clock had been set far after the last look before their eviction.
 
         By that clock it is older than the intent to evict, or the gate is not valid any more. ``evicted_at_s``: true times of evictions, by uid of the pod.
         """
         found = set[str]()
         for known, move in seen.moves.items():
             evicted_s = evicted_at_s.get(spec(move)["podRef"].get("uid", ""))
-            far = [at_s for at_s in self.server.far_at_s if evicted_s is not None and at_s >= evicted_s]
+            far = [
+                at_s
+                for at_s in self.server.far_at_s
+                if evicted_s is not None and at_s >= evicted_s - _ROUND_S
+            ]
             mine = [p for p in seen.pods.values() if labels(p).get("app") == app_of(move)]
             if far and any(seen.born_s[uid(p)] >= far[0] for p in mine):
                 found.add(known)
