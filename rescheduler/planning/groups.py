@@ -100,10 +100,13 @@ class Groups:
         self._limits = limits
         self._refusals = refusals
         self._emptying = emptying
+        self._later: dict[str, None] = {}
+        """Nodes that pods are to leave in later cycles: the room that was found for them is kept."""
 
     def run(self, policy: Policy, proposals: Proposals) -> None:
         """Plan what can be planned of all groups."""
         self._plan.skipped.settle()
+        self._later.clear()
         left = {group: tuple(members) for group, members in groupby(proposals, key=attrgetter("group"))}
         if isinstance(policy, EmptyingPolicy):
             done = self._together(policy, left)
@@ -125,18 +128,27 @@ class Groups:
                     break
                 group = one.members[0].group
                 del open_[group]
+                if any(map(self._rests, one.members)):
+                    self._later[one.members[0].pod.node] = None
+                    continue
                 if self._try(policy, one.members, one):
                     del left[group]
                     nodes.add(one.members[0].pod.node)
                     done = True
             open_ = {group: some for group, some in open_.items() if some[0].pod.node not in nodes}
             # Where the rules refused a pod that the numbers allowed, the others are searched again with what is left.
-            if not done:
+            if not done or self._later:
                 break
         return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
-        return self._plan.is_planned(candidate.pod) or self._refusals.of(candidate, in_turn=True) is not None
+        """True if the pod may not leave its node, in this cycle or soon."""
+        refused = self._refusals.of(candidate, in_turn=True)
+        lasts = refused is not None and refused.reason is not SkipReason.COOLDOWN
+        return lasts or self._plan.is_planned(candidate.pod)
+
+    def _rests(self, candidate: Candidate) -> bool:
+        return self._refusals.of(candidate, in_turn=True) is not None
 
     def _try(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None = None) -> bool:
         """Plan a group; ``chosen``: where its pods are to go if the rules allow it. False if none of them moves."""
@@ -166,6 +178,13 @@ class Groups:
             why = refusal_of_group(change, members[0].pod.node)
             for member in members:
                 plan.skipped.add(member, why)
+            return False
+        if chosen is None and self._later and members[0].pod.node not in self._later:
+            plan.undo(start)
+            first = next(iter(self._later))
+            kept = f"room that it would take is kept for pods that leave node {first} in later cycles"
+            for member in members:
+                plan.skipped.add(member, Blocked(SkipReason.GROUP, kept, first))
             return False
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
         # a pod without a target means that the node is not emptied at all.
@@ -219,6 +238,7 @@ class Groups:
             taken += 1
         if limit is None:
             return True
+        self._later[members[0].pod.node] = None
         falling = taken
         while falling and not lowers(planned.changes[falling]):
             falling -= 1

@@ -1,9 +1,12 @@
 """HighNodeUtilization: nodes are emptied as a whole or not at all."""
 
+import dataclasses
 from collections import Counter
 
 import pytest
 
+from rescheduler.model.past_moves import PastMove
+from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.stages import stages_of
 from rescheduler.testing import builders as b
@@ -134,6 +137,36 @@ def test_limits_spread_the_emptying_of_a_node_over_cycles(decide, app):
     plan = decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs)
     assert [m.target for m in plan.moves] == ["n2", "n2"]
     assert [str(s.reason) for s in plan.skipped] == ["LimitPerNode"]
+
+
+def either_of_two(app, *places_of_a):
+    """Only n3 takes their pods, and has room for those of n1 (a) or those of n2 (c)."""
+    return b.snapshot(
+        b.node("n1"), b.node("n2"), b.node("n3").label(disk="ssd"),
+        app("a", places_of_a, lambda spec: spec.cpu("400m").requires_node("disk", "ssd")),
+        app("c", ["n2"] * 3, lambda spec: spec.cpu("160m").requires_node("disk", "ssd")),
+        load(app, "full", "n3", 9, "300m"),
+    )  # fmt: skip
+
+
+def test_what_is_left_of_a_node_keeps_the_room_that_it_needs(decide, app, landings):
+    inputs = PlanningInputs(limits=Limits(moves_at_once=9, per_node=1))
+    plan = decide(either_of_two(app, "n1", "n1"), ("HighNodeUtilization", CPU), inputs=inputs)
+    assert landings(plan) == {"a-0": "n3"}
+    assert Counter(s.reason for s in plan.skipped) == {"LimitPerNode": 1, "GroupIncomplete": 3}
+
+
+def test_it_keeps_that_room_while_its_workload_rests(decide, app):
+    cluster = either_of_two(app, "n1", "n3")
+    owner = cluster.pods[ObjectKey("default", "a-0")].controller.uid
+    left = PastMove(begun_s=cluster.taken_at_s - 20, evicting_s=cluster.taken_at_s - 15, workload_uid=owner)
+    inputs = PlanningInputs(limits=Limits(moves_at_once=9))
+    plan = decide(
+        dataclasses.replace(cluster, past_moves={"a": left}), ("HighNodeUtilization", CPU), inputs=inputs
+    )
+    assert plan.moves == ()
+    assert Counter(s.reason for s in plan.skipped) == {"WorkloadCooldown": 1, "GroupIncomplete": 3}
+    assert len(decide(cluster, ("HighNodeUtilization", CPU), inputs=inputs).moves) == 1
 
 
 def test_a_group_that_is_undone_gives_its_disruptions_back(decide, app, landings):
