@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import NamedTuple
 
 from rescheduler.model.counted import plural
@@ -17,6 +18,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.group_members import GroupMembers
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.plan import SkipReason
+from rescheduler.scheduling.matching import demanded_label
 
 
 class Blocked(NamedTuple):
@@ -44,9 +46,11 @@ class BudgetLedger:
         """``buffer``: disruptions left unused. ``free``: a move of the pod by that policy takes nothing from a budget."""
         self._buffer = buffer
         self._spends_nothing = free
-        self._by_namespace: dict[str, list[DisruptionBudget]] = {}
-        for budget in sorted(snapshot.budgets.values(), key=lambda b: b.key):
-            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._by_label: defaultdict[tuple[str, tuple[str, str] | None], list[DisruptionBudget]]
+        self._by_label = defaultdict(list)
+        """By namespace and a label that all pods have that it selects; None: there is no such label."""
+        for budget in snapshot.budgets.values():
+            self._by_label[budget.namespace, demanded_label(budget.selector)].append(budget)
         self._under_way: Counter[ObjectKey] = Counter()
         self._planned: defaultdict[ObjectKey, list[Pod]] = defaultdict(list)
         """The pods of planned moves that take one of a budget, in the order of the plan."""
@@ -55,17 +59,18 @@ class BudgetLedger:
 
     def of(self, pod: Pod) -> tuple[DisruptionBudget, ...]:
         """The budgets that select a pod."""
-        if pod.namespace not in self._by_namespace:
+        if not self._by_label:
             return ()
         key = (pod.namespace, pod.labels)
         found = self._known.get(key)
         if found is None:
-            found = tuple(
-                b
-                for b in self._by_namespace[pod.namespace]
-                if b.selector is not None and b.selector.matches(pod.labels)
-            )
-            self._known[key] = found
+            asked = (self._by_label.get((pod.namespace, label), ()) for label in (None, *pod.labels.items()))
+            selecting = [
+                budget
+                for budget in chain.from_iterable(asked)
+                if budget.selector is not None and budget.selector.matches(pod.labels)
+            ]
+            found = self._known[key] = tuple(sorted(selecting, key=lambda budget: budget.key))
         return found
 
     def refusal(

@@ -357,7 +357,7 @@ class Trial:
 
     def _stage_after(self, pods: Collection[str]) -> int:
         """Of a move that begins after the planned moves of pods with these uids."""
-        return 1 + max((m.stage for m in self.planned.moves if m.pod.uid in pods), default=0)
+        return 1 + max(map(self.planned.stage_of, pods), default=0)
 
     def _replan(self, forgotten: int, moves: Sequence[PlannedMove]) -> None:
         """These moves in place of the last so many, which stand where they stood."""

@@ -58,12 +58,15 @@ class PlannedMoves:
         """By resource, and whether kube-scheduler's defaults count (``scheduling.amounts``)."""
         self.landed: tuple[PlannedMove, ...] = ()
         """Moves of an earlier stage that are taken as done for a moment, and are not among ``moves`` then."""
+        self._stages: dict[str, int] = {}
+        """By uid of the pod that moves."""
         self._ways: dict[tuple[str, int], list[int]] = {}
         """(uid of a controller, node that its pods go to) -> the nodes that they leave for it."""
 
     def add(self, move: PlannedMove) -> None:
         """Plan one more."""
         self.moves.append(move)
+        self._stages[move.pod.uid] = move.stage
         self._carry(move, 1)
         if move.pod.controller is not None:
             self._ways.setdefault((move.pod.controller.uid, move.target), []).append(move.source)
@@ -71,10 +74,15 @@ class PlannedMoves:
     def pop(self) -> PlannedMove:
         """Take the last one back."""
         last = self.moves.pop()
+        self._stages.pop(last.pod.uid, None)
         self._carry(last, -1)
         if last.pod.controller is not None:
             self._ways[last.pod.controller.uid, last.target].pop()
         return last
+
+    def stage_of(self, uid: str) -> int:
+        """The stage of the move of a pod; 0: it is not planned."""
+        return self._stages.get(uid, 0)
 
     def left_for(self, node: int, pod: Pod) -> list[int]:
         """Nodes that pods of the same controller leave for this one in any stage: a pod that went back would only swap with them."""
