@@ -34,7 +34,7 @@ from harness.histories.surge_pods import ChangedSurgePods
 from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
 from harness.histories.waiting_pods import WaitingPods, at_work
-from kube_sandbox.controllers.unstructured import NODE, POD, Obj, ready, spec
+from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, ready, spec, status, uid
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import START_S, NotSettledError, Sandbox
 from rescheduler.configuration.document import Configuration
@@ -190,6 +190,8 @@ class History:
         self._owners = OwnerChanges(
             self._cluster, self._owners_rng, plan=self._plan, script=self._script, asks=self._asks
         )
+        self._cordoned: set[str] = set()
+        """Uids of Reservations whose node was cordoned in the middle of a hand-over."""
         self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
         self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
         self._clocks = Clocks(self._cluster, seed, script=self._script, program=self._program)
@@ -272,7 +274,8 @@ class History:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change and not self._holders.at_work:
             seen, checker = self._checker.seen, self._checker
-            faults += broken(seen, {*checker.excused, *self._clocks.excused(seen, checker.evicted_at_s)})
+            excused = {*checker.excused, *self._clocks.excused(seen, checker.evicted_at_s), *self._cordoned}
+            faults += broken(seen, excused)
         return self._outcome()
 
     def _until(self, predicate: Callable[[], bool], limit_s: float) -> None:
@@ -413,6 +416,11 @@ class History:
             return
         node = self._keeps_rng.choice(nodes)
         change: Obj = {"unschedulable": True}
+        for room in self._checker.seen.rooms.values():
+            # Its placeholder is leaving for the pod that the node does not take any more.
+            handed_over = status(room).get("currentOwners") and status(room).get("phase") == "Available"
+            if handed_over and status(room).get("nodeName") == key(node).name:
+                self._cordoned.add(uid(room))
         if kept.hold is Hold.TAINTED:
             taints = [t for t in spec(node).get("taints") or () if t["key"] != TAINT_KEPT_EMPTY]
             change = {"taints": [*taints, {"key": TAINT_KEPT_EMPTY, "effect": "NoSchedule"}]}

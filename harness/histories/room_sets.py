@@ -74,6 +74,8 @@ class RoomSets:
         self._rooms: dict[str, Obj] = {}
         self.faults: list[str] = []
         self._above_since_s: dict[str, float] = {}
+        self._frozen_s: list[tuple[float, float | None]] = []
+        """When the controller was away; until None: it still is."""
         cluster.api.subscribe(self._hear)
 
     def write_script(self) -> None:
@@ -88,7 +90,7 @@ class RoomSets:
 
     def undo(self) -> None:
         """The objects are deleted, and the controller is there."""
-        self._program.frozen = False
+        self._back()
         for found in self._objects():
             self._api.delete(found)
 
@@ -156,10 +158,18 @@ class RoomSets:
 
     def _away(self) -> None:
         self._program.frozen = True
+        self._frozen_s.append((self._clock(), None))
         self._in(self._rng.choice((2.0, 8.0, 30.0)), "controller is back", self._back)
 
     def _back(self) -> None:
         self._program.frozen = False
+        self._frozen_s = [(began_s, ended_s or self._clock()) for began_s, ended_s in self._frozen_s]
+
+    def _away_since(self, moment_s: float) -> float:
+        """Seconds since then in which the controller was away, or the API server."""
+        now_s = self._clock()
+        frozen_s = sum(max(0.0, (end or now_s) - max(began, moment_s)) for began, end in self._frozen_s)
+        return frozen_s + self._program.line.away_since(moment_s)
 
     # What is checked
 
@@ -189,7 +199,7 @@ class RoomSets:
                 held[recipe] += _rooms(room, int(count))
             expires = spec(room).get("expires")
             late_s = self._server.late_s(seconds(expires)) if expires else 0.0
-            if late_s > _LATE_S + self._program.line.away_since(self._clock() - late_s):
+            if late_s > _LATE_S + self._away_since(self._clock() - late_s):
                 self._fault(f"room {key(room).name} is held {late_s:.0f} s after the end of its window")
         most = self._most.get(owner, 0)
         most_held = max(held.values(), default=0)
@@ -198,7 +208,7 @@ class RoomSets:
             return
         # Rooms that wait on several nodes may be bound in one moment. The program gives back what is too many once it sees that.
         above_s = self._clock() - self._above_since_s.setdefault(owner, self._clock())
-        if above_s > _ABOVE_S + self._program.line.away_since(self._clock() - above_s):
+        if above_s > _ABOVE_S + self._away_since(self._clock() - above_s):
             self._fault(
                 f"{most_held} rooms of one object are held for {above_s:.0f} s, {most} were ever wanted"
             )

@@ -8,8 +8,9 @@ hard topology spread). Each pod that a search moves is judged again by all rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -25,6 +26,15 @@ from rescheduler.scheduling.pod_topology_spread import constraints_of
 
 PLENTY: Final = 2**62
 """What is free of a resource that a node does not count."""
+
+
+class MindsMarks(Protocol):
+    """A pod of a search."""
+
+    @property
+    def minds(self) -> tuple[Mark, ...]:
+        """What keeps it away."""
+        ...
 
 
 class Conditions:
@@ -49,6 +59,8 @@ class Conditions:
         self._hard: dict[PodClass, list[tuple[int, IntArray]]] = {}
         self._alive: list[Pod] = []
         self._numbers: dict[object, int] = {}
+        self._topologies: dict[int, str] = {}
+        """Topology key of a mark by its number; "": each node is a domain."""
 
     def free(self, resource: str) -> IntArray:
         """How much of it the scheduler would still give on each node while planned moves' old pods hold their rooms."""
@@ -109,33 +121,49 @@ class Conditions:
             for term in self._trial.state.cluster.terms_about(kind)
             if term.key.kind is TermKind.REQUIRED_ANTI
         ]
-        ports = [
-            Mark(self._number((port.protocol or "TCP", port.port)), self._codes(None))
-            for port in kind.spec.host_ports
-        ]
+        ports = [self._mark((port.protocol or "TCP", port.port), "") for port in kind.spec.host_ports]
         bears = (*self._terms("carries", own), *self._terms("matches", about), *ports)
         minds = (*self._terms("carries", about), *self._terms("matches", own), *ports)
         self._marks[kind] = bears, minds
         return bears, minds
 
+    def standing(self, pods: Iterable[MindsMarks]) -> Mapping[tuple[int, int], int]:
+        """By number of a mark and domain, how many pods bear it there now: of the marks that any of these pods minds."""
+        minded = {mark.key for pod in pods for mark in pod.minds}
+        nodes, found = self._trial.view.nodes, Counter[tuple[int, int]]()
+        places: IntArray = np.full(nodes.size, -1, dtype=np.int64)
+        places[self._order] = np.arange(len(self._order))
+        for kind in self._trial.state.cluster.classes if minded else ():
+            for mark in self.marks(kind)[0]:
+                if mark.key in minded:
+                    # Nodes that take no part are in domains of those that do.
+                    key = self._topologies[mark.key]
+                    domains = nodes.column(key).codes[kind.where] if key else places[kind.where]
+                    found.update((mark.key, domain) for domain in domains.tolist() if domain >= 0)
+        return found
+
     def _terms(self, side: str, terms: list[tuple[Matcher, str]]) -> Iterator[Mark]:
         for matcher, topology_key in terms:
-            yield Mark(self._number((side, matcher, topology_key)), self._codes(topology_key))
+            yield self._mark((side, matcher, topology_key), topology_key)
+
+    def _mark(self, key: object, topology_key: str) -> Mark:
+        number = self._number(key)
+        self._topologies[number] = topology_key
+        return Mark(number, self._codes(topology_key))
 
     def _number(self, key: object) -> int:
         """A short name: keys are compared in the search very often."""
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _codes(self, topology_key: str | None) -> IntArray:
+    def _codes(self, topology_key: str) -> IntArray:
         """The domain of each node; without a key each node is one."""
-        key = topology_key or ""
-        known = self._domains.get(key)
+        known = self._domains.get(topology_key)
         if known is None:
-            if topology_key is None:
+            if not topology_key:
                 known = np.arange(len(self._order), dtype=np.int64)
             else:
                 known = self._trial.view.nodes.column(topology_key).codes.astype(np.int64)[self._order]
-            self._domains[key] = known
+            self._domains[topology_key] = known
         return known
 
     def spreads(self, pod: Pod, kind: PodClass) -> Iterator[Bound]:

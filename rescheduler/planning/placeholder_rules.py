@@ -10,7 +10,7 @@ policies of the controller's own namespace select it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_PLACEHOLDER
@@ -101,33 +101,37 @@ def both(one: BoolArray | None, other: BoolArray | None) -> BoolArray | None:
 class PlannedHolders:
     """The placeholders of a plan: those of moves that are planned or under way, and that of one more move."""
 
-    def __init__(self, rules: PlaceholderRules, moves: Sequence[PlannedMove]) -> None:
-        """``moves``: changes while the plan is made."""
-        self._rules, self._moves = rules, moves
-        self._at: tuple[int, PlannedMove | None] = (-1, None)
+    def __init__(self, rules: PlaceholderRules) -> None:
+        self._rules = rules
         self._leaving: list[tuple[Pod, int]] = []
+        """Old pods whose rules are about placeholders, with their nodes."""
         self._targets: list[int] = []
+        self._minds: list[bool] = []
+        """By move, whether its old pod is one of them."""
+
+    def add(self, move: PlannedMove) -> None:
+        """A move is planned."""
+        minds = bool(self._rules.shunned(move.pod))
+        self._minds.append(minds)
+        self._targets.append(move.target)
+        if minds:
+            self._leaving.append((move.pod, move.source))
+
+    def pop(self) -> None:
+        """The last one is taken back."""
+        self._targets.pop()
+        if self._minds.pop():
+            self._leaving.pop()
 
     def allowed(self, pod: Pod, source: int, replacement: Pod) -> BoolArray | None:
         """Nodes where the placeholder for ``replacement`` and it itself are not refused because of placeholders; None: everywhere.
 
         The old ``pod`` and those of the other moves still stand when placeholders come: several moves run at once.
         """
-        self._follow()
         leaving = [*self._leaving, (pod, source)] if pod.spec.pod_anti_affinity else self._leaving
         apart = self._rules.apart(replacement, self._targets) if replacement.spec.pod_anti_affinity else None
         return both(self._rules.takes_holder(leaving), apart)
 
     def arrivals(self, pod: Pod) -> BoolArray | None:
         """The same for the room of a pending pod, which is kept until others have left."""
-        self._follow()
         return both(self._rules.takes_holder(), self._rules.apart(pod, self._targets))
-
-    def _follow(self) -> None:
-        moves = self._moves
-        last = moves[-1] if moves else None
-        if self._at[0] == len(moves) and self._at[1] is last:
-            return
-        self._at = (len(moves), last)
-        self._leaving = [(move.pod, move.source) for move in moves if self._rules.shunned(move.pod)]
-        self._targets = [move.target for move in moves]

@@ -20,12 +20,18 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
-from rescheduler.planning.chain_moves import MOST_WORK, WITHOUT_PLACE, WORK_OF_A_PLAN, ChainPlanner
+from rescheduler.planning.chain_moves import (
+    MAKES_ROOM,
+    MOST_WORK,
+    WITHOUT_PLACE,
+    WORK_OF_A_PLAN,
+    ChainPlanner,
+)
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
-from rescheduler.planning.limits import EFFORT, PlanningInputs
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.movable import Movable
 from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.pending_rooms import PendingRooms
@@ -34,10 +40,10 @@ from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieving import SHORTER, Relieving
-from rescheduler.planning.repair_drafts import RepairDraft, RepairDrafts
+from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
-from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, record_of, value_of
+from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, early_steps, record_of, value_of
 from rescheduler.planning.summary import Figures, policy_summary, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
@@ -56,8 +62,6 @@ from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
 """More rounds than this never helped: later ones only fill what earlier moves opened."""
-MOST_DRAFTED: Final = 6_000
-"""Pods of a cluster whose repairs are drafted, with the usual effort."""
 
 
 def plan(
@@ -233,6 +237,7 @@ class _Planner:
             self._budgets,
             self._replacement,
             passes,
+            inputs.effort * PODS_PER_PASS,
         )
         self._work_for_chains = MOST_WORK
         self._without_place: list[tuple[Policy, Candidate]] = []
@@ -251,13 +256,19 @@ class _Planner:
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         asked = self._ask_all()
         self._began_at = self.trial.version
-        drafts = len(self._snapshot.pods) <= MOST_DRAFTED * self._inputs.effort // EFFORT
-        if self._inputs.unlimited and not drafts:
+        if self._inputs.unlimited:
             self._work_for_chains *= WORK_OF_A_PLAN
         first = self._attempt(asked, RepairDraft())
         # For the others there is room, and no better place: who is planned first changes little for them.
         stuck = any(one.pod.uid in self._refused_everywhere for _, one in self._without_place)
-        if drafts and stuck and not self._attempt(asked, self._draft(asked)) < first:
+        drafted = wanting(self._policies, asked) if stuck and not self._limits.exhausted else ()
+        if not drafted:
+            return
+        early = early_steps(self.steps)
+        repaired = {step.pod.uid for step in early if step.move.reason != MAKES_ROOM}
+        self._start_again()
+        draft = self._drafts.draft(drafted)
+        if not (draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first):
             self._attempt(asked, RepairDraft())
 
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
@@ -278,10 +289,6 @@ class _Planner:
         # Where pods are left without a place, others make room for them.
         self._chains.plan(self._without_place, self.steps, self._work_for_chains)
         return value_of(self.steps)
-
-    def _draft(self, asked: Sequence[FirstProposals]) -> RepairDraft:
-        self._start_again()
-        return self._drafts.draft(self._policies, asked)
 
     def _start_again(self) -> None:
         for step in self.steps:

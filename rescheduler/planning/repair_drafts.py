@@ -7,7 +7,7 @@ planned like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -17,7 +17,6 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
 from rescheduler.planning.staged_spread import Spread
@@ -34,7 +33,14 @@ from rescheduler.policies.topology_spread import TopologySpread
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 MOST_PODS: Final = 300
-"""Badly placed pods; where there are more, the first ones take part."""
+"""Badly placed pods; where there are more, they are planned one by one: a draft of some would take the room of the others."""
+PODS_PER_PASS: Final = 48
+"""Pods that may step aside, for each pass: of larger clusters those on the nodes take part where the badly placed pods lack least."""
+MOST_ROOMY: Final = 512
+"""Nodes with room for pods that step aside."""
+
+
+Wanting = Sequence[tuple[Policy, Candidate]]
 
 
 class DraftedMove(NamedTuple):
@@ -51,6 +57,13 @@ class RepairDraft(NamedTuple):
     moves: tuple[DraftedMove, ...] = ()
     aside: tuple[tuple[Pod, int], ...] = ()
     """Pods that leave their nodes for others, with the nodes (indices) that they go to."""
+    asked: frozenset[str] = frozenset()
+    """Uids of the badly placed pods that took part."""
+
+    def promises_more(self, repaired: Collection[str], moves: int) -> bool:
+        """True if it repairs more than a plan that moves these badly placed pods in as many stages, or as many with fewer moves."""
+        mine = len(self.moves) + len(self.aside)
+        return (len(self.moves), -mine) > (len(self.asked.intersection(repaired)), -moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,78 +77,132 @@ class RepairDrafts:
     budgets: BudgetLedger
     replacement: Callable[[Pod], Pod]
     passes: int
+    most_pods: int
+    """Pods of the nodes that are looked at, in all."""
 
-    def draft(self, policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> RepairDraft:
-        """What a search over all badly placed pods finds. ``asked``: what each policy proposes; its spares are left out.
+    def draft(self, wanting: Wanting) -> RepairDraft:
+        """What a search over all of these pods finds, as far as nothing holds them back."""
+        return _Problem(self, [one for one in wanting if self.refusals.of(one[1]) is None]).draft(self.passes)
 
-        A spare leaves in the place of one that has none: the search finds a place for that one itself, with fewer moves.
-        """
-        problem = _Problem(self, list(self._wanting(policies, asked)))
-        return problem.draft(self.passes)
 
-    def _wanting(
-        self, policies: Sequence[Policy], asked: Sequence[FirstProposals]
-    ) -> Iterator[tuple[Policy, Candidate]]:
-        known: set[str] = set()
-        for policy, answer in zip(policies, asked, strict=True):
-            if isinstance(policy, RoomMakingPolicy) or answer.found.grouped:
-                continue
-            for candidate in answer.found.queue():
-                uid = candidate.pod.uid
-                if candidate.spare or candidate.tier is not Tier.HARD or uid in known:
-                    continue
-                if self.refusals.of(candidate) is None:
-                    known.add(uid)
-                    yield policy, candidate
-                    if len(known) == MOST_PODS:
-                        return
+def wanting(policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> Wanting:
+    """The pods that break rules, each for the first policy that proposes it; none where they are more than ``MOST_PODS``.
+
+    A spare leaves in the place of one that has none: the search finds a place for that one itself, with fewer moves.
+    """
+    found: dict[str, tuple[Policy, Candidate]] = {}
+    for policy, answer in zip(policies, asked, strict=True):
+        if isinstance(policy, RoomMakingPolicy) or answer.found.grouped:
+            continue
+        for candidate in answer.found.queue():
+            if not candidate.spare and candidate.tier is Tier.HARD:
+                found.setdefault(candidate.pod.uid, (policy, candidate))
+                if len(found) > MOST_PODS:
+                    return []
+    return list(found.values())
 
 
 class _Problem:
     """Everything in the order of the names of nodes and pods, so that the result does not depend on the order of reading."""
 
-    def __init__(self, drafts: RepairDrafts, wanting: Sequence[tuple[Policy, Candidate]]) -> None:
+    def __init__(self, drafts: RepairDrafts, wanting: Wanting) -> None:
         self._drafts = drafts
-        self._trial = trial = drafts.trial
-        self._ranks = trial.view.nodes.ranks
-        self._order: IntArray = np.argsort(self._ranks, kind="stable")
-        self._conditions = Conditions(trial, drafts.targets, drafts.budgets, self._order)
+        self._trial = drafts.trial
         self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in wanting}
         self._spreads: dict[object, Spread] = {}
         self._owners: dict[str, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._alive: list[Pod] = []
+        found = {uid: self._repairs(policy, candidate) for uid, (policy, candidate) in self._wanting.items()}
+        near = self._neighbourhood(found)
+        self._falls = {
+            uid: {node: fall for node, fall in falls.items() if node in near} for uid, falls in found.items()
+        }
+        self._pods = self._taking_part(near)
+        self._needs = {pod.uid: dict(self._trial.needs(drafts.replacement(pod))) for pod in self._pods}
+        self._names = sorted({name for needs in self._needs.values() for name in needs})
+        self._order = self._nodes(near)
+        """Nodes that take part, by name."""
+        self._places: IntArray = np.full(self._trial.state.nodes.size, -1, dtype=np.int64)
+        """By node, its place in that order; -1: it takes no part."""
+        self._places[self._order] = np.arange(len(self._order))
+        self._conditions = Conditions(self._trial, drafts.targets, drafts.budgets, self._order)
 
     def draft(self, passes: int) -> RepairDraft:
         """The moves of the best solution."""
-        gains = {uid: self._repairs(policy, candidate) for uid, (policy, candidate) in self._wanting.items()}
-        wished = {
-            self._trial.state.node_names[self._order[node]] for found in gains.values() for node in found
-        }
-        pods = [
-            pod
-            for name in sorted(wished | {candidate.pod.node for _, candidate in self._wanting.values()})
-            for pod in sorted(self._trial.state.pods_on(name), key=lambda pod: pod.key)
-            if gains.get(pod.uid) or (name in wished and self._may_step_aside(pod))
-        ]
-        if not wished:
+        if not any(self._falls.values()):
             return RepairDraft()
-        names = sorted({name for pod in pods for name, _ in self._trial.needs(self._drafts.replacement(pod))})
+        pods = [self._occupant(pod) for pod in self._pods]
         problem = RepairProblem(
-            free=np.vstack([self._conditions.free(name) for name in names]),
-            pods=[self._occupant(pod, names, gains.get(pod.uid, {})) for pod in pods],
-            standing=list(self._standing()),
+            free=np.vstack([self._conditions.free(name) for name in self._names]),
+            pods=pods,
+            standing=self._conditions.standing(pods),
             budgets=self._conditions.left,
         )
         moves: list[DraftedMove] = []
         aside: list[tuple[Pod, int]] = []
         for one in repairs(problem, passes):
-            pod, node = pods[one.pod], int(self._order[one.node])
+            pod, node = self._pods[one.pod], int(self._order[one.node])
             if one.repairs:
                 moves.append(DraftedMove(*self._wanting[pod.uid], node))
             else:
                 aside.append((pod, node))
-        return RepairDraft(tuple(moves), tuple(aside))
+        return RepairDraft(tuple(moves), tuple(aside), frozenset(self._wanting))
+
+    def _neighbourhood(self, found: Mapping[str, Mapping[int, float]]) -> set[int]:
+        """Nodes on which room may be made: of each pod in turn the next one, where it repairs most and where it lacks least."""
+        state, near, left = self._trial.state, set[int](), self._drafts.most_pods
+        ways = [iter(self._best_first(self._wanting[uid][1].pod, falls)) for uid, falls in found.items()]
+        while ways and left > 0:
+            still: list[Iterator[int]] = []
+            for way in ways:
+                node = next((node for node in way if node not in near), None)
+                if node is not None:
+                    near.add(node)
+                    left -= len(state.pods_on(state.node_names[node]))
+                    still.append(way)
+            ways = still
+        return near
+
+    def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:
+        nodes = np.fromiter(falls, dtype=np.int64, count=len(falls))
+        lacking = np.zeros(len(nodes))
+        for _, left, needed in self._trial.left_for(self._drafts.replacement(pod)):
+            lacking += np.maximum(needed - left[nodes], 0) / needed
+        most = -np.fromiter(falls.values(), dtype=np.float64, count=len(falls))
+        best: list[int] = nodes[np.lexsort((self._trial.view.nodes.ranks[nodes], lacking, most))].tolist()
+        return best
+
+    def _taking_part(self, near: Collection[int]) -> list[Pod]:
+        """The badly placed pods, and those that could make room for them, by node and name."""
+        state = self._trial.state
+        sources = {state.node_index[candidate.pod.node] for _, candidate in self._wanting.values()}
+        nodes = sorted(sources.union(near), key=state.node_names.__getitem__)
+        return [
+            pod
+            for node in nodes
+            for pod in sorted(state.pods_on(state.node_names[node]), key=lambda pod: pod.key)
+            if self._falls.get(pod.uid) or (node in near and self._may_step_aside(pod))
+        ]
+
+    def _nodes(self, near: Collection[int]) -> IntArray:
+        """Those nodes, those that the pods leave, and those with room for any of them; of very many the ones with most room."""
+        state, usable = self._trial.state, self._trial.view.nodes.usable
+        part = np.zeros(state.nodes.size, dtype=np.bool_)
+        part[[state.node_index[pod.node] for pod in self._pods]] = True
+        part[list(near)] = True
+        roomy, room = usable & ~part, np.full(state.nodes.size, np.inf)
+        for name in self._names:
+            whole = state.allocatable(name)
+            left = whole - state.requested(name) - self._trial.planned.departed(name)
+            roomy &= left >= min(needs.get(name, 0) for needs in self._needs.values())
+            room = np.minimum(room, left / np.maximum(whole, 1))
+        some = np.flatnonzero(roomy)
+        ranks = self._trial.view.nodes.ranks
+        part[some[np.lexsort((ranks[some], -room[some]))][:MOST_ROOMY]] = True
+        nodes = np.flatnonzero(part)
+        ordered: IntArray = nodes[np.argsort(ranks[nodes], kind="stable")]
+        return ordered
 
     def _repairs(self, policy: Policy, candidate: Candidate) -> dict[int, float]:
         pod, replacement = candidate.pod, self._drafts.replacement(candidate.pod)
@@ -143,7 +210,7 @@ class _Problem:
         falls = -self._drafts.objective.change(pod, replacement).total[Tier.HARD]
         better = (gains > 0) & (falls > 0) & self._static(pod, replacement)
         better[self._trial.state.node_index[pod.node]] = False
-        return {int(self._ranks[node]): float(falls[node]) for node in np.flatnonzero(better).tolist()}
+        return {node: float(falls[node]) for node in np.flatnonzero(better).tolist()}
 
     def _may_step_aside(self, pod: Pod) -> bool:
         # Who asks to be moved does not matter for what may hold it back.
@@ -172,19 +239,19 @@ class _Problem:
             self._alive.append(replacement)  # keys hold identities: their objects must live as long
         return known
 
-    def _occupant(self, pod: Pod, names: Sequence[str], gains: dict[int, float]) -> MovablePod:
+    def _occupant(self, pod: Pod) -> MovablePod:
         replacement, trial = self._drafts.replacement(pod), self._trial
-        needs = dict(trial.needs(replacement))
+        needs, names, falls = self._needs[pod.uid], self._names, self._falls.get(pod.uid, {})
         kind = trial.view.cluster.kind_of(replacement)
         bears, minds = self._conditions.marks(kind)
         owner = pod.controller.uid if pod.controller is not None else ""
         policy = self._wanting[pod.uid][0].name if pod.uid in self._wanting else ""
         return MovablePod(
-            source=int(self._ranks[trial.state.node_index[pod.node]]),
+            source=int(self._places[trial.state.node_index[pod.node]]),
             needs=tuple(needs.get(name, 0) for name in names),
             holds=tuple(1 if name == "pods" else pod.held.amount(name) for name in names),
-            places=self._places(pod, replacement),
-            repairs=gains,
+            places=self._may_go_to(pod, replacement),
+            repairs={int(self._places[node]): fall for node, fall in falls.items()},
             owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
             bears=bears,
             minds=minds,
@@ -193,7 +260,7 @@ class _Problem:
             budgets=tuple(self._conditions.spent(pod, policy)),
         )
 
-    def _places(self, pod: Pod, replacement: Pod) -> Callable[[], BoolArray]:
+    def _may_go_to(self, pod: Pod, replacement: Pod) -> Callable[[], BoolArray]:
         known: list[BoolArray] = []
 
         def places() -> BoolArray:
@@ -220,10 +287,3 @@ class _Problem:
                     max_skew=constraint.max_skew,
                 )
             yield found
-
-    def _standing(self) -> Iterator[tuple[Mark, int]]:
-        for kind in self._trial.state.cluster.classes:
-            bears, _ = self._conditions.marks(kind)
-            for mark in bears:
-                for node in kind.nodes:
-                    yield mark, int(self._ranks[node])

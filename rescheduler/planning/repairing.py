@@ -31,7 +31,10 @@ PRICE: Final = 0.1
 """What a move costs when two solutions are compared, in repairs."""
 REPETITIONS_PER_PASS: Final = 2
 LOOKS_PER_PASS: Final = 256
-"""A search ends early once it has looked so often for a node, for each of its passes."""
+"""A search ends early once it has looked so often for a node, for each of its passes ..."""
+NODES_PER_LOOK: Final = 100
+"""... among so many nodes with those below; among more each look counts for more, so that it takes no longer on a big cluster."""
+_LEAST_NODES: Final = 64
 MOST_ASIDE: Final = 6
 """Pods that step aside for one repair."""
 _NODES: Final = 8
@@ -78,8 +81,8 @@ class RepairProblem:
     free: IntArray
     """What may still come. Shape (rows, nodes)."""
     pods: Sequence[MovablePod]
-    standing: Sequence[tuple[Mark, int]] = ()
-    """The marks of all pods that stand, moved or not, with their nodes."""
+    standing: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """By key of a mark and domain, how many pods that stand bear it, moved or not."""
     budgets: Sequence[int] = ()
     """What is left of each budget."""
 
@@ -165,11 +168,12 @@ class _Search:
         self._to: _Solution = {}
         self._places_known: list[BoolArray | None] = [None] * len(self._pods)
         self._worth = 0.0
-        self.looks = 0
+        self.looks = 0.0
         """How often it was looked for a node, or for pods that make room on one."""
+        self._look = (_LEAST_NODES + problem.free.shape[1]) / NODES_PER_LOOK
         self._tight = _TIGHT[0]
         self._large = False
-        self._marks: Counter[tuple[int, int]] = Counter()
+        self._marks = Counter(problem.standing)
         self._marks_left: Counter[tuple[int, int]] = Counter()
         self._ways: Counter[tuple[int, int, int]] = Counter()
         self._budgets = list(problem.budgets)
@@ -177,8 +181,6 @@ class _Search:
         self._spreads = [
             [known.setdefault(spread, StagedSpread(spread)) for spread in pod.spreads] for pod in self._pods
         ]
-        for mark, node in problem.standing:
-            self._mark(self._marks, mark, node, 1)
 
     def solution(self) -> _Solution:
         """All moves."""
@@ -298,7 +300,7 @@ class _Search:
 
     def _settle(self, number: int, *, aside: bool = True) -> bool:
         """Repair one; ``aside``: others may step aside for it."""
-        self.looks += 1
+        self.looks += self._look
         pod = self._pods[number]
         if not self._may_leave(pod) or (
             pod.excess and not any(spread.crowded(pod.source) for spread in self._spreads[number])
@@ -332,7 +334,7 @@ class _Search:
 
     def _way(self, number: int, node: int, missing: IntArray) -> _Way | None:
         """Who could make room on a node where so much is missing; None: that is not enough."""
-        self.looks += 1
+        self.looks += self._look
         here = [pod for pod in self._at[node] if pod not in self._to and pod != number]
         if not here or not self._meets(number, node, 2):
             return None
@@ -383,7 +385,7 @@ class _Search:
                 self._remove(pod)
 
     def _step_aside(self, number: int) -> bool:
-        self.looks += 1
+        self.looks += self._look
         pod = self._pods[number]
         if not self._may_leave(pod):
             return False

@@ -40,10 +40,15 @@ class FirstProposals(NamedTuple):
     """False if spares may be missing."""
 
 
+def early_steps(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
+    """Those of the first two stages."""
+    stages = stages_of([step.move for step in steps])
+    return [step for step, stage in zip(steps, stages, strict=True) if stage <= _SOON]
+
+
 def value_of(steps: Sequence[PlannedStep]) -> Value:
     """How the badness falls in the first two stages, then in all, then the number of moves."""
-    stages = stages_of([step.move for step in steps])
-    early = (step.change for step, stage in zip(steps, stages, strict=True) if stage <= _SOON)
+    early = (step.change for step in early_steps(steps))
     soon, total = sum(early, start=nothing()), sum((step.change for step in steps), start=nothing())
     return tuple(soon.tolist()), tuple(total.tolist()), (len(steps),)
 

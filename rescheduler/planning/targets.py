@@ -7,7 +7,6 @@ Interchangeable pods are tried once: that no node takes a class is remembered un
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -284,7 +283,7 @@ class Targets:
         result = state.filter(replacement)
         if result.everywhere is not None:
             return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
-        counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
+        counted = result.counts()
         held = self._trial.takes_holder(pod, replacement)
         kept_off = 0 if held is None else int(np.count_nonzero(result.feasible & ~held))
         if kept_off:

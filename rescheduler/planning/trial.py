@@ -95,7 +95,7 @@ class Trial:
         self._passing = TransientPods(snapshot, view.state, at_once=at_once)
         self._contended_up_to: int | None = None
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
-        self._holders = PlannedHolders(PlaceholderRules(view.state, namespace), view.planned.moves)
+        self._holders = PlannedHolders(PlaceholderRules(view.state, namespace))
         self.platforms = Platforms(view.nodes, snapshot.pods.values())
         self.refused = RefusedTargets(view.nodes, snapshot)
         self._stage = 1
@@ -177,6 +177,7 @@ class Trial:
         move = PlannedMove(pod, placed, nodes[pod.node], nodes[target], stage, unadopted)
         self.planned.add(move)
         self._passing.add(move)
+        self._holders.add(move)
         self._follow(move)
         self.hypothetical.add(placed.uid)
 
@@ -366,10 +367,12 @@ class Trial:
         for move in moves:
             self.planned.add(move)
             self._passing.add(move)
+            self._holders.add(move)
         self._free_beside_leaving.clear()
 
     def _forget_last(self) -> PlannedMove:
         self._passing.pop()
+        self._holders.pop()
         self._free_beside_leaving.clear()
         return self.planned.pop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -81,7 +80,7 @@ def _refused(pod: Pod, search: RoomSearch) -> Blocked:
     if only and (code := int(result.refused_by[search.trial.state.node_index[only]])) >= 0:
         by = result.plugins[code]
         return Blocked(SkipReason.NO_TARGET, _ONLY_REFUSES.format(only, by), by)
-    counted = Counter(result.plugins[code] for code in result.refused_by.tolist() if code >= 0)
+    counted = result.counts()
     most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
     text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
     return Blocked(

@@ -8,6 +8,7 @@ never an exception. All arrays have the shape (number of nodes,) in the order of
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,6 +64,11 @@ class FilterResult:
     def any(self) -> bool:
         """True if at least one node is feasible."""
         return bool(self.feasible.any())
+
+    def counts(self) -> Counter[str]:
+        """How many nodes each plugin refuses, by its name."""
+        numbers = np.bincount(self.refused_by + 1, minlength=len(self.plugins) + 1)[1:].tolist()
+        return Counter({name: n for name, n in zip(self.plugins, numbers, strict=True) if n})
 
 
 @dataclass(frozen=True, slots=True)

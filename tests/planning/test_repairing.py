@@ -92,9 +92,9 @@ def test_pods_that_mind_each_other_do_not_meet_before_the_other_has_left():
     mark = Mark(0, np.arange(9))
     bound = {"bears": (mark,), "minds": (mark,)}
     other = pod(1, 1, [2], **bound)
-    moves = found([0, 5, 5], pod(0, 1, [1], **bound), other, standing=[(mark, 0), (mark, 1)])
+    moves = found([0, 5, 5], pod(0, 1, [1], **bound), other, standing={(mark.key, 0): 1, (mark.key, 1): 1})
     assert moves == [(1, 1, 2), (2, 0, 1)]
-    assert found([0, 5], pod(0, 1, [1], **bound), standing=[(mark, 0), (mark, 1)]) == []
+    assert found([0, 5], pod(0, 1, [1], **bound), standing={(mark.key, 0): 1, (mark.key, 1): 1}) == []
 
 
 def test_as_many_leave_a_crowded_domain_as_are_too_many():
