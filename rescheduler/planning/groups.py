@@ -3,7 +3,8 @@
 Groups of a policy that wants nodes emptied are first searched for the most that go together (``emptying``); what the
 search leaves is tried one by one, so that every node that stays has a reason. What the limits of a cycle do not allow
 now follows in later cycles, and so does a pod whose budget the moves before it use up; in a plan without limits it begins after
-one of those. A plan that ends after so many moves ends between groups.
+one of those. The room that was found for what follows is kept: a group that the search did not choose beside it waits, also while
+a workload rests. A plan that ends after so many moves ends between groups.
 """
 
 from __future__ import annotations
@@ -148,6 +149,7 @@ class Groups:
         return lasts or self._plan.is_planned(candidate.pod)
 
     def _rests(self, candidate: Candidate) -> bool:
+        """True if it may not leave it in this cycle."""
         return self._refusals.of(candidate, in_turn=True) is not None
 
     def _try(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None = None) -> bool:
