@@ -21,9 +21,9 @@ from rescheduler.planning.protections import Protector, keeps_local_data
 from rescheduler.planning.shared_rooms import owners_of_shared_rooms
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
-from rescheduler.scheduling.classes import PodClass
 
 _HIGH_PRIORITY: Final = 1_000_000
+_SLOW_MINUTES: Final = 10
 _RELIEVES: Final = Tier.BALANCE
 """From this part of the objective on a pod is moved for what it leaves, not for where it stands."""
 
@@ -66,9 +66,7 @@ class Refusals:
         self._shared: dict[tuple[object, ...], _Lasting] = {}
         self._answers: dict[int, tuple[Pod, _Lasting]] = {}
         """By identity of the pod, which is kept alive with it: it is asked again in every round."""
-        self._of_all: dict[tuple[PodClass, float], Blocked | None] = {}
-        """The answers for classes without a budget, by class and gain."""
-        self._disruptions: dict[tuple[int, int, int], float] = {}
+        self._disruptions: dict[tuple[object, ...], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
 
     def of(self, candidate: Candidate, *, in_turn: bool = False) -> Blocked | None:
@@ -99,7 +97,14 @@ class Refusals:
         """All but the budgets: what no planned move changes."""
         if pod.uid in self._single or not self._protector.ordinary(pod):
             return self._judge(pod)
-        key = pod.namespace, id(pod.spec), id(pod.labels), id(pod.annotations), id(pod.controller)
+        key = (
+            pod.namespace,
+            id(pod.spec),
+            id(pod.labels),
+            id(pod.annotations),
+            id(pod.controller),
+            _state(pod),
+        )
         known = self._shared.get(key)
         if known is None:
             known = self._shared[key] = self._judge(pod)
@@ -107,22 +112,14 @@ class Refusals:
 
     def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
         """The answers of ``of`` for some pods of a batch: these stay for that reason."""
-        key = batch.kind, batch.gain
-        if key in self._of_all:
-            return [(self._of_all[key], pods)]
         if not self._protector.same_for_class(batch.kind, pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
             return [(self.of_pod(pod, batch.policy, batch.gain, batch.tier), (pod,)) for pod in pods]
-        if not self._budgets.of(pods[0]):
-            answer = self.of_pod(pods[0], batch.policy, batch.gain, batch.tier)
-            if not self._single:
-                self._of_all[key] = answer
-            return [(answer, pods)]
-        # With a budget, pods of a class differ only in what the eviction subresource looks at.
-        alike: dict[tuple[bool, bool], list[Pod]] = {}  # by what budgets look at
+        # Pods of a class differ in what their disruption costs, and in what the eviction subresource looks at.
+        alike: dict[tuple[object, ...], list[Pod]] = {}
         for pod in pods:
-            alike.setdefault((pod.ready, pod.phase is PodPhase.PENDING), []).append(pod)
+            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod)), []).append(pod)
         return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
@@ -135,7 +132,7 @@ class Refusals:
 
     def disruption(self, pod: Pod) -> float:
         """What a move of the pod costs."""
-        key = (id(pod.spec), id(pod.annotations), id(pod.controller))
+        key = (id(pod.spec), id(pod.annotations), id(pod.controller), _state(pod))
         known = self._disruptions.get(key)
         if known is None:
             known = self._disruptions[key] = disruption_of(pod, self._snapshot)
@@ -167,6 +164,13 @@ class Refusals:
         return None
 
 
+def _state(pod: Pod) -> tuple[bool, int]:
+    """What of a single pod says how much its move disturbs: whether it is Ready, and the minutes that this took (at most 10)."""
+    if not pod.ready:
+        return False, 0
+    return True, min(_SLOW_MINUTES, max(0, int(pod.ready_since_s - pod.created_at_s)) // 60)
+
+
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:
     known = lasting.too_small.get(gain)
     if known is None:
@@ -178,12 +182,13 @@ def _too_small(gain: float, lasting: _Lasting) -> Blocked:
 def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
     """What a move of the pod costs, 0 to 1; an unknown number of replicas counts as one.
 
-    0.05 + 0.25 / replicas + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data to keep
-    + 0.1 if it asks not to be evicted if possible.
+    0.05 + 0.25 / replicas, if it is Ready + 0.1 x minutes that it took to be Ready / 10 (at most 0.1)
+    + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data to keep + 0.1 if it asks not to be evicted if possible.
     """
+    ready, minutes = _state(pod)
     workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
     replicas = max(1, workload.replicas if workload is not None else 1)
-    cost = 0.05 + 0.25 / replicas
+    cost = 0.05 + (0.25 / replicas if ready else 0.0) + 0.1 * minutes / _SLOW_MINUTES
     cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
     if keeps_local_data(pod):
         cost += 0.1

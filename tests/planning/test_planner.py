@@ -251,6 +251,21 @@ def test_disruption_weighs_more_the_less_aggressive(decide, app):
     assert moved == [0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("status", "at"),
+    [("True", "2026-01-01T00:20:00Z"), ("True", None), ("False", None)],
+    ids=["slow", "quick", "not Ready"],
+)
+def test_a_pod_that_started_slowly_disrupts_more_and_one_that_is_not_ready_less(decide, app, status, at):
+    """0.05 + 0.25 for the only replica, 0.1 for ten minutes or more; a pod that is not Ready serves nobody."""
+    owner, pod = app("web", ["n1"])
+    since = at or "2026-01-01T00:00:05Z"
+    ready = [{"type": "Ready", "status": status, "lastTransitionTime": since}]
+    pod = pod.set("metadata.creationTimestamp", "2026-01-01T00:00:00Z").set("status.conditions", ready)
+    (move,) = decide(b.snapshot(OLD, b.node("n2"), owner, pod), "NodeTaints").moves
+    assert move.disruption == {"True": 0.4 if at else 0.3, "False": 0.05}[status]
+
+
 def test_one_pod_wanted_by_two_policies_moves_once(decide, app):
     cluster = b.snapshot(
         b.node("n1").taint("old"), b.node("n2").label(disk="ssd"),
