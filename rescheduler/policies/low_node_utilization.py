@@ -1,6 +1,7 @@
 """LowNodeUtilization: pods of overloaded nodes move to under-utilised ones.
 
-A node is overloaded above ``targetThresholds`` in any resource, under-utilised at or below ``thresholds`` in all.
+A node is overloaded above ``targetThresholds`` in any resource, under-utilised at or below ``thresholds`` in all; without
+``thresholds``, if it is no fuller than the mean of the nodes, and below its targets.
 Between the two it neither gives nor receives: this is the hysteresis that keeps pods from going to and fro.
 """
 
@@ -39,7 +40,7 @@ _NAME: Final = attrgetter("namespace", "name")
 class LowNodeUtilizationArgs(
     NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """Percent of allocatable per resource; both maps name the same resources.
+    """Percent of allocatable per resource; both maps name the same resources. ``thresholds`` None: nodes below the mean may receive.
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
@@ -48,9 +49,7 @@ class LowNodeUtilizationArgs(
     take from what is above the targets, in percent of a node: as the objective counts it, more on a fuller node, and twice for memory.
     """
 
-    thresholds: dict[str, float] = msgspec.field(
-        default_factory=lambda: {"cpu": 20.0, "memory": 20.0, "pods": 20.0}
-    )
+    thresholds: dict[str, float] | None = None
     target_thresholds: dict[str, float] = msgspec.field(
         default_factory=lambda: {"cpu": 50.0, "memory": 50.0, "pods": 50.0}
     )
@@ -63,10 +62,14 @@ class LowNodeUtilizationArgs(
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        yield from percent_problems("thresholds", self.thresholds)
         yield from percent_problems("targetThresholds", self.target_thresholds)
+        if not self.target_thresholds:
+            yield ("targetThresholds",), "is empty: name at least one resource"
+        if self.thresholds is None:
+            return
+        yield from percent_problems("thresholds", self.thresholds)
         if not self.thresholds:
-            yield ("thresholds",), "is empty: name at least one resource"
+            yield ("thresholds",), "is empty: name at least one resource, or leave it out"
         for resource in sorted(self.thresholds.keys() ^ self.target_thresholds.keys()):
             missing = "targetThresholds" if resource in self.thresholds else "thresholds"
             yield (missing,), f"misses {resource}: both maps must name the same resources"
@@ -78,16 +81,19 @@ class LowNodeUtilizationArgs(
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
         yield from super().unknown_to(nodes)
-        for resource in sorted(self.thresholds):
+        key = "targetThresholds" if self.thresholds is None else "thresholds"
+        for resource in sorted(self.target_thresholds):
             if not self.offered(resource, nodes):
-                yield ("thresholds", resource), "no node that takes part offers any, so it changes nothing"
+                yield (
+                    (key, resource),
+                    "no node that takes part offers any, so it changes nothing",
+                )
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Shares (0..1) by resource, and which nodes were under-utilised before any move of this plan."""
+    """The targets as shares (0..1) by resource, and which nodes were under-utilised before any move of this plan."""
 
-    low: dict[str, float]
     high: dict[str, float]
     free: BoolArray
 
@@ -248,10 +254,12 @@ class LowNodeUtilization:
                 return ""
             least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
             return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
-        if self._args.use_deviation_thresholds:
+        if self._args.thresholds is None:
+            lowest, remedy = "below the mean and its targets", "raise targetThresholds, or add nodes"
+        elif self._args.use_deviation_thresholds:
             lowest, remedy = "below the mean by thresholds", "lower thresholds"
         else:
-            lowest, remedy = "at or below thresholds", "raise thresholds, or set useDeviationThresholds"
+            lowest, remedy = "at or below thresholds", "raise thresholds, or leave them out"
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
         return f"{above} {few} {verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
 
@@ -290,21 +298,29 @@ class LowNodeUtilization:
         return view.memo.of((self, _Bounds), None, lambda: self._bounds_now(view, load))
 
     def _bounds_now(self, view: PolicyView, load: Load) -> _Bounds:
-        low = {r: self._args.thresholds[r] / PERCENT for r in self._resources}
-        high = {r: self._args.target_thresholds[r] / PERCENT for r in self._resources}
+        means = dict.fromkeys(self._resources, 0.0)
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
                 shares = self._work(view).share(resource)[self._judged(view, load) & load.offers(resource)]
-                mean = float(shares.mean()) if shares.size else 0.0
-                low[resource] = max(0.0, mean - low[resource])
-                high[resource] = min(1.0, mean + high[resource])
-        return _Bounds(low, high, self._free(view, load, low))
-
-    def _free(self, view: PolicyView, load: Load, low: dict[str, float]) -> BoolArray:
+                means[resource] = float(shares.mean()) if shares.size else 0.0
+        high = {r: min(1.0, means[r] + self._targets[r]) for r in self._resources}
         free = view.nodes.usable & self._judged(view, load)
-        for resource in self._resources:
-            free &= load.before(resource) <= low[resource] + _EPSILON
-        return free
+        if self._args.thresholds is None:
+            return _Bounds(high, free & self._below_mean(view, load, high))
+        for resource, percent in self._args.thresholds.items():
+            low = percent / PERCENT
+            if self._args.use_deviation_thresholds:
+                low = max(0.0, means[resource] - low)
+            free &= load.before(resource) <= low + _EPSILON
+        return _Bounds(high, free)
+
+    def _below_mean(self, view: PolicyView, load: Load, high: dict[str, float]) -> BoolArray:
+        """Nodes whose fullest resource, measured by its target, is below the target and no fuller than that of nodes in the mean."""
+        fullest = np.max([load.before(r) / max(high[r], _EPSILON) for r in self._resources], axis=0)
+        judged = fullest[self._judged(view, load)]
+        mean = float(np.sort(judged).mean()) if judged.size else 0.0
+        below: BoolArray = (fullest < 1.0 - _EPSILON) & (fullest <= mean + _EPSILON)
+        return below
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}

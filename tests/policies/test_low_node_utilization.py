@@ -64,6 +64,28 @@ def test_the_fullest_node_is_relieved_first_and_every_move_pays(decide, app):
     assert all(not move.pod.name.startswith(("small", "tiny")) for move in plan.moves)
 
 
+def test_without_thresholds_nodes_below_the_mean_receive(decide, app):
+    """No node is nearly empty: n1 is at 95 %, n2 at 85 %, the others at 40 and 55 %."""
+    nodes = [b.node(f"n{i}").cpu("10").memory("100Gi") for i in range(1, 5)]
+    counts = {"n1": 19, "n2": 17, "n3": 8, "n4": 11}
+    cluster = b.snapshot(nodes, *(crowd(app, n, count, "500m", f"on-{n}") for n, count in counts.items()))
+    plan = decide(cluster, ("LowNodeUtilization", {"target_thresholds": {"cpu": 60.0}}))
+    after = {n.name: n.cpu_requested_milli for n in plan.after.nodes}
+    assert after["n1"] + after["n2"] == 15500, "all room below the targets is used"
+    assert {move.target for move in plan.moves} <= {"n3", "n4"}
+    assert max(after["n3"], after["n4"]) <= 6000
+
+
+def test_where_all_nodes_are_full_it_is_said(decide, app):
+    cluster = b.snapshot([b.node("n1"), b.node("n2")], crowd(app, "n1", 9), crowd(app, "n2", 8, name="other"))
+    (warning,) = decide(
+        cluster, ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}})
+    ).metadata.warnings
+    assert warning.endswith(
+        "no node is below the mean and its targets in all resources to take their pods: raise targetThresholds, or add nodes"
+    )
+
+
 def test_too_much_memory_is_worse_than_too_much_cpu(decide, app):
     both = {"thresholds": {"cpu": 20.0, "memory": 20.0}, "target_thresholds": {"cpu": 50.0, "memory": 50.0}}
     cluster = b.snapshot(
