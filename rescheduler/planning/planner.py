@@ -29,6 +29,7 @@ from rescheduler.planning.chain_moves import (
 )
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
+from rescheduler.planning.gathered_replicas import gathered
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
@@ -115,12 +116,13 @@ def decide(
         figures.arrive(pod, state.node_index[node])
     untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
     said = warnings_of(policies, untouched)
+    closer = gathered(snapshot, planner.steps) if looks_ahead else ()
     moving = Plan(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
             source=source,
-            warnings=(*warnings, *(one.message for one in said)),
+            warnings=(*warnings, *(one.message for one in said), *closer),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),

@@ -166,5 +166,7 @@ def test_pods_without_requests_count_with_the_scheduler_s_defaults():
     chosen = found(*nodes, idle, *(idle.pod(f"idle-{i}").on(f"n{i % 3}") for i in range(60)))
     assert len(chosen.nodes) == 1, "60 pods are 6 CPUs, and two nodes have 7.2 below targetThresholds"
     assert chosen.after.cpu == pytest.approx(6 / 8)
-    (said,) = chosen.warnings
+    said, *closer = chosen.warnings
     assert "60 pods on 3 nodes" in said
+    assert len(closer) == 1
+    assert "default/idle: 36 of 60 on node" in closer[0]

@@ -1,0 +1,32 @@
+"""A plan says which workloads stand closer together after it, on one node or in one zone."""
+
+from __future__ import annotations
+
+from rescheduler.testing import builders as b
+
+ZONES = {f"n{i}": f"z{i}" for i in range(3)}
+PACK = ("HighNodeUtilization", {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}})
+
+
+def nodes():
+    return [b.node(name).zone(zone) for name, zone in ZONES.items()]
+
+
+def test_replicas_that_come_together_are_told(decide, app):
+    """n0 is emptied: one of three replicas joins another one, and so does its zone."""
+    web = app("web", ["n0", "n1", "n2"], lambda s: s.cpu("800m"))
+    base = app("base", ["n1", "n2"], lambda s: s.cpu("1"))
+    plan = decide(b.snapshot(nodes(), web, base), PACK)
+    (move,) = plan.moves
+    assert plan.metadata.warnings == (
+        f"1 workload has more replicas on one node after it than before, such as default/web: 2 of 3 on node {move.target}",
+        f"1 workload has more replicas in one zone after it than before, such as default/web: 2 of 3 in zone {ZONES[move.target]}",
+    )
+
+
+def test_nothing_is_told_where_replicas_stay_apart(decide, app):
+    alone = app("alone", ["n0"], lambda s: s.cpu("800m"))
+    base = app("base", ["n1", "n2"], lambda s: s.cpu("2"))
+    plan = decide(b.snapshot(nodes(), alone, base), PACK)
+    assert len(plan.moves) == 1
+    assert plan.metadata.warnings == ()
