@@ -169,6 +169,7 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     if limits is not None:
         reason = "limits.perNode holds for the moves of all policies"
         limits.leave_out(part, "node", reason, limits.get("node", int), name="evictionLimits.node")
+    part.put("minimumRelief", 0, "as descheduler, which moves the smallest pods, too; the default here is 2")
     if not _measured(arguments, part):
         _bare_requests(part)
 
