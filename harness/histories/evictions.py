@@ -54,7 +54,7 @@ class Evictions:
         found = [m for m in self._seen.moves.values() if _is_of(m, pod) and not over(m)]
         if not found:
             gone = [m for m in self._seen.gone_moves.values() if _is_of(m, pod)]
-            known = [m for m in gone if not self._program.caches.behind(Kind.POD_MIGRATION, uid(m))]
+            known = [m for m in gone if not self._deleted_just_now(m)]
             return [f"{name} was evicted without a move"] if len(known) == len(gone) else []
         move = max(found, key=lambda m: status(m).get("evictionRequestedAt") or "")
         mode = status(move).get("mode", "")
@@ -68,6 +68,11 @@ class Evictions:
             room = None if mode == "Soft" else self._seen.rooms.get(status(move).get("reservationName", ""))
             wrong += self.replacements.check(pod, room)
         return [f"{name} was evicted although {words}" for words in wrong]
+
+    def _deleted_just_now(self, move: Obj) -> bool:
+        """True if the caches could not show it yet, or the eviction was decided before and is still fresh."""
+        behind = self._program.caches.behind(Kind.POD_MIGRATION, uid(move))
+        return behind or self._program.decided_before(self._seen.changed_at_s[uid(move)])
 
     def _intent(self, move: Obj) -> list[_Problem]:
         if status(move).get("evictionRequestedAt"):
