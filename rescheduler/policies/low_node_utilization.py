@@ -7,10 +7,8 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from operator import attrgetter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
@@ -24,17 +22,15 @@ from rescheduler.policies.framework import NO_NEED, PolicyView, PolicyWarning, n
 from rescheduler.policies.measurement import unmeasured, warning
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
+from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.relieving import Overload
 from rescheduler.policies.utilization import REQUESTS, WEIGHTS, Load, goes_by_measurement, relief
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
-from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
-_MILLION: Final = 1e6
-_NAME: Final = attrgetter("namespace", "name")
 
 
 class LowNodeUtilizationArgs(
@@ -120,18 +116,11 @@ class LowNodeUtilization:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
-        load = self._load(view)
-        bounds = self._bounds(view, load)
-        if int(bounds.free.sum()) < self._args.number_of_nodes:
+        if int(self._bounds(view, self._load(view)).free.sum()) < self._args.number_of_nodes:
             return Proposals([])
-        work = self._work(view)
-        excess = self._excess(work, bounds)
-        worst = np.max(list(excess.values()), axis=0)
-        loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view, load)).tolist()
-        over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
-        for here in self._loaded(over, work, bounds, excess, view):
+        for here in self._overloaded(view):
             found = self._proposed_on(here, view)
             proposed.extend((batch,) for batch in found.needed)
             if view.spares:
@@ -250,7 +239,7 @@ class LowNodeUtilization:
             return ""
         above = f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but"
         if free >= self._args.number_of_nodes:
-            if not self.candidates(replace(view, spares=False)).empty:
+            if any(here.pods for here in self._overloaded(view)):
                 return ""
             least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
             return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
@@ -340,10 +329,13 @@ class LowNodeUtilization:
                 relieved += relief(resource, min(part, excess), excess)
         return best if relieved > self._least - _EPSILON else 0.0
 
-    def _loaded(
-        self, over: list[int], load: Load, bounds: _Bounds, excess: dict[str, FloatArray], view: PolicyView
-    ) -> Iterator[_Loaded]:
-        """The overloaded nodes in the order given, with the pods that could relieve them."""
+    def _overloaded(self, view: PolicyView) -> Iterator[OverloadedNode]:
+        """The overloaded nodes, the worst first, with the pods that could relieve them."""
+        load, bounds = self._work(view), self._bounds(view, self._load(view))
+        excess = self._excess(load, bounds)
+        worst = np.max(list(excess.values()), axis=0)
+        loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view, self._load(view))).tolist()
+        over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
         columns = view.columns
         amounts = np.stack([excess[r] for r in self._resources])
         capacity = np.stack([load.capacity[r] for r in self._resources])
@@ -377,7 +369,7 @@ class LowNodeUtilization:
                 f"{self._resources[r]} {shares[number][r]:.0%} of {bounds.high[self._resources[r]]:.0%}"
                 for r in full
             )
-            yield _Loaded(
+            yield OverloadedNode(
                 node=node,
                 message=f"node {view.nodes.names[node]} is overloaded: {words}",
                 pressure=pressure[number],
@@ -389,130 +381,10 @@ class LowNodeUtilization:
                 capacity=capacity[full, node],
             )
 
-    def _proposed_on(self, here: _Loaded, view: PolicyView) -> _Proposed:
+    def _proposed_on(self, here: OverloadedNode, view: PolicyView) -> ReliefProposals:
         """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""
         key = (
             here.message, here.pressure, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
             here.capacity.tobytes(), here.pods,
         )  # fmt: skip
-        return view.cluster.memo.of((self, here.node), key, lambda: _Proposed(here))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
-    """An overloaded node and the pods that could relieve it."""
-
-    node: int
-    """Its index."""
-    message: str
-    """Which resources are above their threshold, for people."""
-    pressure: float
-    """The share of its fullest resource."""
-    pods: list[Pod]
-    kinds: list[PodClass]
-    """``pods[i]`` is of class ``kinds[i]``."""
-    able: BoolArray
-    """Which of the pods may be moved."""
-    taken: FloatArray
-    """What each pod (row) takes of each resource in excess (column)."""
-    excess: FloatArray
-    """Share above the threshold, of each resource in excess."""
-    capacity: FloatArray
-    """What the node can hold of each of them."""
-
-    def reliefs(self) -> FloatArray:
-        """Part of the node's excess that goes with each pod: the most over the resources, at most 1."""
-        parts = self.taken / np.maximum(self.capacity, 1.0) / self.excess
-        most: FloatArray = np.minimum(parts, 1.0).max(axis=1)
-        return most
-
-
-class _Proposed:
-    """The pods of one overloaded node that are proposed."""
-
-    def __init__(self, here: _Loaded) -> None:
-        self._here = here
-        self._gains: list[float] = np.minimum(here.pressure * (0.5 + 0.5 * here.reliefs()), 1.0).tolist()
-        able: list[bool] = here.able.tolist()
-        by_name = sorted(range(len(here.pods)), key=[_NAME(pod) for pod in here.pods].__getitem__)
-        need = here.excess * here.capacity
-        chosen = cover([i for i in by_name if able[i]], here.kinds, here.taken, need)
-        by_age = sorted(by_name, key=[pod.created_at_s for pod in here.pods].__getitem__)
-        picked = set(chosen)
-        others = [i for i in by_age if able[i] and i not in picked]
-        # Where what may move does not cover the excess, what is protected is proposed too, and reported.
-        if (here.taken[chosen].sum(axis=0) < need - _EPSILON).any():
-            chosen, others = [*chosen, *(i for i in by_age if not able[i]), *others], []
-        self.needed = [self._batch(i, spare=False) for i in chosen]
-        self._others = others
-
-    @cached_property
-    def spares(self) -> list[Batch]:
-        """Those that could go instead; made once they are asked for."""
-        return [self._batch(i, spare=True) for i in self._others]
-
-    def _batch(self, number: int, *, spare: bool) -> Batch:
-        here = self._here
-        return Batch(
-            kind=here.kinds[number],
-            pods=(here.pods[number],),
-            policy=LowNodeUtilization.name,
-            reason="NodeOverloaded",
-            message=here.message,
-            gain=self._gains[number],
-            tier=Tier.BALANCE,
-            spare=spare,
-        )
-
-
-def cover(
-    by_name: Sequence[int], kinds: Sequence[PodClass], taken: FloatArray, need: FloatArray
-) -> list[int]:
-    """Few pods that cover the need: the smallest that covers all of the rest, else the largest.
-
-    ``by_name``: the pods that may be chosen, as positions in ``kinds`` and ``taken``, by name. ``taken``: what each pod takes of each
-    resource that is needed. The first of equals goes: the less reluctant, then the smaller, then by name; a pod that asks to
-    be left alone goes only if no other helps.
-    """
-    dislikes = [reluctance(kinds[i]) for i in by_name]
-    rows = taken[by_name]
-    sizes = (rows / np.maximum(need, 1.0)).sum(axis=1)
-    order = np.lexsort((sizes, [cost for _, _, cost in dislikes], [priority for _, priority, _ in dislikes]))
-    willing = [not dislikes[i][0] for i in order.tolist()]
-    ranked = [by_name[i] for i in order.tolist()]
-    return [ranked[i] for i in _greedy(rows[order].tolist(), need.tolist(), willing)]
-
-
-def _greedy(rows: Sequence[Sequence[float]], need: Sequence[float], willing: Sequence[bool]) -> list[int]:
-    """The first row that covers most of what is left, again and again; rows that are willing go first."""
-    # Rows that are equal are judged once: mostly pods of a few sizes stand on a node.
-    alike: dict[tuple[bool, tuple[float, ...]], list[int]] = {}
-    for number in reversed(range(len(rows))):
-        alike.setdefault((willing[number], tuple(rows[number])), []).append(number)
-    left = list(need)
-    chosen: list[int] = []
-    while True:
-        open_ = [(i, amount) for i, amount in enumerate(left) if amount > _EPSILON]
-        if not open_:
-            return chosen
-        best, most = None, (False, 0, 0)
-        for kind, numbers in alike.items():
-            worth = kind[0], _covered(kind[1], open_), -numbers[-1]
-            if worth[1] > 0 and (best is None or worth > most):
-                best, most = kind, worth
-        if best is None:
-            return chosen
-        chosen.append(alike[best].pop())
-        if not alike[best]:
-            del alike[best]
-        left = [max(amount - gone, 0.0) for amount, gone in zip(left, best[1], strict=True)]
-
-
-def _covered(row: tuple[float, ...], open_: Sequence[tuple[int, float]]) -> int:
-    """The mean share of what is left of each resource that a row covers."""
-    total = 0.0
-    for i, amount in open_:
-        share = row[i] / amount
-        total += min(1.0, share)
-    # In whole millionths, so that equals are equal whatever order they were added up in.
-    return round(total / len(open_) * _MILLION)
+        return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.policies.low_node_utilization import cover
+from rescheduler.policies.overloaded_nodes import cover
 from rescheduler.scheduling.classes import PodClass, class_key
 from rescheduler.testing import builders as b
 
