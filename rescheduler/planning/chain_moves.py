@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,8 +22,6 @@ from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft
 from rescheduler.planning.room_levels import RoomLevels
 from rescheduler.planning.room_search import LOOK, Reach, RoomSearch, SearchWork
-from rescheduler.planning.stages import stages_of
-from rescheduler.planning.steps import PlannedStep
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.victim_sets import VictimSets
@@ -49,32 +47,6 @@ _DRAFTED_STAGE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Stages:
-    """In which stage of the plan pods leave their nodes, from 1."""
-
-    trial: Trial
-    of: dict[str, int]
-    """By uid of a pod that the plan moves."""
-    leavers: dict[int, list[Pod]] = field(default_factory=dict)
-    """By node, those of which a chain may wait."""
-
-    def allow(self, stage: int) -> None:
-        """Chains may end in this stage at the latest."""
-        self.leavers.clear()
-        for move in self.trial.planned.moves:
-            # Those that are under way are no part of the plan.
-            if 0 < self.of.get(move.pod.uid, 0) < stage:
-                self.leavers.setdefault(move.source, []).append(move.pod)
-
-    def add(self, steps: Sequence[ChainStep], most: int) -> None:
-        """A chain was planned; later ones may begin after its moves."""
-        for step in steps:
-            earlier = (self.of[pod.uid] for pod in step.after)
-            self.of[step.pod.uid] = 1 + max(earlier, default=0)
-        self.allow(most)
-
-
-@dataclass(frozen=True, slots=True)
 class ChainPlanner:
     """Plans chains in one decision."""
 
@@ -86,29 +58,26 @@ class ChainPlanner:
     budgets: BudgetLedger
     limits: LimitLedger
 
-    def plan(
-        self, stuck: Sequence[tuple[Policy, Candidate]], steps: Sequence[PlannedStep], work: int
-    ) -> None:
+    def plan(self, stuck: Sequence[tuple[Policy, Candidate]], work: int) -> None:
         """Chains for pods without a place, in their order, until none is found or search or limits are exhausted.
 
-        ``steps``: planned so far. ``work``: as ``SearchWork``.
+        ``work``: as ``SearchWork``.
         """
         if not stuck or self.limits.exhausted:
             return
-        stages = self._stages(steps)
         view = self.trial.view
         levels = RoomLevels(
             self.trial, self.replacement, view.movable, _REACHES[-1][1].depth, view.movable_class
         )
         if levels.hopeless and not self.trial.planned.moves:
             return
-        sets = VictimSets(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=stages.leavers)
+        sets = VictimSets(trial=self.trial, levels=levels, cost=self.refusals.cost)
         search = RoomSearch(
             self.trial, self.objective, self.replacement, "", sets, SearchWork(work), self._chains()
         )
         share = _LOOKS_PER_POD * (self.trial.state.nodes.size + LOOK)
         for stage, reach in _REACHES:
-            stages.allow(stage)
+            sets.leavers = self._leavers(stage)
             planned = -1
             while planned < self.made.number():
                 planned = self.made.number()
@@ -119,12 +88,11 @@ class ChainPlanner:
                     may = partial(self._may_step_aside, candidate)
                     way = wish and search.find(candidate.pod, reach, may, share, wish)
                     if way:
-                        self._take(candidate, way.steps, stages, stage)
+                        self._take(candidate, way.steps)
+                        sets.leavers = self._leavers(stage)
 
-    def follow(self, draft: RepairDraft, steps: Sequence[PlannedStep]) -> None:
+    def follow(self, draft: RepairDraft) -> None:
         """Plan what a draft says, as far as all rules allow it."""
-        stages = self._stages(steps)
-        stages.allow(_DRAFTED_STAGE)
         aside: defaultdict[str, list[AsideTo]] = defaultdict(list)
         for pod, node in draft.aside:
             aside[pod.node].append(AsideTo(pod, node))
@@ -132,9 +100,9 @@ class ChainPlanner:
         # Topology spread may refuse a move until others of the draft are planned.
         while waiting and number < self.made.number():
             number = self.made.number()
-            waiting = [one for one in waiting if not self._follow(one, aside, stages)]
+            waiting = [one for one in waiting if not self._follow(one, aside)]
 
-    def _follow(self, one: DraftedMove, aside: Mapping[str, Sequence[AsideTo]], stages: _Stages) -> bool:
+    def _follow(self, one: DraftedMove, aside: Mapping[str, Sequence[AsideTo]]) -> bool:
         """True if there is nothing more to do about it."""
         policy, candidate, node = one
         wish = None if self.limits.exhausted else self._wish(policy, candidate)
@@ -142,19 +110,27 @@ class ChainPlanner:
             return True
         if wish.gains[node] <= 0:
             return False
-        there = [to for to in aside[self.trial.state.node_names[node]] if to.pod.uid not in stages.of]
-        may = partial(self._may_step_aside, candidate)
-        found = self._chains().follow(wish, node, there, stages.leavers.get(node, ()), may)
+        there = aside[self.trial.state.node_names[node]]
+        free = (to for to in there if not self.made.is_planned(to.pod))
+        asked = [to for to in free if self._may_step_aside(candidate, to.pod)]
+        mark = self.trial.mark()
+        found = self._chains().follow(wish, node, asked, self._leavers(_DRAFTED_STAGE).get(node, ()))
+        self.trial.rollback(mark)
         if found:
-            self._take(candidate, found, stages, _DRAFTED_STAGE)
+            self._take(candidate, found)
         return bool(found)
 
     def _chains(self) -> Chains:
         return Chains(self.trial, self.objective, self.replacement, self.refusals.cost)
 
-    def _stages(self, steps: Sequence[PlannedStep]) -> _Stages:
-        stages = stages_of([step.move for step in steps])
-        return _Stages(self.trial, {step.pod.uid: stage for step, stage in zip(steps, stages, strict=True)})
+    def _leavers(self, stage: int) -> dict[int, list[Pod]]:
+        """By node, the pods that leave it by this plan before that stage: a chain may wait for them."""
+        found: dict[int, list[Pod]] = {}
+        for move in self.trial.planned.moves:
+            # Those that are under way are no part of the plan.
+            if move.stage < stage and self.made.is_planned(move.pod):
+                found.setdefault(move.source, []).append(move.pod)
+        return found
 
     def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
         """What the pod still wants; None: it is held, or nothing."""
@@ -168,7 +144,7 @@ class ChainPlanner:
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
         return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
 
-    def _take(self, candidate: Candidate, steps: Sequence[ChainStep], stages: _Stages, most: int) -> None:
+    def _take(self, candidate: Candidate, steps: Sequence[ChainStep]) -> None:
         before = self.made.number()
         taken: list[tuple[Candidate, bool]] = []
         for step in steps:
@@ -183,7 +159,6 @@ class ChainPlanner:
             self.made.move(mover, step.target if last else step.target._replace(gain=0.0), step.after)
             self.made.take(mover, follows=follows)
             taken.append((mover, follows))
-        stages.add(steps, most)
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
         return held(candidate, self.made, self.refusals, self.budgets, follows=follows)

@@ -4,7 +4,7 @@ A badly placed pod fits on a node once others there have left: those that step a
 them), and those whose moves are planned anyway. The rooms that they leave are used only by the move that begins after theirs
 (``Trial.landed``).
 
-Promises: the trial is left as it was; of each chain the badness of the whole falls, all moves of it together, and its last move
+Promises: of each chain the badness of the whole falls, all moves of it together, and its last move
 lowers it by itself. Protections, budgets and limits are asked of each pod that steps aside, and once more of all together when
 the planner takes the chain.
 """
@@ -89,37 +89,18 @@ class Chains:
         return ChainStep(wish.pod, target, after) if lowers(whole) and lowers(target.change) else None
 
     def follow(
-        self,
-        wish: Wish,
-        node: int,
-        aside: Sequence[AsideTo],
-        leavers: Sequence[Pod],
-        may_step_aside: Callable[[Pod], bool],
+        self, wish: Wish, node: int, aside: Sequence[AsideTo], leavers: Sequence[Pod]
     ) -> list[ChainStep]:
         """A chain to one node (an index), where these pods step aside, as many as are needed: the first ones; empty: there is none.
 
-        ``leavers``: pods that leave the node by this plan.
+        ``leavers``: pods that leave the node by this plan. The moves of those that step aside stand in the trial afterwards.
         """
-        mark = self.trial.mark()
-        try:
-            return self._followed(wish, node, aside, leavers, may_step_aside)
-        finally:
-            self.trial.rollback(mark)
-
-    def _followed(
-        self,
-        wish: Wish,
-        node: int,
-        aside: Sequence[AsideTo],
-        leavers: Sequence[Pod],
-        may_step_aside: Callable[[Pod], bool],
-    ) -> list[ChainStep]:
         replacement = self.replacement(wish.pod)
         left = self.trial.left_for(replacement)
         missing = [(name, needed - int(free[node])) for name, free, needed in left if free[node] < needed]
         planned = sorted(leavers, key=lambda pod: (-part_of(pod, missing), pod.key))
         steps: list[ChainStep] = []
-        waiting = [one for one in aside if may_step_aside(one.pod)]
+        waiting = list(aside)
         while not (enough := cover((*planned, *(step.pod for step in steps)), missing)) and waiting:
             step = self._aside_to(waiting.pop(0))
             if step is not None:

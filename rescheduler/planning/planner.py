@@ -276,7 +276,7 @@ class _Planner:
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
-        self._chains.follow(draft, self.steps)
+        self._chains.follow(draft)
         self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)
@@ -289,7 +289,7 @@ class _Planner:
             if number < ROUNDS - 1:
                 self._forget_answers()
         # Where pods are left without a place, others make room for them.
-        self._chains.plan(self._without_place, self.steps, self._work_for_chains)
+        self._chains.plan(self._without_place, self._work_for_chains)
         return value_of(self.steps)
 
     def _start_again(self) -> None:

@@ -26,7 +26,7 @@ from rescheduler.planning.trial import Trial
 from rescheduler.planning.victim_sets import Arrival, VictimSets
 from rescheduler.policies.objective import Tier, nothing, worsens_wishes
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, NodeIndices
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.node_ports import NodePorts
 from rescheduler.scheduling.node_resources_fit import NodeResourcesFit
@@ -199,9 +199,7 @@ class RoomSearch:
         if self._wish is not None and not kept:
             return self._better_nodes(self._wish, wanted, possible)[:most]
         nodes = np.flatnonzero(possible)
-        missing = np.zeros(len(nodes))
-        for name, needed in wanted.needs:
-            missing += np.maximum(needed - self.sets.levels.free.of(name)[nodes], 0) / needed
+        missing = self._missing(wanted, nodes)
         if nodes.size > most:
             few = np.flatnonzero(missing <= np.partition(missing, most - 1)[most - 1])
             nodes, missing = nodes[few], missing[few]
@@ -214,13 +212,18 @@ class RoomSearch:
         if elsewhere is not None:
             possible &= elsewhere
         nodes = np.flatnonzero(possible & (wish.gains > 0))
-        missing = np.zeros(len(nodes))
-        for name, needed in wanted.needs:
-            missing += np.maximum(needed - self.sets.levels.free.of(name)[nodes], 0) / needed
+        missing = self._missing(wanted, nodes)
         change = self.objective.change(wish.pod, wanted.coming).total
         tiers = [row[nodes] for row in change[::-1]]
         found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing, *tiers))].tolist()
         return found
+
+    def _missing(self, wanted: Arrival, nodes: NodeIndices) -> FloatArray:
+        """How much of what it needs each of these nodes lacks, as shares of its needs."""
+        missing = np.zeros(len(nodes))
+        for name, needed in wanted.needs:
+            missing += np.maximum(needed - self.sets.levels.free.of(name)[nodes], 0) / needed
+        return missing
 
     def _after(self, wanted: Arrival, node: int, leaving: Sequence[Pod]) -> tuple[Pod, ...]:
         """Those that a pod waits for that comes to the node: of those that leave it anyway the fewest that are enough."""
