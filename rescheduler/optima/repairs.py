@@ -16,7 +16,7 @@ import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
-from rescheduler.policies.utilization import STEEPNESS, WEIGHTS
+from rescheduler.policies.utilization import STEEPNESS, weight_of
 
 Terms = dict[int, float]
 _TANGENTS: Final = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8)
@@ -271,7 +271,7 @@ def above(program: IntegerProgram, value: LinearExpression, limit: float) -> int
 def strain_above(program: IntegerProgram, share: LinearExpression, limit: float, resource: str) -> int:
     """A column that is at least how bad a node's share above the limit is by LowNodeUtilization's objective, less a little."""
     column = program.column(integer=False)
-    weight = WEIGHTS.get(resource, 1)
+    weight = weight_of(resource)
     for at in _TANGENTS:
         # The tangent of a convex function never passes it.
         slope, less = weight * (1.0 + 2.0 * STEEPNESS * at), weight * STEEPNESS * at * at

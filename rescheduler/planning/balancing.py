@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.planning.placement_conflicts import Bound, Mark, PlacementConflicts
-from rescheduler.policies.utilization import STEEPNESS
+from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 LEAST: Final = 0.0005
@@ -133,7 +133,7 @@ def balance(problem: BalancingProblem, passes: int) -> list[Balanced]:
 def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
     """How bad it is that nodes are so far above their targets, as shares of them, as ``utilization.overload`` says. (resources, nodes) -> (nodes)."""
     over = np.maximum(above, 0.0)
-    total: FloatArray = weights @ (over + STEEPNESS * over * over)
+    total: FloatArray = weights @ fall(over, over)
     return total
 
 
@@ -358,7 +358,7 @@ class _Search:
             if over > 0.0:
                 share = over * part[resource]
                 less = min(share, amount * part[resource])
-                total += weights[resource] * less * (1.0 + STEEPNESS * (2.0 * share - less))
+                total += weights[resource] * fall(less, share)
         return total
 
     def _place(self, number: int, node: int) -> None:

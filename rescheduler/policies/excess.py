@@ -15,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.objective import ONE
-from rescheduler.policies.utilization import WEIGHTS, Load, overload
+from rescheduler.policies.utilization import Load, overload, weight_of
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 
@@ -93,7 +93,7 @@ class _AboveTargets:
 
     def _each(self) -> Iterator[tuple[int, IntArray]]:
         for name, target in self._targets.items():
-            yield WEIGHTS.get(name, 1), self._load.overloads(name, target)
+            yield weight_of(name), self._load.overloads(name, target)
 
     def _of_judged(self, amounts: IntArray) -> IntArray:
         return amounts if self._all_judged else np.where(self._judged, amounts, 0)
@@ -127,7 +127,7 @@ class _AboveMean:
         self._load = load
         self._name = name
         self._judged = nodes & load.offers(name)
-        self._weight = WEIGHTS.get(name, 1)
+        self._weight = weight_of(name)
         self._deviation = deviation
         self._shares = load.millionths(name)
         judged = np.sort(self._shares[self._judged])

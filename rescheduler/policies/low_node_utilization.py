@@ -25,7 +25,7 @@ from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.relieving import Overload
-from rescheduler.policies.utilization import REQUESTS, WEIGHTS, Load, goes_by_measurement, relief
+from rescheduler.policies.utilization import REQUESTS, Load, goes_by_measurement, relief, weight_of
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -178,7 +178,7 @@ class LowNodeUtilization:
         # What empty rooms hold keeps pods out and makes no node too full.
         full, taken = work - high * capacity, np.minimum(held - high * capacity, 0.0)
         above = np.where(self._judged(view, load), np.where(full > 0.0, full, taken), -np.inf)
-        weights = tuple(WEIGHTS.get(r, 1) for r in self._resources)
+        weights = tuple(weight_of(r) for r in self._resources)
         return Overload(above, capacity, bounds.free, weights, self._args.minimum_relief / PERCENT)
 
     def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:

@@ -45,9 +45,19 @@ def overload(above: Above) -> Above:
 Part = TypeVar("Part", float, FloatArray)
 
 
-def relief(resource: str, part: Part, excess: Part) -> Part:
+def weight_of(resource: str) -> int:
+    """What a point of it above the target counts for."""
+    return WEIGHTS.get(resource, 1)
+
+
+def fall(part: Part, excess: Part) -> Part:
     """By how much the ``overload`` of a node falls that is so far above its target, without a pod that takes that part of it; shares of a node."""
-    return WEIGHTS.get(resource, 1) * part * (1.0 + STEEPNESS * (2.0 * excess - part))
+    return part * (1.0 + STEEPNESS * (2.0 * excess - part))
+
+
+def relief(resource: str, part: Part, excess: Part) -> Part:
+    """``fall`` with the weight of the resource."""
+    return weight_of(resource) * fall(part, excess)
 
 
 def goes_by_measurement(resources: Collection[str], usage: str) -> bool:
@@ -192,7 +202,7 @@ class Load:
             for resource, more, target in coming:
                 then = overload(np.maximum(self.millionths_with(more, resource, nodes) - target, 0))
                 now = overload(np.maximum(self.millionths_with(0.0, resource, nodes) - target, 0))
-                rise += WEIGHTS.get(resource, 1) * (then - now)
+                rise += weight_of(resource) * (then - now)
             return rise
 
         return self._per_node([resource for resource, _, _ in coming], ("rises", *coming), judge)
@@ -216,7 +226,7 @@ class Load:
         """``rises`` of one node and resource."""
         amount, whole = self.amount_at(resource, node), float(self._divisors[resource][node])
         now, then = round(amount / whole * ONE), round((amount + more) / whole * ONE)
-        return WEIGHTS.get(resource, 1) * (overload(max(then - target, 0)) - overload(max(now - target, 0)))
+        return weight_of(resource) * (overload(max(then - target, 0)) - overload(max(now - target, 0)))
 
     def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
         """What a move takes from the pod's node, and what it brings to its target."""
