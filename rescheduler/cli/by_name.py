@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+import click
+
 from rescheduler.cli.clients import allowed, by_label, listed
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ForbiddenError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.suggestions import did_you_mean
 
 _WORDS: Final = frozenset({"pod", "pods", "po"})
 _WORKLOADS: Final = re.compile(r"(deployment|statefulset|replicaset)s?|deploy|sts|rs")
+_NODE: Final = re.compile(r"[a-z0-9.-]+")
 _RIGHT: Final = "the ClusterRole view has the right"
 NODE_RIGHT: Final = (
     "draining needs the rights of kubectl drain: to read all nodes and pods, and to patch nodes"
@@ -63,6 +68,8 @@ def find_pods(
         ApiError, TransportError: the API server refuses the query, or does not answer.
     """
     query = by_label(selector)
+    if node and not _NODE.fullmatch(node):
+        raise CommandError(f"there is no node {node}", EXIT_USAGE)
     if node:
         query["fieldSelector"] = f"spec.nodeName={node}"
     where = f"in namespace {namespace}" if namespace else "in all namespaces"
@@ -78,11 +85,38 @@ def pods_on(api: KubeApi, nodes: Iterable[str]) -> list[Pod]:
     return [pod for node in nodes for pod in find_pods(api, "", (), node=node)]
 
 
+def asked_pods(api: KubeApi, namespace: str, names: Sequence[str], *, selector: str, node: str) -> list[Pod]:
+    """The same for a command that acts on them: where nothing is selected, it is because there is nothing left to do.
+
+    Raises as ``find_pods``; CommandError, too: no pod has these labels, or there is no such node.
+    """
+    found = find_pods(api, namespace, names, selector=selector, node=node)
+    if found or names:
+        return found
+    if selector and not (node and find_pods(api, namespace, (), selector=selector)):
+        raise CommandError(f"no pod in namespace {namespace} has the labels {selector}")
+    with contextlib.suppress(ForbiddenError):
+        nodes = {one.name: one for one in listed(api, Kind.NODE, Node)}
+        chosen(nodes, [node] if node else [], "node")
+    return []
+
+
+def need_one_way(words: Sequence[str], selector: str) -> None:
+    """Nodes are named, or chosen by labels. Raises UsageError."""
+    if bool(words) == bool(selector):
+        raise click.UsageError(f"name nodes, or choose them with -l LABELS{', not both' if words else ''}")
+
+
 def find_nodes(api: KubeApi, words: Sequence[str], selector: str = "") -> list[Node]:
-    """Nodes by name (NAME or node/NAME), in that order, or by labels. Raises as ``find_pods``."""
+    """Nodes by name (NAME or node/NAME), in that order, or by labels.
+
+    Raises as ``find_pods``; CommandError, too: no node has these labels.
+    """
     names = [word.removeprefix("nodes/").removeprefix("node/") for word in words]
     with allowed("list nodes", NODE_RIGHT):
         found = {node.name: node for node in listed(api, Kind.NODE, Node, query=by_label(selector))}
+    if selector and not found:
+        raise CommandError(f"no node has the labels {selector}")
     return chosen(found, names or sorted(found), "node")
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tenacity import stop_before_delay
 
-from rescheduler.cli.errors import CommandError
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError, RejectedError
 from rescheduler.kube.list_page import read_page
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
@@ -80,11 +80,23 @@ def listed(
     namespace: str = "",
     query: Mapping[str, str] | None = None,
 ) -> list[Record]:
-    """All objects that a query selects, without damaged ones; ``namespace`` "": of all. Raises ApiError, TransportError."""
+    """All objects that a query selects, without damaged ones; ``namespace`` "": of all.
+
+    Raises:
+        CommandError: what the query has for a label selector is none.
+        ApiError, TransportError: the server refuses for another reason, or does not answer.
+    """
     resource, decoder = RESOURCES[kind], Decoder()
     path = resource.object_path(namespace, "") if namespace else resource.collection_path
     found = (one for page in api.list(path, query or {}) for one in read_page(page, decoder, kind).records)
-    return [one for one in found if isinstance(one, record)]
+    try:
+        return [one for one in found if isinstance(one, record)]
+    except RejectedError as error:
+        selector = (query or {}).get("labelSelector")
+        if selector is None or error.status != HTTPStatus.BAD_REQUEST:
+            raise
+        message = f"{selector!r} is no label selector: {error.message} (write it like app=web,tier!=cache)"
+        raise CommandError(message, EXIT_USAGE) from error
 
 
 def by_label(selector: str) -> dict[str, str]:

@@ -93,7 +93,7 @@ def move_command() -> None:
 )
 @click.option("--disable-eviction", is_flag=True, hidden=True, expose_value=False, callback=_refuse_deletion)
 @timeout_option("1h", "Budgets are waited for until then; the nodes stay cordoned.")
-@output_option("text", "json", show_default=False, help="Of --plan.")
+@output_option("text", "json", help="json: one document on stdout, messages on stderr.")
 @config_option
 @controller_namespace_option
 @cluster_options
@@ -131,7 +131,7 @@ def drain_command() -> None:
 @flag("--plan", "only_plan", help="Only show which nodes can go; nothing is changed.")
 @flag("--dry-run", help="The same.")
 @timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
-@output_option("text", "json", show_default=False, help="Of --plan.")
+@output_option("text", "json", help="json: one document on stdout, messages on stderr.")
 @config_option
 @controller_namespace_option
 @cluster_options

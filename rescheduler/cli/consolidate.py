@@ -68,21 +68,21 @@ def run(
     for text in chosen.warnings:
         warn(text)
     if pool and not (chosen.nodes or chosen.stay):
-        tell(f"no node has the labels {pool}")
-        return
-    if only_plan or dry_run:
-        emit(consolidation_json(chosen) if output == "json" else consolidation_text(chosen))
-        _refuse(chosen, wanted)
-        return
-    _refuse(chosen, wanted)
-    if not chosen.nodes:
+        raise CommandError(f"no node has the labels {pool}")
+    as_json, rehearsed = output == "json", only_plan or dry_run
+    if rehearsed or (as_json and not chosen.nodes):
+        emit(consolidation_json(chosen) if as_json else consolidation_text(chosen))
+    elif not (chosen.nodes or chosen.refused or wanted.nodes):
         emit(f"{headline(chosen)}\n")
+    _refuse(chosen, wanted)
+    if rehearsed or not chosen.nodes:
         return
     job = _Job(
         api=api,
         marks=NodeMarks(api=api, now_s=time.time),
         chosen=chosen,
         then=Then(then),
+        as_json=as_json,
     )
     job.check()
     if chosen.moves or chosen.under_way:
@@ -99,6 +99,14 @@ class _Job:
     marks: NodeMarks
     chosen: ConsolidationPlan
     then: Then
+    as_json: bool
+
+    def _say(self, line: str) -> None:
+        """To stdout, where no document is to stand."""
+        if self.as_json:
+            tell(line)
+        else:
+            emit(f"{line}\n")
 
     def check(self) -> None:
         """Refuse what ``then`` cannot do. Raises CommandError."""
@@ -112,7 +120,7 @@ class _Job:
         """Cordon, empty, and hand over the nodes. Those that cannot be emptied are given back."""
         for name in self.chosen.nodes:
             self.marks.begin(name)
-            emit(f"node/{name} cordoned\n")
+            self._say(f"node/{name} cordoned")
         drain = Drain(
             api=self.api,
             plan=plan,
@@ -121,7 +129,8 @@ class _Job:
             how_to_go_on="To see what can go now: rescheduler consolidate --plan",
         )
         try:
-            drain.carry_out(self.chosen)
+            with drain.told(self.chosen.nodes, as_json=self.as_json):
+                drain.carry_out(self.chosen)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(_GO_ON)
             raise
@@ -137,14 +146,14 @@ class _Job:
         for name in self.chosen.nodes:
             left = [pod for pod in pods_on(self.api, [name]) if not pod.terminal and not belongs_to_node(pod)]
             if not left:
-                emit(f"node/{name} {self.marks.end(name, self.then)}\n")
+                self._say(f"node/{name} {self.marks.end(name, self.then)}")
             elif give_back:
                 withdraw_moves(MigrationClient(self.api), {pod.key for pod in left})
                 self.marks.give_back(name)
-                emit(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed\n")
+                self._say(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed")
             else:
                 filled.append(name)
-                emit(f"node/{name} cordoned, not empty: {left[0].key} has come\n")
+                self._say(f"node/{name} cordoned, not empty: {left[0].key} has come")
         return filled
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-import click
-
-from rescheduler.cli.by_name import find_nodes, pods_on
+from rescheduler.cli.by_name import find_nodes, need_one_way, pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
 from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
@@ -33,14 +31,10 @@ def run(
     **flags: bool,
 ) -> None:
     """Cordon nodes, and move every pod to another node; room for its replacement is reserved before it is evicted."""
-    if bool(nodes) == bool(selector):
-        raise click.UsageError(f"name nodes, or choose them with -l LABELS{', not both' if nodes else ''}")
+    need_one_way(nodes, selector)
     limit_s = move_ttl(timeout)
     api = cluster.api()
     found = find_nodes(api, nodes, selector)
-    if not found:
-        tell("no nodes")
-        return
     names = [node.name for node in found]
     controller = live_controller(cluster, api)
     configuration = controller.told_configuration()
@@ -50,9 +44,11 @@ def run(
         there = [name for name in names if name in snapshot.nodes]
         return plan_drain(snapshot, configuration, there, DrainOptions(**flags))
 
-    plan = planned()
-    if only_plan or dry_run:
-        emit(plan_json(plan) if output == "json" else plan_text(plan))
+    plan, as_json = planned(), output == "json"
+    rehearsed = only_plan or dry_run
+    if rehearsed or (as_json and plan.refused):
+        emit(plan_json(plan) if as_json else plan_text(plan))
+    if rehearsed:
         if plan.refused:
             raise SystemExit(EXIT_FAILED)
         return
@@ -61,10 +57,11 @@ def run(
     if plan.moves or plan.under_way:
         controller.need()
     _foretell(plan)
+    say = tell if as_json else _line
     for node in found:
         if not node.unschedulable:
             cordon(api, node.name, on=True)
-        emit(f"node/{node.name} {'already cordoned' if node.unschedulable else 'cordoned'}\n")
+        say(f"node/{node.name} {'already cordoned' if node.unschedulable else 'cordoned'}")
     job = Drain(
         api=api,
         plan=planned,
@@ -77,8 +74,14 @@ def run(
         stays="they stay cordoned",
         how_to_go_on=_how_to_go_on(names),
     )
-    job.carry_out(plan)
-    emit("".join(f"node/{name} drained\n" for name in names))
+    with job.told(names, as_json=as_json):
+        job.carry_out(plan)
+    for name in names:
+        say(f"node/{name} drained")
+
+
+def _line(text: str) -> None:
+    emit(f"{text}\n")
 
 
 def _foretell(plan: DrainPlan) -> None:
@@ -102,13 +105,9 @@ def _how_to_go_on(names: Sequence[str]) -> str:
 
 def uncordon(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: NamedCluster) -> None:
     """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet."""
-    if bool(nodes) == bool(selector):
-        raise click.UsageError("name nodes, or choose them with -l LABELS")
+    need_one_way(nodes, selector)
     api = cluster.api()
     found = find_nodes(api, nodes, selector)
-    if not found:
-        tell("no nodes")
-        return
     # The moves first: while the node is cordoned no new pod comes to it that could be taken for one of them.
     on_nodes = {pod.key for pod in pods_on(api, (node.name for node in found))}
     rehearsed = " (dry run)" if dry_run else ""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,16 +20,17 @@ from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
-from rescheduler.cli.output import tell
+from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural, verb
-from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.reports.moves import MOVED, entry_of, moved_row
 from rescheduler.reports.structured import pretty_json
-from rescheduler.reports.table import table
+from rescheduler.reports.table import flat_table, table
 
 _IN_VAIN: Final = 2
 """After so many rounds in a row without a landing the drain ends."""
@@ -54,9 +56,9 @@ class NotDrainedError(CommandError):
         super().__init__(message, EXIT_BLOCKED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Drain:
-    """Empties nodes that are cordoned. ``plan``: reads the cluster and plans."""
+    """Empties nodes that are cordoned, once. ``plan``: reads the cluster and plans."""
 
     api: KubeApi
     plan: Callable[[], DrainPlan]
@@ -65,6 +67,44 @@ class Drain:
     stays: str
     """What becomes of nodes that are not empty at the end."""
     how_to_go_on: str
+    seen: dict[ObjectKey, PodMigration] = field(default_factory=dict)
+    """Its moves, as they were seen last."""
+    evicted: list[tuple[Pod, str]] = field(default_factory=list)
+    """Without room, each with the reason."""
+
+    @contextmanager
+    def told(self, names: Sequence[str], *, as_json: bool) -> Iterator[None]:
+        """Around the work: what became of it is told, however it ends."""
+        began_s, drained = time.monotonic(), False
+        try:
+            yield
+            drained = True
+        finally:
+            seconds = time.monotonic() - began_s
+            if as_json:
+                emit(self._document(names, drained=drained, seconds=seconds))
+            elif self.seen or self.evicted:
+                tell(self._summary(seconds))
+
+    def _summary(self, seconds: float) -> str:
+        landed = sum(move.status.phase is MigrationPhase.SUCCEEDED for move in self.seen.values())
+        evicted = f", {len(self.evicted)} evicted without room" if self.evicted else ""
+        failed = f", {len(self.seen) - landed} not" if len(self.seen) > landed else ""
+        rows = [moved_row(entry_of(move)) for move in self.seen.values()]
+        shown = flat_table(MOVED, rows) if rows else ""
+        return f"{shown}{plural(landed, 'pod')} moved{failed}{evicted}, in {seconds:.0f} s"
+
+    def _document(self, names: Sequence[str], *, drained: bool, seconds: float) -> str:
+        found: dict[str, Any] = {
+            "apiVersion": API_VERSION,
+            "kind": "Drain",
+            "nodes": list(names),
+            "drained": drained,
+            "moves": [entry_of(move) for move in self.seen.values()],
+            "evictions": with_reasons(self.evicted),
+            "seconds": round(seconds, 1),
+        }
+        return pretty_json(found)
 
     def carry_out(self, plan: DrainPlan) -> None:
         """Empty the nodes, beginning with ``plan``.
@@ -109,6 +149,7 @@ class Drain:
             ttl_s=left_s,
             how_to_go_on=self.how_to_go_on,
             gives_up=lambda move: move.status.reason in _WITHOUT_ROOM,
+            seen=self.seen,
         )
         return found, keys
 
@@ -132,6 +173,7 @@ class Drain:
             raise NotDrainedError(f"{pod.key} was not evicted in time: {answer.message}\n{self.how_to_go_on}")
         if answer.outcome not in _DONE:
             raise CommandError(f"{pod.key} cannot be evicted: {answer.message}\n{self.how_to_go_on}")
+        self.evicted.append((pod, why))
 
 
 def plan_text(plan: DrainPlan) -> str:

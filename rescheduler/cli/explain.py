@@ -13,6 +13,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile, read_for
 from rescheduler.cli.output import emit, style, tell
+from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.own_objects import who_waits
@@ -53,6 +54,7 @@ def run(
     """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node."""
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
+    need_from(paths)
     configuration = (
         load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
     )

@@ -18,6 +18,7 @@ from rescheduler.cli.output import StatusLine, emit, tell
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import format_seconds
 from rescheduler.reports.structured import objects_text
 from rescheduler.reports.table import flat_table
 from rescheduler.visible import visible_line
@@ -70,13 +71,14 @@ def follow_moves(
     ttl_s: float,
     how_to_go_on: str,
     gives_up: Callable[[PodMigration], bool] = lambda _: False,
+    seen: dict[ObjectKey, PodMigration] | None = None,
 ) -> Moves:
     """The last that was seen of each move, once all have ended. Interrupted, it says ``how_to_go_on``; the moves go on.
 
     ``gives_up``: which of them are withdrawn if they stay like that for a while. A move whose object is deleted counts as ended;
-    what was seen of it last is kept, and is not in a finished phase. Raises CommandError: no controller looks at them.
+    what was seen of it last is kept, and is not in a finished phase. ``seen`` gets each as it is seen. Raises CommandError: no controller looks at them.
     """
-    followed = _FollowedMoves(client, frozenset(keys), gives_up)
+    followed = _FollowedMoves(client, frozenset(keys), gives_up, {} if seen is None else seen)
     with StatusLine() as line:
         try:
             return follow(
@@ -94,11 +96,16 @@ class _FollowedMoves:
     """The moves of one command while they are followed."""
 
     def __init__(
-        self, client: MigrationClient, keys: frozenset[ObjectKey], gives_up: Callable[[PodMigration], bool]
+        self,
+        client: MigrationClient,
+        keys: frozenset[ObjectKey],
+        gives_up: Callable[[PodMigration], bool],
+        seen: dict[ObjectKey, PodMigration],
     ) -> None:
         self._client = client
         self._keys = keys
         self._gives_up = gives_up
+        self._seen = seen
         self._last: dict[ObjectKey, PodMigration] = {}
         self._there: dict[ObjectKey, PodMigration] = {}
         self._lost_since_s: dict[ObjectKey, float] = {}
@@ -110,6 +117,7 @@ class _FollowedMoves:
         found = (move for namespace in namespaces for move in self._client.select(namespace))
         self._there = {move.key: move for move in found if move.key in self._keys}
         self._last |= self._there
+        self._seen.update(self._last)
         return self._last
 
     def ended(self, _: Moves, answered_s: float) -> bool:
@@ -142,7 +150,8 @@ class _FollowedMoves:
             step = step_line(move)
             if self._said.get(key) != step:
                 self._said[key] = step
-                tell(step)
+                done = sum(other.status.phase in FINISHED for other in found.values())
+                tell(f"{format_seconds(time.time())[11:]} {done}/{len(self._keys)} {step}")
 
 
 def exit_code(keys: Iterable[ObjectKey], found: Moves) -> int:

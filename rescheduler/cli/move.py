@@ -9,16 +9,14 @@ from typing import Final
 
 import click
 
-from rescheduler.cli.by_name import find_pods, pod_names
+from rescheduler.cli.by_name import asked_pods, pod_names
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
 from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_not
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
-from rescheduler.cli.options import (
-    move_ttl,
-)
+from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
@@ -72,7 +70,7 @@ def run(
     names = pod_names(words)
     if bool(names) == bool(selector or source):
         raise click.UsageError("name pods, or choose them with -l LABELS, --from NODE or both")
-    pods = find_pods(api, asking.namespace, names, selector=selector, node=source)
+    pods = asked_pods(api, asking.namespace, names, selector=selector, node=source)
     if not pods:
         tell("no pods")
         return

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import click
+from click.core import ParameterSource
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import InputError
@@ -93,8 +94,14 @@ def read_input(
     )
 
 
-def need_from(paths: Sequence[str], more_paths: Sequence[str]) -> None:
-    """Refuse paths of a dump without --from. Raises UsageError."""
+def need_from(paths: Sequence[str], more_paths: Sequence[str] = ()) -> None:
+    """Refuse paths of a dump without --from, and a dump together with a cluster. Raises UsageError."""
+    told = click.get_current_context().get_parameter_source
+    for name in ("kubeconfig", "context") if paths else ():
+        if told(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--from reads a dump, and --{name} names a live cluster: leave one of them out"
+            )
     if not paths and more_paths:
         raise click.UsageError(
             f"unexpected argument {more_paths[0]!r}; to read a dump use --from {more_paths[0]}"

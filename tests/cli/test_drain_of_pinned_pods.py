@@ -140,7 +140,8 @@ def test_a_pinned_pod_leaves_last_and_comes_back_after_the_maintenance(work, com
         for line in done.stderr.splitlines()
         if "evicted without room: no node but n1" in line and "will be" not in line
     ]
-    assert done.stderr.rindex("web-") < done.stderr.index(evicted)
+    steps, _, _ = done.stderr.partition("POD ")
+    assert steps.rindex("web-") < steps.index(evicted)
     assert command("uncordon", "n1", "--kubeconfig", work.kubeconfig).exit_code == 0
     assert {pod["spec"]["nodeName"] for pod in work.ready("osd", 1)} == {"n1"}
     work.remove("Deployment", "osd")

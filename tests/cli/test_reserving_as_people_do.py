@@ -279,7 +279,7 @@ def test_what_somebody_depends_on_is_kept_unless_forced(api, reserve):
         (("create", "-f", "FILE"), 2, "is no Reservation"),
         (("create", "-f", "FILE", "--cpu", "1"), 2, "the file contains the whole Reservations"),
         (("release", "a", "-l", "x=y"), 2, "name Reservations, or give a label query"),
-        (("list", "-l", "=="), 1, "the API server rejected the request"),
+        (("list", "-l", "=="), 2, "'==' is no label selector"),
         (("paint",), 2, "No such command"),
     ],
 )
