@@ -30,8 +30,13 @@ def write_avoid_hints(node: Node, entries: tuple[AvoidEntry, ...]) -> Call:
 
 
 def keep_node_empty(node: Node, kept: KeptEmpty) -> Call:
-    """The cordon, or the taint, and the note of it in one request: neither is ever there without the other."""
+    """The cordon, or the taint, and the note of it in one request: neither is ever there without the other.
+
+    Where it stands already, only the note is written, with another time.
+    """
     does = "keep_node_empty"
+    if node.kept_empty is not None and node.kept_empty.hold is kept.hold:
+        return _annotate(does, node, names.ANNOTATION_KEPT_EMPTY, kept.text)
     if kept.hold is Hold.TAINTED:
         return _patch_seen_node(
             does, node, _note(node, kept), _add_taint(node, Taint(names.TAINT_KEPT_EMPTY))

@@ -113,6 +113,7 @@ class _Assembly:
                 crashes=CrashReports(ports.metrics.crashed),
                 whole_plans=ports.once,
                 clock=ports.clock,
+                on_emptying=reconciler.follow_emptying,
             ),
             configuration=self.configuration,
             crashes=CrashReports(ports.metrics.crashed),

@@ -24,7 +24,7 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, by_policy
-from rescheduler.planning.decided import Decided
+from rescheduler.planning.decided import BeingEmptied, Decided
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import decide
 from rescheduler.planning.summary import badness_now
@@ -63,12 +63,14 @@ class Cycle:
         crashes: CrashReports,
         whole_plans: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        on_emptying: Callable[[frozenset[BeingEmptied]], None] = lambda _: None,
     ) -> None:
-        """``whole_plans``: a plan lists every skipped pod, not only their number."""
+        """``whole_plans``: a plan lists every skipped pod, not only their number. ``on_emptying``: told which nodes pods leave."""
         self._issuer = issuer
         self._metrics = metrics
         self._whole_plans = whole_plans
         self._clock = clock
+        self._on_emptying = on_emptying
         self._states = states
         self._crashes = crashes
         self._unmeasured = UnmeasuredNodes(metrics)
@@ -81,6 +83,7 @@ class Cycle:
         """One decision, whose moves begin. ``gate_ready``: new replacements get the gate."""
         begun_s = self._clock()
         decided, plan = self._decide(snapshot, configuration)
+        self._on_emptying(decided.emptying)
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
         held_back = () if gate_ready else self._held_back(plan.moves, configuration)
         if held_back:

@@ -16,6 +16,7 @@ from rescheduler.controller.crashes import Step
 from rescheduler.coordination.emptied_nodes import observed_nodes, step
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import KeepingRule
 
 _BETWEEN_LOOKS_S: Final = 1.0
@@ -45,6 +46,8 @@ class EmptiedNodeKeeper:
     """When to look again at the latest; None: only when something changes."""
     machines: tuple[ObjectKey, ...] = ()
     """Of the nodes that were found at the last look."""
+    emptying: frozenset[BeingEmptied] | None = None
+    """What the last decision empties; None: there was none yet."""
     _looked_s: float | None = None
 
     def steps(
@@ -56,7 +59,7 @@ class EmptiedNodeKeeper:
             self.again_s = self._looked_s + _BETWEEN_LOOKS_S
             return
         self._looked_s = now_s
-        found = tuple(observed_nodes(snapshot, unbound, rules, now_s))
+        found = tuple(observed_nodes(snapshot, unbound, rules, self.emptying, now_s))
         self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
         self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
         for observed in found:

@@ -54,6 +54,7 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.decided import BeingEmptied
 from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, hand_over_taint
@@ -214,6 +215,10 @@ class Reconciler:
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, assignment)})
         for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
+
+    def follow_emptying(self, nodes: frozenset[BeingEmptied]) -> None:
+        """What the last decision empties: these nodes are held from the first eviction on."""
+        self._emptied_nodes.emptying = nodes
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""

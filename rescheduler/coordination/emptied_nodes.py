@@ -1,9 +1,10 @@
-"""Nodes that moves of ours have emptied stay empty for a while: the table of states of one node, and its step. Pure.
+"""Nodes that moves of ours empty stay empty for a while: the table of states of one node, and its step. Pure.
 
-A node is cordoned, or tainted, only once the last pod that counts has left it, by moves that have landed, and only if nobody
-else had cordoned it: until then it is a node like any other, and no pod waits because of it. It is given back when its time is
-over, and at once if a pod could use it, if one stands there, or if the configuration does not ask for it any more. If somebody
-else takes the cordon or the taint away, that holds. With a node that is taken away its note goes.
+A node is cordoned, or tainted, from the first eviction on, if nobody else had cordoned it: its pods may leave one after the
+other, over several decisions, and meanwhile it must not be filled again. Each move that empties it, and the last one, begins its time
+anew. It is given back when its time is over, and at once if its other pods cannot leave, if a pod comes or could use it, or if the
+configuration does not ask for it any more. If somebody else takes the cordon or the taint away, that holds. With a node that
+is taken away its note goes.
 
 All that is known stands in the note on the node (``model.kept_empty``), which is written with the cordon or the taint in one
 request.
@@ -13,7 +14,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.calls.call import AnyCall, Event
@@ -24,8 +26,10 @@ from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
+from rescheduler.planning.decided import BeingEmptied
 from rescheduler.planning.past_moves import FINISHED as ENDED_MOVE
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.reservations.reservation_lifecycle import FINISHED as ENDED_ROOM
@@ -34,6 +38,8 @@ from rescheduler.scheduling.taint_toleration import keeps_off
 
 EMPTIED_WITHIN_S: Final = 300.0
 """A node counts as emptied for so long after the last move from it has landed."""
+RENEWED_AFTER_S: Final = 60.0
+"""A note is not written again for less."""
 _ROOM_WAITS_S: Final = 10.0
 """A Reservation that is so old and has no node yet finds no room."""
 _STAYING: Final = (NeverMoves.STATIC_POD, NeverMoves.DAEMON_POD)
@@ -56,10 +62,10 @@ class ObservedNode:
     node: Node
     rule: KeepingRule | None
     """The rule by which it is kept; None: no policy that is on wants it kept."""
-    emptied: bool = False
-    """Moves of that policy have emptied it a moment ago."""
-    in_use: bool = False
-    """A pod that counts stands there or is to come."""
+    left_s: float | None = None
+    """When a pod left it last by moves of that policy; None: not within ``EMPTIED_WITHIN_S``."""
+    in_use: str = ""
+    """Why it is not empty and does not become so, for people; "": it is, or the pods there are to leave."""
     wanted_by: str = ""
     """What waits for room and could use the node, for people; "": nothing."""
 
@@ -78,13 +84,13 @@ def step(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
 
 def _open(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
     node, rule = observed.node, observed.rule
-    if rule is None or not observed.emptied or observed.in_use or observed.wanted_by:
+    if rule is None or observed.left_s is None or observed.in_use or observed.wanted_by:
         return ()
     if not node.usable or not node.may_be_taken_away:
         return ()  # somebody else has cordoned it, or wants it left alone
     kept = KeptEmpty(rule.hold, now_s + rule.kept_for_s)
     until = format_seconds(kept.until_s)
-    told = f"{kept.hold.lower()} until {until}, because its pods were moved away"
+    told = f"{kept.hold.lower()} until {until}, because its pods are moved away"
     return keep_node_empty(node, kept), _event(node, "KeptEmpty", told)
 
 
@@ -94,9 +100,17 @@ def _kept(observed: ObservedNode, now_s: float) -> tuple[AnyCall, ...]:
         return ()
     why = _why_given_back(observed, now_s)
     if not why:
-        return ()
+        return _longer(observed, kept)
     left = KeptEmpty(Hold.GIVEN_BACK, kept.until_s) if now_s < kept.until_s else None
     return give_node_back(node, left), _event(node, "GivenBack", f"not kept empty any more: {why}")
+
+
+def _longer(observed: ObservedNode, kept: KeptEmpty) -> tuple[AnyCall, ...]:
+    """Its time begins anew with each pod that leaves."""
+    rule, left_s = observed.rule, observed.left_s
+    if rule is None or left_s is None or left_s + rule.kept_for_s - kept.until_s < RENEWED_AFTER_S:
+        return ()
+    return (keep_node_empty(observed.node, KeptEmpty(kept.hold, left_s + rule.kept_for_s)),)
 
 
 def _why_given_back(observed: ObservedNode, now_s: float) -> str:
@@ -110,7 +124,7 @@ def _why_given_back(observed: ObservedNode, now_s: float) -> str:
     if observed.rule is None:
         return "the configuration does not ask for it any more"
     if observed.in_use:
-        return "pods stand there"
+        return observed.in_use
     return f"{observed.wanted_by} could use it" if observed.wanted_by else ""
 
 
@@ -141,68 +155,102 @@ _STEPS: Final[Mapping[KeepingState, Callable[[ObservedNode, float], tuple[AnyCal
 
 
 def observed_nodes(
-    snapshot: Snapshot, unbound: Iterable[Pod], rules: Iterable[KeepingRule], now_s: float
+    snapshot: Snapshot,
+    unbound: Iterable[Pod],
+    rules: Iterable[KeepingRule],
+    emptying: AbstractSet[BeingEmptied] | None,
+    now_s: float,
 ) -> Iterator[ObservedNode]:
-    """The nodes that have a note or were emptied a moment ago. Looks at all nodes, and at all pods if there is such a node.
+    """The nodes that have a note or that a pod left a moment ago. Looks at all nodes, and at all pods if there is such a node.
 
-    ``unbound``: pods without a node.
+    ``unbound``: pods without a node. ``emptying``: what the last decision empties; None: there was none yet.
     """
     rules = tuple(rules)
     noted = {name: node for name, node in snapshot.nodes.items() if node.kept_empty is not None}
-    emptied = {
-        name: node
-        for name, policy, left_s in _left(snapshot.migrations.values(), now_s)
-        if (node := snapshot.nodes.get(name)) is not None
-        and node.created_at_s <= left_s
-        and _rule_for(node, rules, policy) is not None
-    }
-    nodes = {**emptied, **noted}
+    left_s: dict[str, float] = {}
+    for name, policy, at_s in _left(snapshot.migrations.values(), now_s):
+        node = snapshot.nodes.get(name)
+        if node is not None and node.created_at_s <= at_s and _rule_for(node, rules, policy) is not None:
+            left_s[name] = max(at_s, left_s.get(name, at_s))
+    nodes = {**{name: snapshot.nodes[name] for name in left_s}, **noted}
     if not nodes:
         return
-    used = _used(snapshot, nodes)
-    waiting = [pod for pod in unbound if pod.unschedulable_message and not pod.deleting]
+    use = _use(snapshot, nodes)
+    waiting = [p for p in unbound if p.unschedulable_message and not (p.deleting or p.nominated_node)]
     rooms = [room for room in snapshot.reservations.values() if _finds_no_room(room, now_s)]
     for name, node in sorted(nodes.items()):
+        rule, found = _rule_for(node, rules), use[name]
+        leaving = rule is not None and (
+            rule.policy in found.leave_by or emptying is None or (rule.policy, name) in emptying
+        )
         yield ObservedNode(
             node=node,
-            rule=_rule_for(node, rules),
-            emptied=name in emptied,
-            in_use=name in used,
-            wanted_by=_wanted_by(node, waiting, rooms, snapshot.migrations.values()),
+            rule=rule,
+            left_s=left_s.get(name),
+            in_use=found.why(leaving=leaving),
+            wanted_by=_wanted_by(node, found.free, waiting, rooms, snapshot.migrations.values()),
         )
 
 
 def _left(moves: Iterable[PodMigration], now_s: float) -> Iterator[tuple[str, str, float]]:
-    """Nodes from which moves that policies planned have landed a moment ago, each with the policy, and when the pod left.
+    """Nodes that pods have left a moment ago by moves that policies planned, each with the policy, and when the pod left.
 
     A node that joined later under the same name is another one, which somebody has just brought.
     """
     for move in moves:
         status = move.status
-        landed = status.phase is MigrationPhase.SUCCEEDED and not move.requested
-        if landed and status.source_node and now_s - status.finished_at_s < EMPTIED_WITHIN_S:
-            yield status.source_node, move.policy, status.evicted_at_s or status.finished_at_s
+        if move.requested or not status.source_node:
+            continue
+        left_s = status.evicted_at_s or status.finished_at_s
+        landed = status.phase is MigrationPhase.SUCCEEDED and now_s - status.finished_at_s < EMPTIED_WITHIN_S
+        if landed or (left_s and status.phase not in ENDED_MOVE):
+            yield status.source_node, move.policy, left_s
 
 
 def _rule_for(node: Node, rules: Iterable[KeepingRule], policy: str = "") -> KeepingRule | None:
     return next((rule for rule in rules if policy in ("", rule.policy) and rule.holds_for(node)), None)
 
 
-def _used(snapshot: Snapshot, nodes: Mapping[str, Node]) -> set[str]:
-    """Those of the nodes on which pods stand that count, or to which some are to come."""
-    used = {
-        node
-        for pod in snapshot.pods.values()
-        if (node := pod.node or pod.nominated_node) in nodes
-        and not (pod.terminal or pod.deleting or never_moves(pod) in _STAYING)
-    }
-    for room in snapshot.reservations.values():
-        if room.status.phase not in ENDED_ROOM:
-            used.add(room.status.node_name)
-    for move in snapshot.migrations.values():
-        if move.status.phase not in ENDED_MOVE:
-            used |= {move.status.source_node, move.status.node_name}
-    return used
+@dataclass(slots=True)
+class _Use:
+    """Who uses one node."""
+
+    free: Resources
+    """What pods leave of it."""
+    stands: bool = False
+    """A pod that counts, or a move from it is under way."""
+    comes: bool = False
+    """A pod or a room is to come."""
+    leave_by: set[str] = field(default_factory=set)
+    """Policies whose moves from it are under way."""
+
+    def why(self, *, leaving: bool) -> str:
+        """Why it is not empty, and is not to be; ``leaving``: what stands there is to leave."""
+        if self.comes:
+            return "a pod is to come"
+        return "pods that stand there cannot leave" if self.stands and not leaving else ""
+
+
+def _use(snapshot: Snapshot, nodes: Mapping[str, Node]) -> Mapping[str, _Use]:
+    found = {name: _Use(node.allocatable) for name, node in nodes.items()}
+    for pod in snapshot.pods.values():
+        use = found.get(pod.node or pod.nominated_node)
+        if use is None or pod.terminal:
+            continue
+        if pod.node:
+            use.free = use.free - pod.held
+        if not pod.deleting and never_moves(pod) not in _STAYING:
+            use.stands |= bool(pod.node)
+            use.comes |= not pod.node
+    rooms = (r.status.node_name for r in snapshot.reservations.values() if r.status.phase not in ENDED_ROOM)
+    moves = [move for move in snapshot.migrations.values() if move.status.phase not in ENDED_MOVE]
+    for name in found.keys() & {*rooms, *(move.status.node_name for move in moves)}:
+        found[name].comes = True
+    for move in moves:
+        if (use := found.get(move.status.source_node)) is not None:
+            use.stands = True
+            use.leave_by |= set() if move.requested else {move.policy}
+    return found
 
 
 def _finds_no_room(room: Reservation, now_s: float) -> bool:
@@ -211,13 +259,17 @@ def _finds_no_room(room: Reservation, now_s: float) -> bool:
 
 
 def _wanted_by(
-    node: Node, waiting: Iterable[Pod], rooms: Iterable[Reservation], moves: Iterable[PodMigration]
+    node: Node,
+    free: Resources,
+    waiting: Iterable[Pod],
+    rooms: Iterable[Reservation],
+    moves: Iterable[PodMigration],
 ) -> str:
     for pod in waiting:
-        if _could_use(node, pod.spec):
+        if _could_use(node, free, pod.spec):
             return f"pod {pod.key}"
     for room in rooms:
-        if room.template_node in ("", node.name) and room.template and _could_use(node, room.template):
+        if room.template_node in ("", node.name) and room.template and _could_use(node, free, room.template):
             return f"Reservation {room.name}"
     for move in moves:
         if move.target_node == node.name and move.status.phase not in ENDED_MOVE:
@@ -225,9 +277,9 @@ def _wanted_by(
     return ""
 
 
-def _could_use(node: Node, spec: PodSpec) -> bool:
-    """True if the empty node would be large enough and nothing on it but what keeps it empty speaks against the pod."""
-    if any(amount > node.allocatable.amount(resource) for resource, amount in spec.requests.items()):
+def _could_use(node: Node, free: Resources, spec: PodSpec) -> bool:
+    """True if the node has room and nothing on it but what keeps it empty speaks against the pod."""
+    if any(amount > free.amount(resource) for resource, amount in spec.requests.items()):
         return False
     staying = (taint for taint in node.taints if taint.key not in _TAKEN_OFF)
     return selects(spec, node) and not any(keeps_off(spec.tolerations, taint) for taint in staying)

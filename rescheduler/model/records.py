@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rescheduler.model.kept_empty import KeptEmpty
+from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import LEAVING_TAINTS, UNREACHABLE_TAINT
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
@@ -308,7 +308,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scale_down_disabled: bool = False
     """Annotation of cluster-autoscaler: its pods may move, and nobody takes it away."""
     kept_empty: KeptEmpty | None = None
-    """The note of the controller that it has cordoned or tainted the node, which it had emptied."""
+    """The note of the controller that it has cordoned or tainted the node, which it empties or has emptied."""
     has_annotations: bool = True
     """False: a JSON patch has to create the map before it can add one."""
     deleting: bool = False
@@ -318,6 +318,14 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def may_be_taken_away(self) -> bool:
         """False: emptying it gains nothing, for no autoscaler removes it."""
         return not (self.do_not_disrupt or self.scale_down_disabled)
+
+    @property
+    def held_empty(self) -> bool:
+        """True if nothing but the controller, which empties it or has emptied it, keeps pods away."""
+        kept = self.kept_empty
+        if kept is None or kept.hold is Hold.GIVEN_BACK or not self.ready or self.deleting:
+            return False
+        return kept.hold is Hold.CORDONED or not self.unschedulable
 
     @property
     def ends_pods(self) -> bool:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.policies.measurement import Unmeasured
+
+
+class BeingEmptied(NamedTuple):
+    """A node that pods leave by a policy, in this decision or in later ones."""
+
+    policy: str
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +28,8 @@ class Decided:
     skipped: SkippedPods
     unmeasured: Unmeasured | None = None
     """Nodes that policies with usage "actual" leave out; None if there are none. The plan has a warning for each policy."""
+    emptying: frozenset[BeingEmptied] = frozenset()
+    """What the plan goes on with, of what earlier decisions have begun, and what it begins."""
 
     def plan(self) -> Plan:
         """The whole plan, with a record for every pod that is skipped."""

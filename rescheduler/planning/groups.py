@@ -3,23 +3,26 @@
 Groups of a policy that wants nodes emptied are first searched for the most that go together (``emptying``); what the
 search leaves is tried one by one, so that every node that stays has a reason. What the limits of a cycle do not allow
 now follows in later cycles, and so does a pod whose budget the moves before it use up; in a plan without limits it begins after
-one of those. The room that was found for what follows is kept: a group that the search did not choose beside it waits, also while
+one of those. ``stay`` names the nodes of which a rest cannot leave, now or soon. The room that was found for what follows is kept: a group that the search did not choose beside it waits, also while
 a workload rests. A plan that ends after so many moves ends between groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from rescheduler.model.records import Pod
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked, LimitLedger
+from rescheduler.planning.decided import BeingEmptied
 from rescheduler.planning.emptying import Chosen, Emptying, Wanted
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.skipped import SkippedPods
+from rescheduler.planning.steps import FirstProposals, PlannedStep
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group
 from rescheduler.policies.emptying import EmptyingPolicy
@@ -91,6 +94,17 @@ class _Planned(NamedTuple):
 
 
 _NOTHING: Final = _Planned((), ())
+_PASSES: Final = frozenset(
+    {
+        SkipReason.DISRUPTION_BUDGET,
+        SkipReason.TOO_FEW_AVAILABLE,
+        SkipReason.COOLDOWN,
+        SkipReason.BACKOFF,
+        SkipReason.IN_PROGRESS,
+        SkipReason.WORKLOAD_BUSY,
+    }
+)
+"""What one of a group waits for without changing that it may leave."""
 
 
 class Groups:
@@ -103,6 +117,8 @@ class Groups:
         self._emptying = emptying
         self._later: dict[str, None] = {}
         """Nodes that pods are to leave in later cycles: the room that was found for them is kept."""
+        self.stay: set[str] = set()
+        """Groups that cannot leave, and wait for nothing that passes by itself."""
 
     def run(self, policy: Policy, proposals: Proposals) -> None:
         """Plan what can be planned of all groups."""
@@ -117,6 +133,21 @@ class Groups:
         if left:
             rest = set(left)
             self._plan.skipped.leave(b for b in proposals.queue().rest() if b.group in rest)
+
+    def emptying(
+        self, snapshot: Snapshot, asked: Iterable[FirstProposals], steps: Iterable[PlannedStep]
+    ) -> frozenset[BeingEmptied]:
+        """Nodes that pods leave now, and those that are held since earlier decisions and are still to be emptied.
+
+        ``asked``: what was proposed before anything was planned.
+        """
+        found = {BeingEmptied(step.move.policy, step.pod.node) for step in steps}
+        held = {name for name, node in snapshot.nodes.items() if node.held_empty}
+        for batch in (b for one in asked for b in one.found.queue().rest()) if held else ():
+            node = batch.pods[0].node
+            if node in held and batch.group and batch.group not in self.stay:
+                found.add(BeingEmptied(batch.policy, node))
+        return frozenset(found)
 
     def _together(self, policy: EmptyingPolicy, left: dict[str, tuple[Candidate, ...]]) -> set[str]:
         """Plan the groups that a search over all of them chooses, and take them out of ``left``. Gives their nodes."""
@@ -161,6 +192,7 @@ class Groups:
                 plan.skipped.add(candidate, self._refusals.of(candidate) or beyond)
             return False
         start = plan.number()
+        self.stay.discard(members[0].group)
         planned = self._move_all(policy, members, chosen)
         worse = [i for i, (a, b) in enumerate(pairwise(planned.changes)) if worsens_wishes(b - a)]
         if 0 < len(worse) < len(members):
@@ -176,6 +208,7 @@ class Groups:
         part = next((c for c in changes[1:-1] if worsens_wishes(changes[-1] - c)), None)
         if part is not None or not reaches(changes[-1]):
             plan.undo(start)
+            self.stay.add(members[0].group)
             change = changes[-1] if part is None else changes[-1] - part
             why = refusal_of_group(change, members[0].pod.node)
             for member in members:
@@ -212,6 +245,8 @@ class Groups:
                 plan.undo(start)
                 if found is not None:
                     self._skip(members, candidate, found)
+                    if found.reason not in _PASSES:
+                        self.stay.add(candidate.group)
                 return _NOTHING
             changes.append(changes[-1] + found.change)
             turns.append(turn)

@@ -114,8 +114,7 @@ def decide(
         )
     for pod, node in planner.rooms.arrivals():
         figures.arrive(pod, state.node_index[node])
-    untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
-    said = warnings_of(policies, untouched)
+    said = warnings_of(policies, replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo()))
     closer = gathered(snapshot, planner.steps) if looks_ahead else ()
     moving = Plan(
         metadata=PlanMetadata(
@@ -131,7 +130,8 @@ def decide(
         after=summarise(snapshot, state, figures, after, pending - planner.rooms.pods()),
     )
     unmeasured = (one.unmeasured for one in said if one.unmeasured is not None)
-    return Decided(moving, planner.skipped, next(unmeasured, None))
+    emptying = planner.groups.emptying(snapshot, planner.asked, planner.steps)
+    return Decided(moving, planner.skipped, next(unmeasured, None), emptying)
 
 
 class _Planner:
@@ -203,7 +203,7 @@ class _Planner:
             replacement=self._replacement,
             passes=inputs.effort,
         )
-        self._groups = Groups(self, self._limits, self._refusals, emptying)
+        self.groups = Groups(self, self._limits, self._refusals, emptying)
         self._relieving = Relieving(
             plan=self,
             limits=self._limits,
@@ -231,6 +231,7 @@ class _Planner:
             self, self.trial, self._objective, self._refusals, self._replacement, self._budgets, self._limits
         )
         passes = inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER)
+        work = inputs.effort * PODS_PER_PASS
         self._drafts = RepairDrafts(
             self.trial,
             self._targets,
@@ -239,13 +240,14 @@ class _Planner:
             self._budgets,
             self._replacement,
             passes,
-            inputs.effort * PODS_PER_PASS,
+            work,
         )
-        self._work_for_chains = MOST_WORK
+        self._work_for_chains = MOST_WORK * (WORK_OF_A_PLAN if inputs.unlimited else 1)
         self._without_place: list[tuple[Policy, Candidate]] = []
         # Uids of those that no node takes, better or not. None of balance and below, which each plan searches for often.
         self._refused_everywhere: set[str] = set()
         self.before: list[PolicySummary] = []
+        self.asked: list[FirstProposals] = []
 
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
@@ -256,10 +258,8 @@ class _Planner:
         for move in self._history.unfinished:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
-        asked = self._ask_all()
+        self.asked = asked = self._ask_all()
         self._began_at = self.trial.version
-        if self._inputs.unlimited:
-            self._work_for_chains *= WORK_OF_A_PLAN
         first = self._attempt(asked, RepairDraft())
         # For the others there is room, and no better place: who is planned first changes little for them.
         stuck = any(one.pod.uid in self._refused_everywhere for _, one in self._without_place)
@@ -293,6 +293,7 @@ class _Planner:
         return value_of(self.steps)
 
     def _start_again(self) -> None:
+        self.groups.stay.clear()
         for step in self.steps:
             self._give_back(step.pod, step.move.policy, follows=bool(step.move.after))
         self.undo(0)
@@ -332,7 +333,7 @@ class _Planner:
         if isinstance(policy, RoomMakingPolicy):
             self.rooms.run(policy, found)
         elif found.grouped and not self._limits.exhausted:
-            self._groups.run(policy, found)
+            self.groups.run(policy, found)
         else:
             if isinstance(policy, RelievingPolicy):
                 found = self._relieving.run(policy, found)

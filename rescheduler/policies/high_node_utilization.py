@@ -111,7 +111,7 @@ class HighNodeUtilization:
         load = self._load(view)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
-            return Proposals([])
+            low &= _begun(view)
         pressure = load.pressure()
         found: list[tuple[Batch]] = []
         for node in _rank(np.flatnonzero(low).tolist(), pressure, self.prices(view), view):
@@ -242,7 +242,7 @@ class HighNodeUtilization:
             records = view.nodes.records
             # One that an autoscaler is about to delete is no target, but to be emptied all the more.
             goes = (node.usable and node.may_be_taken_away for node in records)
-            able = np.fromiter(goes, np.bool_, len(records))
+            able = np.fromiter(goes, np.bool_, len(records)) | _begun(view)
             return np.asarray(able & self._taking_part(load, view), dtype=np.bool_)
 
         found: BoolArray = view.memo.of((self, "may be emptied"), None, find).copy()
@@ -299,6 +299,17 @@ def _counted(view: PolicyView) -> IntArray:
         return found
 
     return view.memo.of(_counted, view.cluster.version, find)
+
+
+def _begun(view: PolicyView) -> BoolArray:
+    """Nodes that pods have begun to leave in an earlier decision: they are held, and pods still stand there."""
+
+    def find() -> BoolArray:
+        records = view.nodes.records
+        held = (node.held_empty and node.may_be_taken_away for node in records)
+        return np.fromiter(held, np.bool_, len(records))
+
+    return view.memo.of(_begun, None, find) & (_counted(view) > 0)
 
 
 def _to_empty(pods: IntArray) -> IntArray:

@@ -94,6 +94,7 @@ def _read(node: Node) -> tuple[object, ...]:
         node.deleting,
         node.do_not_disrupt,
         node.scale_down_disabled,
+        node.held_empty,
         node.avoid,
         node.allocatable,
         node.images,

@@ -19,6 +19,7 @@ HINT = AvoidEntry("ReplicaSet", "web", "rs-uid", "shop", "drained", 9.0)
 NODE = b.node("n1").build()
 NODE = msgspec.structs.replace(NODE, resource_version="5", has_annotations=True)
 KEPT = KeptEmpty(Hold.CORDONED, 3600.0)
+LONGER = KeptEmpty(Hold.CORDONED, 7200.0)
 CORDONED = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KEPT)
 TAINTED_NOTE = KeptEmpty(Hold.TAINTED, 3600.0)
 BARE = msgspec.structs.replace(NODE, has_annotations=False, taints=(Taint("example.com/rack"),))
@@ -75,6 +76,16 @@ CALLS_FOR_NODES = [
         write_avoid_hints(NODE, ()),
         "PATCH(merge) /api/v1/nodes/n1",
         {"metadata": {"resourceVersion": "5", "annotations": {"rescheduler.dev/prefer-avoid-pods": None}}},
+    ),
+    (
+        keep_node_empty(CORDONED, LONGER),
+        "PATCH(merge) /api/v1/nodes/n1",
+        {
+            "metadata": {
+                "resourceVersion": "5",
+                "annotations": {"rescheduler.dev/kept-empty": "Cordoned until 1970-01-01T02:00:00Z"},
+            }
+        },
     ),
     (
         keep_node_empty(NODE, KEPT),

@@ -55,17 +55,30 @@ def tainted(scene):
 
 
 def note(scene):
-    return annotations_of(node(scene)).get(ANNOTATION_KEPT_EMPTY, "").split(" ")[0]
+    return note_of(scene, "n1")
+
+
+def note_of(scene, name):
+    return annotations_of(node(scene, name)).get(ANNOTATION_KEPT_EMPTY, "").split(" ")[0]
+
+
+def cordoned_with_pods(scene):
+    """Nodes that are cordoned although pods stand there."""
+    return [n for n in scene.nodes() if spec(node(scene, n)).get("unschedulable") and scene.on(n)]
 
 
 def kept(scene):
     return cordoned(scene) and note(scene) == "Cordoned"
 
 
+def at_rest(scene):
+    return all(status(move).get("phase") == "Succeeded" for move in scene.api.list(MOVE))
+
+
 def emptied(document=CORDON):
     scene = sparse()
     scene.start(document=document)
-    scene.until(lambda: kept(scene), 120.0)
+    scene.until(lambda: kept(scene) and at_rest(scene), 120.0)
     return scene
 
 
@@ -79,7 +92,7 @@ def emptied_and_tainted(*taints, document=TAINT):
     if taints:
         scene.api.patch(node(scene), {"spec": {"taints": list(taints)}})
     scene.start(document=document)
-    scene.until(lambda: kept_by_a_taint(scene), 120.0)
+    scene.until(lambda: kept_by_a_taint(scene) and at_rest(scene), 120.0)
     return scene
 
 
@@ -93,7 +106,7 @@ def evictions(scene):
 
 def test_an_emptied_node_is_cordoned_for_its_time_and_then_left_in_peace():
     scene = emptied()
-    assert scene.on("n1") == [], "it is empty before it is cordoned"
+    assert scene.on("n1") == []
     (move,) = scene.api.list(MOVE)
     assert status(move)["phase"] == "Succeeded"
     assert "cordoned for 10m" in spec(move)["reason"]
@@ -126,12 +139,42 @@ def test_nodes_are_emptied_one_pod_at_a_time_where_a_budget_allows_no_more():
     assert scene.leftovers() == scene.program.events.damaged == scene.faults == []
 
 
+def on_node(scene, name):
+    return [pod for pod in scene.api.list(POD) if spec(pod).get("nodeName") == name]
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "another-controller-goes-on"])
+def test_a_node_is_not_filled_again_while_its_pods_leave_it_one_by_one(dies):
+    scene = sparse_with_a_budget()
+    program = scene.start(document=CORDON)
+    scene.until(lambda: cordoned_with_pods(scene), 120.0)
+    (begun,) = cordoned_with_pods(scene)
+    assert evictions(scene) == 1
+    if dies:
+        program.line.doom(1, after=True)
+        scene.until(lambda: program.died, 60.0)
+    scene.crowd(6, cpu_milli=100, name="new")
+    scene.until(lambda: not scene.on(begun) and len(scene.ready()) == 4, 300.0)
+    assert on_node(scene, begun) == [], "kube-scheduler prefers it, and may not"
+    assert note_of(scene, begun) == "Cordoned"
+    assert not cordoned_with_pods(scene)
+    scene.until(lambda: note_of(scene, begun) == "", 900.0)
+    assert scene.leftovers() == scene.program.events.damaged == scene.faults == []
+
+
 def test_a_node_of_which_the_rest_cannot_leave_any_more_is_a_node_like_any_other():
     scene = sparse_with_a_budget()
     scene.start(document=CORDON)
     scene.until(lambda: evictions(scene) == 1 and len(scene.ready()) == 4, 120.0)
-    scene.crowd(1, cpu_milli=1500, name="a")
-    scene.crowd(1, cpu_milli=1500, name="b")
+    (begun,) = cordoned_with_pods(scene)
+    for name, cpu_milli in (("a", 3500), ("b", 1900), ("c", 1700)):
+        scene.crowd(1, cpu_milli=cpu_milli, name=name)
+        scene.until(lambda name=name: spec(scene.api.get(POD, "default", f"{name}-0")).get("nodeName"), 5.0)
+    scene.until(lambda: not cordoned_with_pods(scene), 60.0)
+    told = [line for line in scene.program.events.told if line.startswith("GivenBack")]
+    assert len(told) == 1
+    assert "pods that stand there cannot leave" in told[0]
+    assert note_of(scene, begun) == "GivenBack"
     scene.advance(600.0)
     assert evictions(scene) < 4
     assert not any(spec(node(scene, name)).get("unschedulable") for name in ("n1", "n2") if scene.on(name))

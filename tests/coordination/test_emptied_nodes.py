@@ -8,6 +8,7 @@ import pytest
 from rescheduler.calls.nodes import give_node_back, keep_node_empty
 from rescheduler.coordination.emptied_nodes import (
     EMPTIED_WITHIN_S,
+    RENEWED_AFTER_S,
     KeepingState,
     ObservedNode,
     observed_nodes,
@@ -20,6 +21,7 @@ from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import LEAST_S, KeepingRule
 from rescheduler.testing import builders as b
 
@@ -29,8 +31,10 @@ NODE = msgspec.structs.replace(b.node("n1").build(), resource_version="5", creat
 UNTIL_S = NOW_S + 600.0
 KEPT = msgspec.structs.replace(NODE, unschedulable=True, kept_empty=KeptEmpty(Hold.CORDONED, UNTIL_S))
 GIVEN_BACK = msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.GIVEN_BACK, UNTIL_S))
-EMPTIED = ObservedNode(node=NODE, rule=RULE, emptied=True)
+EMPTIED = ObservedNode(node=NODE, rule=RULE, left_s=NOW_S - 5)
 HELD = ObservedNode(node=KEPT, rule=RULE)
+N0 = msgspec.structs.replace(NODE, name="n0")
+GOES = BeingEmptied("HighNodeUtilization", "n1")
 
 
 def test_an_emptied_node_is_cordoned():
@@ -43,8 +47,8 @@ def test_an_emptied_node_is_cordoned():
     "change",
     [
         {"rule": None},
-        {"emptied": False},
-        {"in_use": True},
+        {"left_s": None},
+        {"in_use": "a pod is to come"},
         {"wanted_by": "pod shop/web"},
         {"node": msgspec.structs.replace(NODE, unschedulable=True)},
         {"node": msgspec.structs.replace(NODE, ready=False)},
@@ -68,7 +72,7 @@ def test_a_kept_node_stays_so_until_its_time_is_over():
     "change",
     [
         {"rule": None},
-        {"in_use": True},
+        {"in_use": "pods that stand there cannot leave"},
         {"wanted_by": "pod shop/web"},
         {"node": msgspec.structs.replace(KEPT, unschedulable=False)},
     ],
@@ -109,14 +113,20 @@ def test_a_damaged_note_has_ended(text):
 
 
 def landed(
-    source="n1", *, policy="HighNodeUtilization", at_s=NOW_S - 5, phase=MigrationPhase.SUCCEEDED, **more
+    source="n1",
+    *,
+    to="n5",
+    policy="HighNodeUtilization",
+    at_s=NOW_S - 5,
+    phase=MigrationPhase.SUCCEEDED,
+    **more,
 ):
-    status = MigrationStatus(phase=phase, source_node=source, node_name="n0", finished_at_s=at_s)
+    status = MigrationStatus(phase=phase, source_node=source, node_name=to, finished_at_s=at_s)
     more = {"labels": LabelSet({LABEL_CREATED_BY: CREATED_BY}), "policy": policy} | more
     return PodMigration(namespace="shop", name="move", pod_name="web", status=status, **more)
 
 
-def seen(*moves, pods=(), nodes=(NODE,), rooms=(), rules=(RULE,)):
+def seen(*moves, pods=(), nodes=(NODE,), rooms=(), rules=(RULE,), emptying=frozenset()):
     snapshot = Snapshot(
         taken_at_s=NOW_S,
         nodes={node.name: node for node in nodes},
@@ -125,7 +135,7 @@ def seen(*moves, pods=(), nodes=(NODE,), rooms=(), rules=(RULE,)):
         reservations={room.name: room for room in rooms},
     )
     unbound = [pod for pod in pods if not pod.node]
-    return {o.node.name: o for o in observed_nodes(snapshot, unbound, rules, NOW_S)}
+    return {o.node.name: o for o in observed_nodes(snapshot, unbound, rules, emptying, NOW_S)}
 
 
 def test_moves_of_the_policy_that_have_landed_empty_a_node():
@@ -173,9 +183,47 @@ def test_a_pod_that_stands_there_uses_the_node_and_one_that_ends_does_not():
     assert not seen(landed(), pods=[daemon])["n1"].in_use
 
 
-def test_a_move_that_is_under_way_uses_both_of_its_nodes():
-    others = landed(phase=MigrationPhase.EVICTING)
-    assert seen(landed(), others)["n1"].in_use
+def test_a_move_that_people_asked_for_uses_the_node_that_it_leaves():
+    asked = landed(phase=MigrationPhase.EVICTING, labels=LabelSet({}))
+    assert seen(landed(), asked)["n1"].in_use
+
+
+def test_a_move_that_is_under_way_uses_the_node_that_it_comes_to():
+    assert seen(landed("n0"), landed("n7", to="n0", phase=MigrationPhase.EVICTING), nodes=(N0,))["n0"].in_use
+
+
+@pytest.mark.parametrize(
+    ("emptying", "is_left"),
+    [({GOES}, True), (None, True), (set(), False), ({BeingEmptied("Defragmentation", "n1")}, False)],
+    ids=["goes on", "no decision yet", "cannot leave", "another policy"],
+)
+def test_pods_that_the_last_decision_lets_leave_do_not_use_the_node(emptying, is_left):
+    first_left = seen(landed(), pods=[on()], emptying=emptying)["n1"]
+    assert (not first_left.in_use) is is_left
+    assert bool(step(first_left, NOW_S)) is is_left
+    held = seen(landed(), pods=[on()], nodes=[KEPT], emptying=emptying)["n1"]
+    assert [call.does for call in step(held, NOW_S)[:1]] == [
+        "keep_node_empty" if is_left else "give_node_back"
+    ]
+
+
+def test_a_node_is_held_from_the_first_eviction_on_and_not_before():
+    evicting = landed(phase=MigrationPhase.EVICTING, at_s=0.0)
+    assert "n1" not in seen(evicting, pods=[on()])
+    status = msgspec.structs.replace(evicting.status, evicted_at_s=NOW_S - 1)
+    observed = seen(msgspec.structs.replace(evicting, status=status), pods=[on()])["n1"]
+    assert step(observed, NOW_S)[0] == keep_node_empty(NODE, KeptEmpty(Hold.CORDONED, NOW_S + 3600.0))
+
+
+def test_a_pod_that_comes_ends_the_emptying():
+    coming = on("", name="late", nominated_node="n1")
+    assert seen(landed(), pods=[on(), coming], nodes=[KEPT], emptying={GOES})["n1"].in_use
+
+
+def test_each_pod_that_leaves_begins_the_time_of_the_node_anew():
+    early = dataclasses.replace(HELD, left_s=UNTIL_S - RULE.kept_for_s + RENEWED_AFTER_S)
+    assert step(early, NOW_S) == (keep_node_empty(KEPT, KeptEmpty(Hold.CORDONED, UNTIL_S + RENEWED_AFTER_S)),)
+    assert step(dataclasses.replace(early, left_s=early.left_s - 1), NOW_S) == ()
 
 
 def waiting(**spec):
