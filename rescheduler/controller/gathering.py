@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.handover_order import HandoverOrder, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.lost_targets import contested_rooms, lost_targets
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.observe_reservations import (
@@ -88,10 +89,11 @@ class Gatherer:
         replacements = Replacements(index.view, index.pods_of)
         given.placement.begin(replacements, written)
         start_first = self._start_first(given)
-        rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), given)
+        kept = KeptTolerations.of(index, given.placement, given.reservations.namespace)
+        rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), kept, given)
         rooms = lost_targets(rooms, given.placement, awaited_pods(rooms, index))
         rooms, assignment = contested_rooms(
-            rooms, self._assigned(rooms, start_first, given), index.waiting, given.placement
+            rooms, self._assigned(rooms, start_first, kept, given), index.waiting, given.placement
         )
         coming = coming_rooms(self.memory.preparing, index, given.now_s)
         gate = gate_keys((*rooms.values(), *coming), index)
@@ -133,7 +135,7 @@ class Gatherer:
         ).all()
 
     def _ordered(
-        self, rooms: Mapping[str, ObservedReservation], given: RoundInput
+        self, rooms: Mapping[str, ObservedReservation], kept: KeptTolerations, given: RoundInput
     ) -> dict[str, ObservedReservation]:
         return HandoverOrder(
             placement=given.placement,
@@ -141,13 +143,18 @@ class Gatherer:
             sightings=self.memory.sightings,
             unbound=given.index.unbound(),
             waiting=given.index.waiting,
+            kept=kept,
             unseen=self.unseen,
             now_s=given.now_s,
             lag=given.lag,
         ).of(rooms)
 
     def _assigned(
-        self, rooms: Mapping[str, ObservedReservation], start_first: StartFirstObserver, given: RoundInput
+        self,
+        rooms: Mapping[str, ObservedReservation],
+        start_first: StartFirstObserver,
+        kept: KeptTolerations,
+        given: RoundInput,
     ) -> Assignment:
         return RoomAssignment(
             index=given.index,
@@ -163,6 +170,7 @@ class Gatherer:
                 placement=given.placement,
                 namespace=given.reservations.namespace,
                 resting=self.resting,
+                kept=kept,
             ),
             now_s=given.now_s,
         ).of(rooms)

@@ -20,6 +20,7 @@ node to those that are bound there. All rules follow from that:
   held, it is not nominated, and no other hand-over waits for it.
 - A claimant that was never gated cannot be nominated. The taint holds its room (``reservations.pending_claimant``). All that
   tolerate the taint have claimed a room of the node and fit there together, so it does not matter which of them takes which.
+  While another pod tolerates it and would take the room, the placeholder stays (``kept_tolerations``).
 - A placeholder is deleted for a claimant only once the scheduler knows of the nomination. After an outage this must be
   proven with a probe (``controller.probing``).
 
@@ -35,6 +36,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
@@ -146,6 +148,7 @@ class HandoverOrder:
     """All pods without a node, gated ones included."""
     waiting: Sequence[Pod]
     """Pods without a node that are not gated."""
+    kept: KeptTolerations
     unseen: Callable[[ObjectKey], bool]
     """True if the cache does not show yet what a machine wrote last: a Reservation's may be the nomination, a node's its taint or the end of it."""
     now_s: float
@@ -253,6 +256,8 @@ class HandoverOrder:
             behind = self.lag.awaited((*unbound, *pending), self.now_s, limit_s=limit_s, held_s=held_s)
             if behind is not None:
                 return behind
+            if pending and self.kept.overtakes(pending, observed.node.name, standing) is not None:
+                return Wait(reason=HandoverWait.TOLERATED)
         return self._wait_for_neighbours(observed, observed.node, unbound, standing, needs_taint=needs_taint)
 
     def _wait_for_neighbours(

@@ -2,7 +2,9 @@
 
 The gate holds pods that are created while their room is open. A pod that kube-scheduler has refused before that would be locked out by its own
 room. It gets what gated pods leave, by the same order, if it fits the room and kube-scheduler would bind it there once the
-placeholder is gone. Before it claims the room it must tolerate the hand-over taint (``reservations.pending_claimant``).
+placeholder is gone. Before it claims the room it must tolerate the hand-over taint (``reservations.pending_claimant``). It keeps
+that toleration, so on one node nobody is prepared while others land, and nobody claims while others are prepared: whoever
+passes the taint has a room there, is served first, or is waited for (``kept_tolerations``).
 
 Left out: rooms of moves, which are for the pod that comes in the place of the evicted one, and pods that have not been refused yet, are
 held by a scheduling gate of another program, or belong to a scheduler whose rules are not known.
@@ -15,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.placement import Placement
 from rescheduler.migrations.observed_migration import Permission
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
@@ -37,9 +40,11 @@ class PendingClaims(NamedTuple):
     """Pods by name of the Reservation that they claim now."""
     preparing: tuple[tuple[Pod, str], ...]
     """Pods that must tolerate the taint of the node first, with the Reservation that they are to claim."""
+    overtaken: Mapping[str, str]
+    """Name of a Reservation that its owner would lose to a pod behind the taint -> what waits, for people."""
 
 
-NO_PENDING_CLAIMS = PendingClaims({}, ())
+NO_PENDING_CLAIMS = PendingClaims({}, (), {})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +56,8 @@ class PendingOwners:
     namespace: str
     """Of placeholders, which are no owners."""
     resting: Callable[[Pod], bool]
-    """True for a pod that could not be prepared a moment ago: another one gets the room."""
+    """True for a pod that could not be prepared a moment ago: another one gets the room, if this one cannot take it."""
+    kept: KeptTolerations
     _asked: dict[str, dict[tuple[object, ...], Permission]] = field(default_factory=dict)
     """Answers of the scheduling rules in this round, by name of the Reservation and kind of the pod."""
 
@@ -75,20 +81,37 @@ class PendingOwners:
             return tolerates_taint(pod, room.reservation.status.node_name)
 
         given = assign(list(pods), eligible, self.index.controllers, admits=admits, goes_first=goes_first)
-        found = given.claims
-        nodes = {room.reservation.name: room.reservation.status.node_name for room in eligible}
-        ready = {
-            name: served
-            for name, served in found.items()
-            if all(tolerates_taint(pod, nodes[name]) for pod in served)
+        return self._ordered(given.claims, observed)
+
+    def _ordered(
+        self, claims: Mapping[str, tuple[Pod, ...]], observed: Mapping[str, ObservedReservation]
+    ) -> PendingClaims:
+        """The claims that may be written now, and the pods that are prepared first."""
+        nodes = {name: observed[name].reservation.status.node_name for name in claims}
+        served = {
+            node: {pod.uid for name, pods in claims.items() if nodes[name] == node for pod in pods}
+            for node in nodes.values()
         }
-        preparing = (
-            (pod, name)
-            for name, served in found.items()
-            for pod in served
-            if name not in ready and not tolerates_taint(pod, nodes[name])
-        )
-        return PendingClaims(ready, tuple(preparing))
+        ready: dict[str, tuple[Pod, ...]] = {}
+        preparing: list[tuple[Pod, str]] = []
+        overtaken: dict[str, str] = {}
+        for name, pods in claims.items():
+            node = nodes[name]
+            other = self.kept.overtakes(pods, node, observed[name].placeholder, served[node])
+            if other is not None:
+                overtaken[name] = (
+                    f"pod {pods[0].key} waits: pod {other.key} is pending and would take the room on node {node}, "
+                    "because it still tolerates the hand-over taint there"
+                )
+                continue
+            behind = tuple(pod for pod in pods if tolerates_taint(pod, node))
+            if len(behind) == len(pods) or (behind and self.kept.landing(node)):
+                ready[name] = behind
+            elif not self.kept.landing(node):
+                preparing.extend((pod, name) for pod in pods if pod not in behind)
+        shut = {nodes[name] for _, name in preparing}
+        ready = {name: pods for name, pods in ready.items() if nodes[name] not in shut}
+        return PendingClaims(ready, tuple(preparing), overtaken)
 
     def _may_claim(self, pod: Pod) -> bool:
         ours = pod.namespace == self.namespace or LABEL_PLACEHOLDER in pod.labels or is_probe(pod)

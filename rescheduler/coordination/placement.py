@@ -209,6 +209,34 @@ class Placement:
                 refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
         return _permission(refusal)
 
+    def overtaking(
+        self, pods: Sequence[Pod], others: Sequence[Pod], node: str, holder: Pod | None
+    ) -> Pod | None:
+        """The first of ``others``, pending too, that would be bound to ``node`` instead of one of ``pods`` once ``holder`` is gone."""
+        with self._trial() as state:
+            if node not in state.node_index:
+                return None
+            nominated = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
+            for one in (*self._placed(*pods, *others), *nominated):
+                take_off(state, one)
+            self._take_off(state, holder)
+            first: Pod | None = None
+            for other in others:
+                if pod_refusal(state, as_released(other, node), node) is None:
+                    first = first or other
+                    self._bind(state, other, node)
+            for pod in pods if first is not None else ():
+                if pod_refusal(state, as_released(pod, node), node) is not None:
+                    return first
+                self._bind(state, pod, node)
+        return None
+
+    @staticmethod
+    def _bind(state: SchedulingState, pod: Pod, node: str) -> Pod:
+        if state.unplaced.get(pod.key) is pod:
+            state.remove(pod)
+        return state.place(pod, node)
+
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """True if the scheduler would refuse the claimant on ``node`` only because of pods that are nominated there.
 

@@ -14,6 +14,7 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.assignment import Assignment, Room, assign, from_the_node
@@ -43,11 +44,15 @@ class RoomAssignment:
     now_s: float
 
     def of(self, rooms: Mapping[str, ObservedReservation]) -> Assignment:
-        """The assignment. Claimants are left out, because their own Reservation releases them, even if it has ended."""
+        """The assignment. Claimants are left out, because their own Reservation releases them, even if it has ended.
+
+        One without a gate has nothing to be released from: once its Reservation has ended it may claim another one.
+        """
         taken = {
             pod.uid
             for name, observed in rooms.items()
             for pod in observed.owners
+            if holds_gate(pod) or observed.reservation.status.phase not in FINISHED
             if self._young(pod) or not (self.resting(name) or observed.reservation.unreadable)
         }
         # A claim that the cache does not show yet: its pods must not be assigned to a second room.
@@ -91,7 +96,7 @@ class RoomAssignment:
                 *overdue,
             ),
             preparing=pending.preparing,
-            kept_out=self.pending.kept_out(refused, left, rooms, served),
+            kept_out={**self.pending.kept_out(refused, left, rooms, served), **pending.overtaken},
         )
 
     def _admits(

@@ -27,6 +27,7 @@ class HandoverWait(enum.StrEnum):
     NODE_NOT_USABLE = "NodeNotUsable"
     FOREIGN_GATE = "ForeignGate"
     SCHEDULER_BEHIND = "SchedulerBehind"
+    TOLERATED = "Tolerated"
     OTHER_LANDING = "OtherLanding"
     PLACEHOLDER_TERMINATING = "PlaceholderTerminating"
     TAINT_SETTLING = "TaintSettling"
@@ -40,6 +41,7 @@ WAIT_MESSAGES: Final[Mapping[HandoverWait, str]] = {
     HandoverWait.NODE_NOT_USABLE: "node {node} is not Ready or not schedulable",
     HandoverWait.FOREIGN_GATE: "another program has not removed its own scheduling gate yet",
     HandoverWait.SCHEDULER_BEHIND: "its scheduler has not shown yet that it is up to date after an outage or a restart",
+    HandoverWait.TOLERATED: "another pending pod tolerates the hand-over taint of node {node} and would take the room",
     HandoverWait.OTHER_LANDING: "another replacement on node {node} has not landed yet",
     HandoverWait.PLACEHOLDER_TERMINATING: "its placeholder on node {node} has not terminated yet",
     HandoverWait.TAINT_SETTLING: "other pods are pending, and node {node} is being tainted against them",

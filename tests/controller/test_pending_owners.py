@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reserving import look, of_web, phase, placeholders, reserve
 
-from harness.controlplane.world import RESERVATIONS, World, condition, gates_of, node_of
+from harness.controlplane.world import RESERVATIONS, WORLD, World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_RESERVATION
 
 WHO = "rescheduler.test/who"
@@ -116,6 +116,30 @@ def test_pods_that_are_pending_share_a_room_and_its_rest_stays_held(world):
     assert (status["phase"], status["allocatable"]["cpu"]) == ("Available", "3")
     world.wait(lambda: not taints(world, node))
     assert [p for p in world.pods("rival") if node_of(p)] == []
+
+
+def test_a_pod_that_passes_the_taint_since_an_earlier_claim_does_not_take_the_room_of_another(world):
+    """It is no owner of this one. The owner waits, and is told for which pod; no node is tainted meanwhile."""
+    node = world.node("one", cpu="1")
+    reserve(world, "room", by_name(world, "later"), node=node).expect()
+    phase(world, "room", "Available")
+    behind = {"key": ANNOTATION_HANDOVER_TAINT, "operator": "Equal", "value": node, "effect": "NoSchedule"}
+    stranger = world.pod("stranger", tolerations=[{"key": WORLD, "operator": "Exists"}, behind])
+    world.pod("mine")
+    world.wait_unschedulable("stranger")
+    world.wait_unschedulable("mine")
+    change = {"spec": {"owners": [by_name(world)]}}
+    world.api.patch(f"{RESERVATIONS}/{world.namespace}-room", change).expect()
+
+    def told():
+        conditions = look(world, "room").get("conditions", ())
+        return any("stranger is pending and would take the room" in c.get("message", "") for c in conditions)
+
+    world.wait(told)
+    assert (node_of(world.get_pod("stranger")), node_of(world.get_pod("mine"))) == ("", "")
+    assert not taints(world, node)
+    world.delete_pod(stranger)
+    landed(world, node)
 
 
 def test_what_cannot_use_the_room_leaves_it_to_the_next(world):

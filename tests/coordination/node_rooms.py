@@ -7,11 +7,14 @@ import dataclasses
 import msgspec
 
 from rescheduler.coordination.handover_order import NO_LAG, HandoverOrder
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.memory import Sightings
 from rescheduler.model import names
 from rescheduler.model.records import Node, Pod, PodSpec, Taint
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.settings import ReservationSettings
 
@@ -83,11 +86,20 @@ class Rules:
         return claimant.name in self.refused
 
 
+def kept_tolerations(pods, reservations, rules):
+    """Those of a round about these pending pods."""
+    rooms = {reservation.name: reservation for reservation in reservations}
+    snapshot = Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods}, reservations=rooms)
+    return KeptTolerations.of(RoundIndex.of(snapshot), rules, SETTINGS.namespace)
+
+
 def ordered(*rooms, waiting=(), unseen=(), now=NOW, lag=NO_LAG, rules=None, sightings=None):
     """The rooms as the order on their nodes leaves them, by name."""
     holders = [pod for r in rooms for pod in r.placeholders if not pod.node]
+    rules = rules or Rules()
     order = HandoverOrder(
-        placement=rules or Rules(),
+        placement=rules,
+        kept=kept_tolerations(waiting, (r.reservation for r in rooms), rules),
         settings=SETTINGS,
         sightings=Sightings() if sightings is None else sightings,
         unbound=(*holders, *waiting),

@@ -15,6 +15,7 @@ from node_rooms import (
     SIZE,
     TAINT,
     Rules,
+    kept_tolerations,
     on_node,
     ordered,
     replace,
@@ -24,6 +25,7 @@ from node_rooms import (
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
+from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.switches import taint_switches
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model import names
@@ -58,6 +60,12 @@ class Takes(Rules):
         self.asked.append(pod.name)
         return NO if pod.name in self.unfit else ALLOWED
 
+    def overtaking(self, pods, others, node, holder):
+        return next((other for other in others if other.name not in self.unfit), None)
+
+    def landable(self, rooms, claimed):
+        return frozenset(room.name for room in rooms)
+
 
 def waiting(name, *, tolerates=False, labels=None, cpu=1000, **fields):
     tolerations = (hand_over_toleration("n1"),) if tolerates else ()
@@ -87,19 +95,30 @@ def held(name="r", *, size=SIZE, allocate_once=True, **fields):
     return ObservedReservation(reservation=reservation, **{"node": Node(name="n1", uid="n1"), **fields})
 
 
-def given(pods, *rooms, rules=None, resting=(), taken=()):
-    """What the pods get: claims and preparations by name."""
-    snapshot = Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods})
-    owners = PendingOwners(
-        index=RoundIndex.of(snapshot),
-        placement=rules or Takes(),
+def owners_of(pods, rooms, rules, resting=()):
+    rules = rules or Takes()
+    return PendingOwners(
+        index=RoundIndex.of(Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods})),
+        placement=rules,
         namespace="rescheduler",
         resting=lambda pod: pod.name in resting,
+        kept=kept_tolerations(pods, (r.reservation for r in rooms), rules),
     )
+
+
+def found_for(pods, *rooms, rules=None, resting=(), taken=()):
+    owners = owners_of(pods, rooms, rules, resting)
     open_rooms = [
-        Room(reservation=r.reservation, size=r.reservation.template.requests, open=True) for r in rooms
+        Room(reservation=r.reservation, size=r.reservation.template.requests, open=True)
+        for r in rooms
+        if not r.reservation.status.current_owners
     ]
-    found = owners.of(owners.waiting(taken), open_rooms, {r.reservation.name: r for r in rooms})
+    return owners.of(owners.waiting(taken), open_rooms, {r.reservation.name: r for r in rooms})
+
+
+def given(pods, *rooms, **fields):
+    """What the pods get: claims and preparations by name."""
+    found = found_for(pods, *rooms, **fields)
     claims = {name: [pod.name for pod in served] for name, served in found.claims.items()}
     return claims, [(pod.name, name) for pod, name in found.preparing]
 
@@ -117,6 +136,103 @@ def test_a_pod_that_an_earlier_claim_let_behind_the_taint_goes_first():
         earlier, spec=msgspec.structs.replace(earlier.spec, tolerations=(hand_over_toleration("n2"),))
     )
     assert given([better, elsewhere], held()) == ({}, [("better", "r")])
+
+
+def stranger(**fields):
+    """A pod that an earlier claim let behind the taint and that is no owner of the next room."""
+    return waiting("stranger", tolerates=True, labels={"app": "db"}, **fields)
+
+
+PASSES = {
+    "an owner that rests": ([waiting("other", tolerates=True)], {"resting": ("other",)}),
+    "no owner": ([stranger()], {}),
+    "not refused yet": ([stranger(unschedulable_message="")], {}),
+}
+
+
+@pytest.mark.parametrize("tolerates", [True, False], ids=["a claim", "a preparation"])
+@pytest.mark.parametrize(("others", "fields"), PASSES.values(), ids=PASSES)
+def test_a_room_is_not_handed_over_while_another_pod_behind_the_taint_would_take_it(
+    others, fields, tolerates
+):
+    mine = waiting("mine", tolerates=tolerates)
+    found = found_for([mine, *others], held(), **fields)
+    assert (found.claims, found.preparing) == ({}, ())
+    [(room_name, why)] = found.overtaken.items()
+    assert room_name == "r"
+    assert f"pod default/{others[0].name} is pending and would take the room on node n1" in why
+
+
+LANDS = {
+    "it does not fit": ([stranger()], {"rules": Takes(unfit=("stranger",))}),
+    "another node's taint": (
+        [waiting("s", labels={"app": "db"}, spec=PodSpec(tolerations=(hand_over_toleration("n2"),)))],
+        {},
+    ),
+    "of higher priority, which ends the room": (
+        [stranger(spec=PodSpec(priority=9, tolerations=(hand_over_toleration("n1"),)))],
+        {},
+    ),
+    "being deleted": ([stranger(deleting=True)], {}),
+}
+
+
+@pytest.mark.parametrize(("others", "fields"), LANDS.values(), ids=LANDS)
+def test_a_room_is_handed_over_beside_pods_that_would_not_take_it(others, fields):
+    found = found_for([waiting("mine", tolerates=True), *others], held(), **fields)
+    assert [pod.name for pod in found.claims["r"]] == ["mine"]
+    assert found.overtaken == {}
+
+
+def claimed_by(observed, *pods, phase=ReservationPhase.AVAILABLE):
+    owners = tuple(ObjectRef(pod.namespace, pod.name, pod.uid) for pod in pods)
+    status = replace(observed.reservation.status, phase=phase, current_owners=owners)
+    reservation = replace(observed.reservation, status=status)
+    return dataclasses.replace(observed, reservation=reservation, owners=pods)
+
+
+def test_nobody_is_prepared_while_another_pod_lands_behind_the_taint():
+    """Whoever tolerates the taint then could be faster; who has a room of that node already is no danger."""
+    lands = waiting("lands", tolerates=True)
+    rooms = [claimed_by(held("first"), lands), held("second")]
+    assert given([lands, waiting("next")], *rooms, taken=("lands",)) == ({}, [])
+    later = waiting("next", tolerates=True)
+    assert given([lands, later], *rooms, taken=("lands",)) == ({"second": ["next"]}, [])
+    assert given([waiting("next")], claimed_by(held("first")), held("second")) == ({}, [("next", "first")])
+
+
+def test_nobody_claims_a_room_of_a_node_while_others_are_prepared_for_it():
+    """The one that is prepared would be bound in the room of the other before it has a claim."""
+    pods = [waiting("a", tolerates=True), waiting("b")]
+    assert given(pods, held("first"), held("second")) == ({}, [("b", "second")])
+
+
+def test_a_pending_pod_may_claim_again_once_its_reservation_has_ended():
+    """It still tolerates the taint of that node, so it is served before its siblings."""
+    earlier, sibling = waiting("earlier", tolerates=True), waiting("a-sibling")
+    pods, name = [earlier, sibling], "later"
+    holder = Pod(namespace="rescheduler", name="holder", uid="holder", node="n1", spec=PodSpec())
+    rooms = [
+        claimed_by(held("before"), earlier, phase=ReservationPhase.FAILED),
+        held(name, placeholders=(holder,)),
+    ]
+    pending = owners_of(pods, rooms, None)
+    assignment = RoomAssignment(
+        index=pending.index,
+        placement=pending.placement,
+        unseen=lambda _: False,
+        claims={},
+        released=lambda _: False,
+        start_first={},
+        resting=lambda _: False,
+        gate_limit_s=SETTINGS.gate_limit_s,
+        pending=pending,
+        now_s=NOW,
+    )
+    found = assignment.of({r.reservation.name: r for r in rooms})
+    assert {room: [pod.name for pod in served] for room, served in found.claims.items()} == {
+        name: ["earlier"]
+    }
 
 
 NOBODY = {
@@ -243,6 +359,19 @@ def test_the_taint_stays_until_the_pod_is_bound_but_not_for_ever():
 
 def test_it_is_not_set_for_a_pod_that_does_not_tolerate_it():
     assert not decided(pending("a", CLAIMED, tolerates=False))["a"].needs_taint
+
+
+def test_the_placeholder_stays_while_another_pod_behind_the_taint_would_take_the_room():
+    """It got the toleration after the claim; the wait ends with the time that the claim has."""
+    shut, sightings = on_node(pending("a", CLAIMED), taints=(TAINT,)), Sightings()
+    decided(shut, sightings=sightings)
+    later = {"now": NOW + SETTINGS.taint_settle_s, "sightings": sightings}
+    assert decided(shut, waiting=(stranger(),), **later)["a"].wait.reason is HandoverWait.TOLERATED
+    assert decided(shut, waiting=shut.owners, **later)["a"].wait is None
+    unfit = Takes(unfit=("stranger",))
+    assert decided(shut, waiting=(stranger(),), rules=unfit, **later)["a"].wait is None
+    gone = on_node(pending("a", EMPTY), taints=(TAINT,))
+    assert decided(gone, waiting=(stranger(),), **later)["a"].wait.reason is HandoverWait.BINDING
 
 
 def test_a_node_that_is_not_usable_is_not_tainted():

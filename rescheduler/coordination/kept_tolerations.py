@@ -1,0 +1,74 @@
+"""Pending pods that a hand-over taint does not keep off its node, and that would take a room there from its owner (pure).
+
+The API server lets nobody take a toleration off. A pod that got one for a claim, or for its release, and was not bound then
+(its Reservation failed, ended or was deleted, or the pod was refused) passes the taint of that node for as long as it is pending.
+If it is an owner of the next room there, it is served first (``pending_owners``); of higher priority it ends the Reservation
+(``lost_targets``). In all other cases no room of that node is handed over by taint while it would take it.
+
+The wait ends when the pod is bound, deleted or fits there no more, at the latest with the Reservation, which names it. All is read
+from the objects, so a restart changes nothing. Hand-overs by nomination do not depend on it: kube-scheduler counts
+the nomination against all pods of the same or lower priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.placement import Placement
+from rescheduler.model import names
+from rescheduler.model.records import Pod
+from rescheduler.reservations.handover import tolerates_taint
+from rescheduler.reservations.reservation_lifecycle import FINISHED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptTolerations:
+    """Those of one round."""
+
+    pods: tuple[Pod, ...]
+    """Pending pods that tolerate a hand-over taint by its key. Those that tolerate every taint are a limit (``docs``)."""
+    index: RoundIndex
+    placement: Placement
+
+    @classmethod
+    def of(cls, index: RoundIndex, placement: Placement, namespace: str) -> KeptTolerations:
+        """``namespace``: that of placeholders, which tolerate all hand-over taints and have an order of their own."""
+        pods = (pod for pod in index.waiting if pod.namespace != namespace)
+        return cls(pods=tuple(filter(_by_key, pods)), index=index, placement=placement)
+
+    def overtakes(
+        self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str] = ()
+    ) -> Pod | None:
+        """The pod that would be bound to ``node`` instead of one of ``pods`` once ``holder`` is deleted; None if there is none.
+
+        ``served``: uids of pods that claim a room of that node now.
+        """
+        behind = [pod for pod in self.pods if tolerates_taint(pod, node)]
+        owners = self._owners(node) if behind else frozenset()
+        least = min(pod.spec.priority for pod in pods)
+        others = [
+            pod
+            for pod in behind
+            if pod.spec.priority <= least and pod.uid not in owners and pod.uid not in served
+        ]
+        return self.placement.overtaking(pods, others, node, holder) if others else None
+
+    def landing(self, node: str) -> bool:
+        """True while a claimant that the taint holds the room for is on its way there: whoever tolerates it could be faster."""
+        behind = [pod.uid for pod in self.pods if tolerates_taint(pod, node)]
+        return bool(behind) and not self._owners(node).isdisjoint(behind)
+
+    def _owners(self, node: str) -> frozenset[str]:
+        """Who has a room on the node. All of them fit there together, so it does not matter which of them takes which."""
+        return frozenset(
+            owner.uid
+            for reservation in self.index.snapshot.reservations.values()
+            if reservation.status.node_name == node and reservation.status.phase not in FINISHED
+            for owner in reservation.status.current_owners
+        )
+
+
+def _by_key(pod: Pod) -> bool:
+    return any(toleration.key == names.ANNOTATION_HANDOVER_TAINT for toleration in pod.spec.tolerations)
