@@ -2,8 +2,7 @@
 
 ``python -m bench.apiserver --nodes 5000`` prints its port. It exists to measure the controller and the commands from
 outside: it knows no writes, no selectors and no history. ``/bench/rate?per_second=2000`` sets how many pods a second
-change, ``/bench/requests`` tells how many requests came since it was asked last. ``--moves``: so many PodMigrations, each
-with a Reservation; most of them have ended.
+change.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from bench.generate import objects
-from bench.past_objects import moves_and_rooms, objects_of_the_controller
 from bench.shapes import Shape
 from rescheduler.model.decode.dump import TypeName, items_within
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -41,16 +39,12 @@ _GROUPS = {
 class World:
     """The objects, by the path of their collection, and the pace of events."""
 
-    def __init__(self, shape: Shape, moves: int = 0) -> None:
+    def __init__(self, shape: Shape) -> None:
         self.collections: dict[str, list[bytes]] = {r.collection_path: [] for r in RESOURCES.values()}
         paths = {kind.value: resource.collection_path for kind, resource in RESOURCES.items()}
         for raw in objects(shape):
             for item in items_within(memoryview(raw), 1, TypeName()):
                 self.collections[paths[item.type.kind]].append(raw)
-        self.single = objects_of_the_controller(moves)
-        for kind, raw in moves_and_rooms(moves, shape.nodes):
-            self.collections[RESOURCES[kind].collection_path].append(raw)
-        self.requests = 0
         self.per_second = 0
         self.sent = 0
         self.versions = itertools.count(_FIRST_VERSION)
@@ -72,11 +66,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-        if parts.path == "/bench/requests":
-            self._answer(b"%d" % self.world.requests)
-            self.world.requests = 0
-            return
-        self.world.requests += 1
         path, namespace = _within(parts.path)
         if parts.path == "/bench/rate":
             self.world.per_second = int(query["per_second"])
@@ -86,8 +75,6 @@ class Handler(BaseHTTPRequestHandler):
         elif parts.path in _GROUPS:
             names = ",".join(f'{{"name":"{name}"}}' for name in _GROUPS[parts.path])
             self._answer(f'{{"kind":"APIResourceList","resources":[{names}]}}'.encode())
-        elif parts.path in self.world.single:
-            self._answer(self.world.single[parts.path])
         elif path in self.world.collections:
             self._collection(path, query, namespace)
         else:
@@ -180,9 +167,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=500)
     parser.add_argument("--pods-per-node", type=int, default=30)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--moves", type=int, default=0)
     given = parser.parse_args()
-    Handler.world = World(Shape(nodes=given.nodes, pods_per_node=given.pods_per_node), given.moves)
+    Handler.world = World(Shape(nodes=given.nodes, pods_per_node=given.pods_per_node))
     server = ThreadingHTTPServer(("127.0.0.1", given.port), Handler)
     server.daemon_threads = True
     print(server.server_port, flush=True)
