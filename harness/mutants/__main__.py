@@ -32,8 +32,9 @@ _LIMIT_S = 600.0
 @click.argument("modules", nargs=-1)
 @click.option("--sample", type=int, default=10, show_default=True, help="Mutants of each module; 0: all.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the sample.")
+@click.option("--tests", multiple=True, help="Which tests to run, for modules that have none named for them.")
 @click.option("--most", type=int, default=-1, help="Survivors that are allowed; negative: any number.")
-def main(modules: tuple[str, ...], sample: int, seed: int, most: int) -> None:
+def main(modules: tuple[str, ...], sample: int, seed: int, tests: tuple[str, ...], most: int) -> None:
     """Mutate MODULES (all that have tests named for it) and print what survives."""
     survivors, scores = 0, []
     with tempfile.TemporaryDirectory(prefix="rescheduler-mutants-") as folder:
@@ -44,7 +45,7 @@ def main(modules: tuple[str, ...], sample: int, seed: int, most: int) -> None:
             began_s = time.monotonic()
             items = mutants(module)
             chosen = items if not sample else _sampled(items, sample, seed)
-            alive = [item for item in chosen if not _is_killed(item, TESTS[module])]
+            alive = [item for item in chosen if not _is_killed(item, tests or TESTS[module])]
             survivors += len(alive)
             seconds = time.monotonic() - began_s
             scores.append(
