@@ -10,25 +10,6 @@ def sizes(lab):
     return sorted(spec(rs)["replicas"] for rs in lab.api.list(REPLICA_SET))
 
 
-def test_deployment_runs_its_replicas_and_reports_them(lab):
-    one = lab()
-    one.deployment("web", 3)
-    found = status(one.get(*DEPLOY, "web"))
-    assert (found["replicas"], found["readyReplicas"], found["availableReplicas"]) == (3, 3, 3)
-    owner = one.pods("web")[0]["metadata"]["ownerReferences"][0]
-    assert owner["kind"] == "ReplicaSet"
-    assert owner["controller"] is True
-
-
-def test_pod_that_is_deleted_is_replaced(lab):
-    one = lab()
-    one.deployment("web", 2)
-    gone = one.pods("web")[0]
-    one.api.delete(gone)
-    one.until(lambda: gone["metadata"]["uid"] not in {p["metadata"]["uid"] for p in one.pods("web")})
-    one.until(lambda: len(one.ready("web")) == 2)
-
-
 def test_rolling_update_stays_within_surge_and_unavailability(lab):
     one = lab(cpu="8")
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
@@ -106,21 +87,6 @@ def test_scale_down_takes_the_unscheduled_pod_then_the_cheapest(lab):
     assert cheap["metadata"]["name"] not in left
 
 
-def test_orphan_is_adopted_and_the_surplus_pod_goes(lab, objects):
-    one = lab()
-    one.deployment("web", 2)
-    template = spec(one.api.list(REPLICA_SET)[0])["template"]
-    orphan = objects.pod("orphan", labels={"app": "other"})
-    one.create(orphan)
-    one.until(lambda: len(one.ready("other")) == 1)
-    one.patch("", "Pod", "orphan", {"metadata": {"labels": template["metadata"]["labels"]}})
-    one.until(lambda: len(one.pods("web")) == 2)
-    names = {p["metadata"]["name"] for p in one.pods("web")}
-    adopted = one.get("", "Pod", "orphan")
-    assert adopted is None or adopted["metadata"]["ownerReferences"][0]["kind"] == "ReplicaSet"
-    assert len(names) == 2
-
-
 def test_relabelled_pod_is_released_and_replaced(lab):
     one = lab()
     one.deployment("web", 2)
@@ -129,10 +95,3 @@ def test_relabelled_pod_is_released_and_replaced(lab):
     one.until(lambda: len(one.ready("web")) == 2)
     released = one.get("", "Pod", name)
     assert not released["metadata"].get("ownerReferences")
-
-
-def test_deleting_the_deployment_removes_everything_it_owns(lab):
-    one = lab()
-    one.deployment("web", 3)
-    one.api.delete(one.get(*DEPLOY, "web"))
-    one.until(lambda: not one.pods("web") and not one.api.list(REPLICA_SET))

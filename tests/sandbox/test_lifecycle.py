@@ -1,27 +1,9 @@
 """Budgets, garbage collection, node life and namespaces on the sandbox."""
 
-import json
-
-import pytest
-
 from kube_sandbox.controllers.unstructured import spec, status
 from kube_sandbox.nodes import ready_condition
-from rescheduler.kube.transport import Request
 
 BUDGET = ("policy", "PodDisruptionBudget")
-
-
-def evict(lab, pod):
-    path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/eviction"
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": pod["metadata"]["name"], "namespace": "default"},
-        "deleteOptions": {"preconditions": {"uid": pod["metadata"]["uid"]}},
-    }
-    return lab.cluster.transport.send(
-        Request(method="POST", path=path, body=json.dumps(body).encode())
-    ).status
 
 
 def allowed(lab, name):
@@ -29,38 +11,6 @@ def allowed(lab, name):
     return tuple(
         found.get(k) for k in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     )
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"maxUnavailable": 1}, (1, 4, 3, 4)),
-        ({"maxUnavailable": "30%"}, (2, 4, 2, 4)),
-        ({"minAvailable": 3}, (1, 4, 3, 4)),
-        ({"minAvailable": "51%"}, (1, 4, 3, 4)),
-        ({"minAvailable": "100%"}, (0, 4, 4, 4)),
-        ({"maxUnavailable": 0}, (0, 4, 4, 4)),
-    ],
-)
-def test_budget_counts(lab, objects, fields, expected):
-    one = lab()
-    one.deployment("web", 4)
-    one.create(objects.budget("web", **fields))
-    one.cluster.settle()
-    assert allowed(one, "web") == expected
-
-
-def test_eviction_takes_from_the_budget_until_the_replacement_is_ready(lab, objects):
-    one = lab()
-    one.deployment("web", 3, pod={"terminationGracePeriodSeconds": 1})
-    one.create(objects.budget("web", maxUnavailable=1))
-    one.cluster.settle()
-    first, second, _ = one.pods("web")
-    assert evict(one, first) == 201
-    assert evict(one, second) == 429
-    one.until(lambda: allowed(one, "web")[0] == 1)
-    assert len(one.ready("web")) == 3
-    assert evict(one, second) == 201
 
 
 def test_granted_eviction_that_never_happens_is_forgotten_after_two_minutes(lab, objects):

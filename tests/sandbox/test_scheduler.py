@@ -50,17 +50,6 @@ def test_message_when_nothing_fits_is_the_schedulers_own(lab, objects):
     assert events[0]["message"] == found["message"]
 
 
-def test_refused_pod_is_woken_by_room_that_becomes_free(lab, objects):
-    one = lab(1, cpu="2")
-    one.create(objects.pod("first", cpu="2", terminationGracePeriodSeconds=1))
-    one.until(lambda: len(one.ready("first")) == 1)
-    one.create(objects.pod("second", cpu="2"))
-    one.cluster.advance(30)
-    assert not node_of(one, "second")
-    one.api.delete(one.get("", "Pod", "first"))
-    assert one.until(lambda: node_of(one, "second") == "n1", 30) < 5
-
-
 def test_refused_pod_is_woken_by_a_new_node_and_by_a_lifted_taint(lab, objects):
     one = lab(machines=[SandboxNode(name="n1", taints=[("dedicated", "x", "NoSchedule")])])
     one.create(objects.pod("first"))
@@ -68,16 +57,6 @@ def test_refused_pod_is_woken_by_a_new_node_and_by_a_lifted_taint(lab, objects):
     assert not node_of(one, "first")
     one.patch("", "Node", "n1", {"spec": {"taints": None}}, "")
     one.until(lambda: node_of(one, "first") == "n1", 15)
-
-
-def test_gated_pod_waits_and_says_so(lab, objects):
-    one = lab(1)
-    one.create(objects.pod("held", schedulingGates=[{"name": GATE}]))
-    one.cluster.advance(20)
-    assert not node_of(one, "held")
-    assert scheduled(one.get("", "Pod", "held"))["reason"] == "SchedulingGated"
-    one.patch("", "Pod", "held", {"spec": {"schedulingGates": None}})
-    one.until(lambda: node_of(one, "held") == "n1", 5)
 
 
 def test_pods_of_another_scheduler_are_left_alone(lab, objects):
@@ -129,17 +108,6 @@ def test_preemption_spares_pods_whose_budget_is_used_up(lab, objects):
     one.until(lambda: bool(node_of(one, "urgent")), 30)
     assert one.get("", "Pod", "guarded") is not None
     assert one.get("", "Pod", "free") is None
-
-
-def test_preemption_policy_never_is_obeyed(lab, objects):
-    one = lab(1, cpu="1")
-    one.create(priority_class("polite", 1000, "Never"))
-    one.deployment("web", 1)
-    one.create(objects.pod("urgent", priorityClassName="polite"))
-    one.cluster.advance(20)
-    assert not node_of(one, "urgent")
-    assert "not eligible due to preemptionPolicy=Never." in scheduled(one.get("", "Pod", "urgent"))["message"]
-    assert len(one.ready("web")) == 1
 
 
 @pytest.mark.parametrize(("competitor", "takes_it"), [({}, False), ({"priorityClassName": "high"}, True)])

@@ -33,16 +33,6 @@ def test_parallel_stateful_pods_start_together(lab, objects):
     assert names(one, "db") == ["db-0", "db-1", "db-2"]
 
 
-def test_stateful_pod_comes_back_under_its_name(lab, objects):
-    one = lab()
-    one.create(objects.workload("StatefulSet", "db", 2))
-    one.until(lambda: len(one.ready("db")) == 2)
-    old = one.get("", "Pod", "db-0")
-    one.api.delete(old)
-    one.until(lambda: len(one.ready("db")) == 2 and names(one, "db") == ["db-0", "db-1"])
-    assert one.get("", "Pod", "db-0")["metadata"]["uid"] != old["metadata"]["uid"]
-
-
 def test_scale_down_removes_the_highest_ordinal(lab, objects):
     one = lab()
     one.create(objects.workload("StatefulSet", "db", 3))

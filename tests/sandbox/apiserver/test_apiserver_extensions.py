@@ -3,14 +3,11 @@
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.world import keys_on
 from kube_sandbox.apiserver.cel.expressions import CelError, compiled
 
 RSV = "/apis/rescheduler.dev/v1alpha1/reservations"
 PODS = "/api/v1/namespaces/default/pods"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
-GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
-OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
 
 
 def path_of(client, obj):
@@ -40,119 +37,11 @@ def reservation(name="r", **spec):
     }
 
 
-def owned(made, **spec):
-    body = made.pod(**spec)
-    body["metadata"]["ownerReferences"] = [OWNER]
-    return body
-
-
-def test_custom_resources_get_defaults_and_lose_unknown_fields(installed):
-    status, body = installed.post(RSV, reservation(unknown=1))
-    assert status == 201
-    assert body["spec"]["allocateOnce"] is True
-    assert "unknown" not in body["spec"]
-    assert body["metadata"]["generation"] == 1
-    assert installed.post(RSV, reservation("s", unknown=1), fieldValidation="Strict")[0] == 400
-
-
-@pytest.mark.parametrize("ttl", ["0", "0s", "5m", "1h30m", "8760h", "1.5h", "500ms", "+5m"])
-def test_times_to_live_that_are_taken(installed, ttl):
-    assert installed.post(RSV, reservation(ttl=ttl))[0] == 201
-
-
-@pytest.mark.parametrize("ttl", ["8761h", "2000000h", "9999999999h", "99999999999999999999999h", "-1s", "5"])
-def test_times_to_live_that_are_refused(installed, ttl):
-    status, body = installed.post(RSV, reservation(ttl=ttl))
-    assert status == 422, body
-
-
-def test_a_move_takes_no_longer_than_a_week(installed):
-    def post(ttl):
-        body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration"}
-        body |= {"metadata": {"name": "m"}, "spec": {"podRef": {"name": "p"}, "ttl": ttl}}
-        return installed.post("/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations", body)
-
-    assert "at most 168h" in post("2000000h")[1]["message"]
-    assert post("9999999999h")[0] == 422
-    assert post("168h")[0] == 201
-
-
-def test_status_moves_by_its_endpoint_without_a_generation(installed):
-    installed.post(RSV, reservation())
-    body = installed.patch(f"{RSV}/r/status", {"status": {"phase": "Available"}, "spec": {"ttl": "9m"}})[1]
-    assert (body["status"]["phase"], "ttl" in body["spec"], body["metadata"]["generation"]) == (
-        "Available",
-        False,
-        1,
-    )
-    body = installed.patch(f"{RSV}/r", {"spec": {"ttl": "9m"}, "status": {"phase": "Failed"}})[1]
-    assert (body["status"]["phase"], body["spec"]["ttl"], body["metadata"]["generation"]) == (
-        "Available",
-        "9m",
-        2,
-    )
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"ttl": "soon"}, "spec.ttl"),
-        ({"ttl": "5m", "expires": "2030-01-01T00:00:00Z"}, "spec"),
-        ({"owners": [{"labelSelector": {}}]}, "spec.owners[0]"),
-        ({"owners": [{}]}, "spec.owners[0]"),
-    ],
-)
-def test_rules_refuse(installed, spec, field):
-    status, body = installed.post(RSV, reservation(**spec))
-    assert (status, body["details"]["causes"][0]["field"]) == (422, field)
-
-
-def test_transition_rules_see_the_old_object(installed):
-    installed.post(RSV, reservation())
-    status, body = installed.patch(f"{RSV}/r", {"spec": {"allocateOnce": False}})
-    assert status == 422
-    assert "allocateOnce is immutable" in body["message"]
-
-
 def test_a_definition_that_goes_takes_its_objects_along(installed):
     installed.post(RSV, reservation())
     installed.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/reservations.rescheduler.dev")
     assert installed.get(RSV)[0] == 404
     assert installed.server.store.list("reservations.rescheduler.dev") == []
-
-
-def test_the_gate_holds_replacements_of_a_listed_controller_only(installed, made):
-    installed.patch(GATE_KEYS, keys_on({"controller.default.u-1": "r"}))
-    body = installed.post(PODS, owned(made, schedulingGates=[{"name": "x.example/own"}]))[1]
-    assert [g["name"] for g in body["spec"]["schedulingGates"]] == ["x.example/own", "rescheduler.dev/hold"]
-    assert body["metadata"]["annotations"]["rescheduler.dev/reservation"] == "r"
-    assert body["status"]["conditions"][0]["reason"] == "SchedulingGated"
-    assert "schedulingGates" not in installed.post(PODS, made.pod("free"))[1]["spec"]
-    installed.patch(GATE_KEYS, {"data": {"controller.default.u-1": None}})
-    assert (
-        "schedulingGates"
-        not in installed.post(PODS, owned(made) | {"metadata": {"name": "q", "ownerReferences": [OWNER]}})[1][
-            "spec"
-        ]
-    )
-
-
-def test_the_gate_leaves_bound_pods_and_excluded_namespaces_alone(installed, made):
-    installed.patch(GATE_KEYS, keys_on({"controller.default.u-1": "r"}))
-    assert "schedulingGates" not in installed.post(PODS, owned(made, nodeName="n1"))[1]["spec"]
-    elsewhere = installed.post("/api/v1/namespaces/kube-system/pods", owned(made))[1]
-    assert "schedulingGates" not in elsewhere["spec"]
-
-
-@pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": {}}])
-def test_the_hint_adds_a_preference(installed, made, affinity):
-    avoid_nodes = "/api/v1/namespaces/rescheduler/configmaps/avoid-nodes"
-    installed.patch(avoid_nodes, {"data": {"controller.default.u-1": "n1,n2", "controller.other.u-1": "n3"}})
-    spec = {} if affinity is None else {"affinity": affinity}
-    status, body = installed.post(PODS, owned(made, **spec))
-    assert status == 201
-    terms = body["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert [term["preference"]["matchExpressions"][0]["values"] for term in terms] == [["n1", "n2"]] * 3
 
 
 def policy(kind, name, **spec):

@@ -7,48 +7,12 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def test_every_write_gets_a_greater_version_than_all_before(client, made):
-    versions = []
-    for name in ("a", "b", "c"):
-        versions.append(int(client.post(MAPS, made.config_map(name))[1]["metadata"]["resourceVersion"]))
-        patched = client.patch(f"{MAPS}/{name}", {"data": {"x": "1"}})[1]
-        versions.append(int(patched["metadata"]["resourceVersion"]))
-    assert versions == sorted(set(versions))
-
-
 def test_a_write_that_changes_nothing_makes_no_version_and_no_event(client, made):
     before = client.post(MAPS, made.config_map("a", x="1"))[1]
     stream = client.watch(MAPS, resourceVersion=before["metadata"]["resourceVersion"])
     after = client.patch(f"{MAPS}/a", {"data": {"x": "1"}})[1]
     assert after == before
     assert client.events(stream) == []
-
-
-def test_a_watch_from_a_version_replays_what_came_after_in_order(client, made):
-    version = client.post(MAPS, made.config_map("a"))[1]["metadata"]["resourceVersion"]
-    client.post(MAPS, made.config_map("b"))
-    client.patch(f"{MAPS}/a", {"data": {"x": "1"}})
-    client.delete(f"{MAPS}/b")
-    stream = client.watch(MAPS, resourceVersion=version)
-    client.post(MAPS, made.config_map("c"))
-    seen = [(e["type"], e["object"]["metadata"]["name"]) for e in client.events(stream)]
-    assert seen == [("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "b"), ("ADDED", "c")]
-
-
-def test_a_deletion_event_carries_its_own_version(client, made):
-    made = client.post(MAPS, made.config_map("a"))[1]["metadata"]["resourceVersion"]
-    stream = client.watch(MAPS, resourceVersion=made)
-    client.delete(f"{MAPS}/a")
-    (event,) = client.events(stream)
-    assert int(event["object"]["metadata"]["resourceVersion"]) > int(made)
-
-
-def test_an_object_that_leaves_the_selection_is_seen_as_deleted(client, made):
-    stream = client.watch(PODS, labelSelector="app=web")
-    client.post(PODS, made.pod("a", schedulingGates=[{"name": "x.example/g"}]))
-    client.patch(f"{PODS}/a", {"metadata": {"labels": {"app": "other"}}})
-    client.patch(f"{PODS}/a", {"metadata": {"labels": {"app": "web"}}})
-    assert [e["type"] for e in client.events(stream)] == ["ADDED", "DELETED", "ADDED"]
 
 
 def test_field_selectors_follow_bindings(client, made):
@@ -59,27 +23,6 @@ def test_field_selectors_follow_bindings(client, made):
     assert (event["type"], event["object"]["spec"]["nodeName"]) == ("ADDED", "n1")
 
 
-def test_a_forgotten_version_answers_410(client, made):
-    version = client.post(MAPS, made.config_map("a"))[1]["metadata"]["resourceVersion"]
-    client.post(MAPS, made.config_map("b"))
-    client.server.store.objects.forget_history()
-    (event,) = client.events(client.watch(MAPS, resourceVersion=version))
-    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
-
-
-def test_initial_events_end_with_a_marked_bookmark(client, made):
-    client.post(MAPS, made.config_map("a"))
-    stream = client.watch(
-        MAPS, sendInitialEvents="true", resourceVersionMatch="NotOlderThan", allowWatchBookmarks="true"
-    )
-    first, last = client.events(stream)
-    assert first["type"] == "ADDED"
-    assert last["type"] == "BOOKMARK"
-    assert last["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    client.post(MAPS, made.config_map("b"))
-    assert [e["object"]["metadata"]["name"] for e in client.events(stream)] == ["b"]
-
-
 def test_bookmarks_come_with_time(client, made):
     stream = client.watch(MAPS, allowWatchBookmarks="true", resourceVersion="1")
     client.post(MAPS, made.config_map("a"))
@@ -87,21 +30,6 @@ def test_bookmarks_come_with_time(client, made):
     client.clock.now_s += 61
     (event,) = client.events(stream)
     assert event["type"] == "BOOKMARK"
-
-
-def test_pages_show_the_state_at_the_first_page(client, made):
-    for name in "abcde":
-        client.post(MAPS, made.config_map(name))
-    first = client.get(MAPS, limit="2")[1]
-    client.delete(f"{MAPS}/d")
-    client.post(MAPS, made.config_map("z"))
-    names, token = [i["metadata"]["name"] for i in first["items"]], first["metadata"]["continue"]
-    while token:
-        page = client.get(MAPS, **{"limit": "2", "continue": token})[1]
-        names += [i["metadata"]["name"] for i in page["items"]]
-        assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-        token = page["metadata"].get("continue")
-    assert names == list("abcde")
 
 
 def test_a_page_of_a_forgotten_version_answers_410(client, made):
