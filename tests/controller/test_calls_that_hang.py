@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.controlplane.controllers import running
-from harness.controlplane.outages import metrics_down
 from harness.controlplane.world import World, node_of
 from rescheduler.controller.server import HealthReport
 
 LIMIT_S = 120.0
-METRICS = "/apis/metrics.k8s.io/v1beta1"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
@@ -123,16 +121,6 @@ def test_a_namespace_that_does_not_answer_holds_up_its_own_moves_only(cluster, s
         slow.wait(lambda: _ended(slow.move_status(late)), LIMIT_S)
 
 
-def test_measured_usage_that_is_not_answered_delays_no_move(cluster, quick):
-    with controller(cluster, lambda r: r.path.startswith(METRICS), interval="1s") as (work, hanging):
-        waits(quick, hanging)
-        assert succeeded(quick, move(quick))
-        assert work.controller.decision is None, "the first decision waits for the usage"
-        assert never_in_the_core_thread(hanging)
-        hanging.let_go.set()
-        quick.wait(lambda: work.controller.decision, LIMIT_S)
-
-
 def test_the_core_thread_sends_nothing_itself(cluster, quick):
     """A decision, its moves, their rooms, hand-overs, probes and the ConfigMaps: all of it is sent by other threads."""
     sent = {}
@@ -159,20 +147,6 @@ def test_the_core_thread_sends_nothing_itself(cluster, quick):
     for path in ("podmigrations", "configmaps/gate-keys", "configmaps/move-history", "/eviction"):
         assert any(path in line for line in lines), path
     assert "controller" not in sent, sent["controller"]
-
-
-@pytest.mark.parametrize("what", ["gate-keys", "move-history"])
-def test_a_config_map_that_is_not_answered_holds_up_evictions_only(cluster, quick, what):
-    with controller(cluster, lambda _: False) as (work, hanging):
-        quick.wait(lambda: work.controller.decision, LIMIT_S)
-        hanging.chosen = lambda r: r.method in ("PATCH", "POST") and r.path.endswith((what, "configmaps"))
-        name = move(quick)
-        waits(quick, hanging)
-        assert work.controller._heartbeat.report() == HealthReport(ok=True)
-        assert never_in_the_core_thread(hanging)
-        assert not any(node_of(p) == f"{quick.namespace}-dst" for p in quick.pods("web")), "not evicted"
-        hanging.let_go.set()
-        assert succeeded(quick, name)
 
 
 # On the real control plane ----------------------------------------------------------------------------
@@ -226,21 +200,3 @@ def test_a_webhook_that_hangs_holds_up_its_own_namespace_only(real_api, silent_p
                 assert "controller" not in patched
         finally:
             real_api.delete(f"{WEBHOOKS}/hangs-{slow.namespace}").expect()
-
-
-@pytest.mark.realcluster
-def test_a_metrics_server_that_is_down_delays_no_move(real_api):
-    with metrics_down(real_api), furnished(real_api, "quick") as quick:
-        quick.wait(lambda: real_api.get(f"{METRICS}/nodes").status == 503, LIMIT_S)
-        with controller(real_api, lambda _: False, interval="1s") as (work, hanging):
-            asked = []
-
-            def look(request):
-                if request.path.startswith(METRICS):
-                    asked.append(threading.current_thread().name)
-                return False
-
-            hanging.chosen = look
-            assert succeeded(quick, move(quick))
-            quick.wait(lambda: asked and work.controller.decision, LIMIT_S)
-            assert "controller" not in asked

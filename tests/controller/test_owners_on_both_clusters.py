@@ -10,7 +10,6 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from reserving import SANDBOX
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import RESERVATIONS, World, controller_reference, gates_of, is_ready, node_of
@@ -18,7 +17,6 @@ from rescheduler.model.names import GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 OLD = {"key": "test.rescheduler.dev/old", "effect": "NoSchedule"}
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
-FAIL_ON_143 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}}
 IGNORED = {"podFailurePolicy": {"rules": [IGNORE]}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "keepers.test.rescheduler.dev"
@@ -103,27 +101,6 @@ def job(world, **more):
 def job_conditions(world):
     found = world.api.get(world.path("jobs", "work", group="batch/v1")).expect().body
     return [c["type"] for c in found.get("status", {}).get("conditions") or () if c["status"] == "True"]
-
-
-@SANDBOX
-@pytest.mark.parametrize(
-    ("replacements", "spec", "word"),
-    [
-        ({}, IGNORED, "replacements.jobs: true"),
-        (JOBS, {}, "would count as a failure"),
-        (JOBS, {"backoffLimit": 6}, "would count as a failure"),
-        (JOBS, {"podFailurePolicy": {"rules": [FAIL_ON_143, IGNORE]}}, "would count as a failure"),
-    ],
-    ids=["not chosen", "backoffLimit 0", "backoffLimit 6", "exit codes first"],
-)
-def test_a_pod_of_a_job_stays_unless_it_is_chosen_and_costs_nothing(world, replacements, spec, word):
-    source = world.node("src")
-    pod = job(world, **spec)
-    target = world.node("dst")
-    taint(world, source)
-    with at_work(world, replacements):
-        assert word in stays(world, pod, world.migrate(pod, target))
-    assert job_conditions(world) == []
 
 
 @pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
@@ -253,34 +230,6 @@ def moves_to(world, pod, target):
     (new,) = world.wait_ready("kept", 1, 30)
     assert node_of(new) == target
     assert world.wait(lambda: not leftovers(world) or None)
-
-
-@SANDBOX
-@pytest.mark.parametrize(
-    ("kind", "scale", "replacements", "word"),
-    [
-        ("Single", False, {}, "was not seen to replace a pod"),
-        ("Scaled", True, {}, "was not seen to replace a pod"),
-        (
-            "Scaled",
-            True,
-            {"notReplacing": [{"apiGroup": GROUP, "kind": "Scaled"}]},
-            "replacements.notReplacing",
-        ),
-    ],
-    ids=["nothing shows it", "a scale subresource shows nothing", "excluded"],
-)
-def test_a_pod_of_any_other_custom_controller_stays(world, kind, scale, replacements, word):
-    owner = owner_of(world, kind, scale=scale)
-    source = world.node("src")
-    pod = world.pod("kept-0", labels={"app": "kept"}, owner=controller_reference(owner))
-    (pod,) = world.wait_ready("kept", 1, 30)
-    target = world.node("dst")
-    taint(world, source)
-    with at_work(world, replacements):
-        message = stays(world, pod, world.migrate(pod, target))
-    assert word in message
-    assert f"API group {GROUP}" in message
 
 
 # Pods that are more than themselves

@@ -6,7 +6,6 @@ import pytest
 from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 
 from harness.controlplane.world import WORLD, World, condition, gates_of, node_of
-from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
 pytestmark = pytest.mark.realcluster
@@ -49,47 +48,6 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
     world.wait(lambda: len(on(world, node)) == 6, 60)
     assert look(world, "pool")["phase"] == "Available"
     assert on(world, node, "crowd") == []
-
-
-def test_a_preallocation_goes_to_the_node_that_becomes_empty(world):
-    first = world.node("first", cpu="5")
-    second = world.node("second", cpu="5")
-    for index in range(3):
-        world.pod(f"old-{index}", "1", nodeName=first)
-    other = [world.pod(f"other-{index}", "1", nodeName=second) for index in range(4)]
-    reserve(world, "pool", of_web(world), cpu="5", preAllocation=True).expect()
-    assert phase(world, "pool", "Waiting")["nodeName"] == first
-    for pod in other:
-        world.delete_pod(pod)
-    assert phase(world, "pool", "Available", 60)["nodeName"] == second
-    world.pod("late", "2")
-    assert world.wait_bound("late") == first, "what it kept is free"
-
-
-def test_what_an_owner_leaves_goes_back_to_the_room_while_others_want_it(world):
-    node = world.node("pool", cpu="4")
-    world.workload("Deployment", "web", 0, annotations={ANNOTATION_STOP_AFTER: "3"})
-    reserve(world, "pool", of_web(world), node=node, cpu="4", allocateOnce=False).expect()
-    phase(world, "pool", "Available")
-    scale(world, 2)
-    world.wait(lambda: len(on(world, node)) == 2, 30)
-    crowd(world, 6)
-    for name in on(world, node):
-        pod = world.get_pod(name)
-        world.delete_pod(pod, grace=4)
-        world.wait_gone(pod, 30)
-        world.wait(lambda: len(on(world, node)) == 2, 60)
-        world.wait(lambda: whole(look(world, "pool")), 60)
-    assert on(world, node, "crowd") == []
-
-
-def whole(status):
-    """Two owners of a room of four CPU, and the rest held."""
-    return (status["allocated"]["cpu"], status["allocatable"]["cpu"], len(status["currentOwners"])) == (
-        "2",
-        "4",
-        2,
-    )
 
 
 def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):
@@ -139,31 +97,6 @@ def test_a_room_on_the_node_is_handed_over_and_the_preallocation_beside_it_loses
     world.wait(
         lambda: all("rescheduler.dev/" not in taint["key"] or taint["key"] == WORLD for taint in taints())
     )
-
-
-def test_two_rooms_for_several_on_one_node_are_handed_out_together(world):
-    node = world.node("pool", cpu="6")
-    for app in ("web", "api"):
-        world.workload("Deployment", app, 0)
-        owner = {"controller": {"kind": "Deployment", "name": app, "namespace": world.namespace}}
-        reserve(world, app, owner, node=node, cpu="3", allocateOnce=False).expect()
-        phase(world, app, "Available")
-    crowd(world, 9)
-    for app in ("web", "api"):
-        path = world.path("deployments", app, group="apps/v1")
-        world.api.patch(path, {"spec": {"replicas": 2}}).expect()
-    world.wait(lambda: len(on(world, node)) == len(on(world, node, "api")) == 2, 30)
-    for app in ("web", "api"):
-        assert phase(world, app, "Available")["allocated"]["cpu"] == "2"
-    assert on(world, node, "crowd") == []
-
-
-def test_a_preallocation_that_no_node_can_keep_says_so(world):
-    node = world.node("small", cpu="2")
-    reserve(world, "big", of_web(world), node=node, cpu="5", preAllocation=True).expect()
-    status = world.wait(lambda: look(world, "big") if look(world, "big").get("conditions") else None)
-    assert status["phase"] == "Pending"
-    assert "large enough" in condition({"status": status}, "Scheduled")["message"]
 
 
 WHO = "rescheduler.test/who"

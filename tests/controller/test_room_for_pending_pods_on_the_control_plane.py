@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from reserving import look, phase, reserve
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import RESERVATIONS, World, condition, is_ready, node_of
+from harness.controlplane.world import RESERVATIONS, World, is_ready, node_of
 from rescheduler.model.names import ANNOTATION_PENDING_POD
 
 pytestmark = pytest.mark.realcluster
@@ -72,29 +71,4 @@ def test_pods_step_aside_and_the_pending_one_lands(world):
         assert world.wait_bound(name, PATIENCE_S) == nodes[0]
         world.wait(lambda: (place(world, "a"), place(world, "b")) == (nodes[1], nodes[2]), PATIENCE_S)
         world.wait(lambda: all(r["status"]["phase"] == "Succeeded" for r in rooms(world)), PATIENCE_S)
-    assert [node_of(p) for p in world.pods("rival") if node_of(p)] == []
-
-
-def test_pods_step_aside_for_a_reservation_and_its_owner_lands(world):
-    """The Reservation is made before its pod; others that wait for every place, and for whom nobody moves, do not get the room."""
-    nodes = full(world)
-    owner = {"object": {"namespace": world.namespace, "name": "big"}}
-    reserve(world, "room", owner, cpu="4", makeRoom=True).expect(201)
-    for index in range(5):
-        world.pod(f"rival-{index}", "3500m", labels={"app": "rival"})
-    world.wait_unschedulable("rival-4")
-    rules = document(world)
-    rules["policies"][0]["labelSelector"] = {
-        "matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["rival"]}]
-    }
-    with running(world.api.transport, **rules):
-        world.wait(lambda: "makingRoom" in look(world, "room"), PATIENCE_S)
-        assert "step aside" in condition({"status": phase(world, "room", "Waiting")}, "Ready")["message"]
-    with running(world.api.transport, **rules):
-        found = phase(world, "room", "Available", PATIENCE_S)
-        assert (found["nodeName"], "makingRoom" in found) == (nodes[0], False)
-        world.wait(lambda: (place(world, "a"), place(world, "b")) == (nodes[1], nodes[2]), PATIENCE_S)
-        world.pod("big", "4")
-        assert world.wait_bound("big", PATIENCE_S) == nodes[0]
-        phase(world, "room", "Succeeded", PATIENCE_S)
     assert [node_of(p) for p in world.pods("rival") if node_of(p)] == []

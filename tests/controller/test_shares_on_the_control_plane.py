@@ -31,20 +31,6 @@ def world(reserving):
     return reserving
 
 
-def test_what_exceeds_the_share_of_its_namespace_waits_until_another_has_ended(world):
-    world.node("one", cpu="16")
-    reserve(world, "first", of_web(world), cpu="2").expect()
-    phase(world, "first", "Available")
-    reserve(world, "second", of_web(world), cpu="2").expect()
-    said = told(world, "second", text="may have cpu 3 reserved and has 2; this asks for 2 more")
-    assert (said["reason"], look(world, "second")["phase"]) == ("BeyondShare", "Pending")
-    another = {"controller": {"kind": "Deployment", "name": "web", "namespace": "another"}}
-    reserve(world, "others", another, cpu="2").expect()
-    phase(world, "others", "Available")
-    world.api.delete(path_of(world, "first")).expect()
-    phase(world, "second", "Available")
-
-
 @pytest.fixture
 def quota(world):
     """The quota of docs/security.md, for less."""
@@ -108,13 +94,6 @@ def test_no_room_is_held_beyond_the_quota_of_the_namespace_itself(world):
     )
     reserve(world, "small", of_web(world), cpu="2").expect()
     phase(world, "small", "Available", 120)
-
-
-def test_who_names_no_end_gets_the_configured_one(world):
-    made = reserve(world, "room", of_web(world), node="nowhere").expect().body
-    status = world.wait(lambda: look(world, "room"))
-    hour = int(made["metadata"]["creationTimestamp"][11:13])
-    assert int(status["expires"][11:13]) == (hour + 2) % 24
 
 
 @pytest.fixture

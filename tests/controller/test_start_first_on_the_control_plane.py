@@ -135,22 +135,6 @@ def test_a_replica_set_of_its_own_is_moved(controller, world):
     nothing_left(world)
 
 
-@pytest.mark.parametrize(
-    ("kind", "more", "words"),
-    [
-        ("StatefulSet", {}, "only a ReplicaSet adopts"),
-        ("Deployment", {"more": {"strategy": {"type": "Recreate"}}}, "allows no surge"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_and_nothing_happens(controller, world, kind, more, words):
-    declared(world, kind, "web", 1, **more)
-    (old,) = world.pods("web")
-    status = move(world, old, world.node("target", cpu="1"), mode="StartFirst")
-    assert status["reason"] == "ModeNotSupported"
-    assert words in status["message"]
-    assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
-
-
 def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller, world):
     source = world.node("source", cpu="8")
     world.workload("Deployment", "web", 1)
@@ -169,19 +153,4 @@ def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller,
     assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
     world.wait_gone(old)
     assert watcher.end() == (1, 2)
-    nothing_left(world)
-
-
-def test_a_bare_replica_set_under_a_closed_budget_waits_and_nothing_is_started(controller, world):
-    declared(world, "ReplicaSet", "web", 1)
-    closed_budget(world, "web", 1)
-    (old,) = world.pods("web")
-    name = f"move-{old['metadata']['name']}"
-    world.migrate(old, world.node("target", cpu="1"))
-    world.wait(lambda: world.move_status(name).get("reason") == "DisruptionBudget")
-    assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
-    path = world.path("poddisruptionbudgets", "web", group="policy/v1")
-    world.api.patch(path, {"spec": {"maxUnavailable": 1}}).expect()
-    status = ended(world, name)
-    assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
     nothing_left(world)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from reserving import of_web, phase, placeholders, reserve, told
 
-from harness.controlplane.world import node_of
-
 pytestmark = pytest.mark.realcluster
 
 DISK = "test.rescheduler.dev/disk"
@@ -84,15 +82,6 @@ def test_room_for_pods_with_a_volume_is_held_where_the_volume_is(world):
     assert placeholders(world, "wrong") == []
 
 
-def test_a_claim_that_is_missing_is_said_and_waited_for(world):
-    near = world.node("near", labels={DISK: "a"})
-    reserve(world, "room", of_web(world), template=with_data(world)).expect()
-    told(world, "room", text='persistentvolumeclaim "data" not found')
-    disk(world)
-    claim(world, volumeName=f"{world.namespace}-disk")
-    assert phase(world, "room", "Available", 60)["nodeName"] == near
-
-
 def test_a_claim_that_waits_for_its_pod_is_held_where_its_volume_can_be(world):
     world.node("far", labels={DISK: "b"})
     near = world.node("near", labels={DISK: "a"})
@@ -111,32 +100,3 @@ def test_a_claim_that_waits_for_its_pod_is_held_where_its_volume_can_be(world):
     assert phase(world, "room", "Available")["nodeName"] == near
     assert "claim data has no volume yet" in told(world, "room", "HeldCompletely")["message"]
     world.api.delete(f"/apis/storage.k8s.io/v1/storageclasses/{name}")
-
-
-def test_a_named_node_that_refuses_is_told_and_nothing_is_overcommitted(world):
-    node = world.node("one", cpu="2")
-    pod = world.pod("there", "1500m", nodeName=node)
-    reserve(world, "room", of_web(world), node=node, cpu="1").expect()
-    assert told(world, "room")["message"] == f"node {node}: Insufficient cpu"
-    assert placeholders(world, "room") == []
-    world.delete_pod(pod)
-    phase(world, "room", "Available")
-    bare = reserve(world, "bare", of_web(world), node=node, template={"tolerations": []}).expect().body
-    assert bare["spec"]["template"]["spec"]["tolerations"] == []
-    assert "untolerated taint" in told(world, "bare")["message"]
-    reserve(world, "nowhere", of_web(world), node="nowhere").expect()
-    assert told(world, "nowhere")["message"] == "node nowhere: there is no such node"
-
-
-def test_rooms_for_pods_that_must_keep_apart_are_on_different_nodes(world):
-    nodes = {world.node(f"n{i}", cpu="4") for i in range(3)}
-    labels = {"app": "web"}
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    for index in range(4):
-        reserve(world, f"r{index}", of_web(world), template={"affinity": apart}, labels=labels).expect()
-    for index in range(3):
-        phase(world, f"r{index}", "Available")
-    held = {node_of(p) for index in range(3) for p in placeholders(world, f"r{index}")}
-    assert held == nodes
-    assert "anti-affinity" in told(world, "r3")["message"]

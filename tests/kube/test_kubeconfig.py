@@ -1,6 +1,3 @@
-import stat
-import sys
-
 import pytest
 import yaml
 
@@ -36,12 +33,6 @@ def write(tmp_path):
     return put
 
 
-def test_a_token_is_sent(write, fault_server):
-    server = fault_server(lambda x: x.json(200, {}))
-    connect(write(config(server.url))).send(Request(method="GET", path="/x"))
-    assert server.calls[0].headers["authorization"] == "Bearer secret"
-
-
 def test_kubeconfig_of_the_environment_is_honoured_and_several_files_are_merged(write):
     whole = config()
     first = write({**whole, "contexts": [], "current-context": "main"}, "one")
@@ -68,17 +59,6 @@ def test_a_token_file_that_is_rotated_is_read_again_after_a_refusal(write, fault
     (tmp_path / "token").write_text("two")
     valid[0] = "two"
     assert transport.send(Request(method="GET", path="/x")).status == 200
-
-
-def test_an_exec_plugin_gives_the_token(write, fault_server, tmp_path):
-    plugin = tmp_path / "plugin"
-    credential = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"from-plugin"}}'
-    plugin.write_text(f"#!{sys.executable}\nprint('{credential}')\n")
-    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
-    server = fault_server(lambda x: x.json(200, {}))
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
-    connect(write(config(server.url, user))).send(Request(method="GET", path="/x"))
-    assert server.calls[0].headers["authorization"] == "Bearer from-plugin"
 
 
 @pytest.mark.parametrize(

@@ -232,37 +232,6 @@ def known_uid(api, path):
     return json.loads(api.get(path))["metadata"]["uid"]
 
 
-@pytest.mark.realcluster
-def test_a_version_that_is_too_old_means_list_again(real_server):
-    transport = connect(real_server.kubeconfig)
-    stream = transport.stream(
-        Request(method="GET", path="/api/v1/pods", query={"watch": "1", "resourceVersion": "1"}, timeout_s=10)
-    )
-    decoder = Decoder()
-    if stream.status == 200:
-        line = b"".join(iter_first_line(stream))
-        event = decoder.event(Kind.POD, line)
-        assert event.status_code == 410
-    else:
-        assert stream.status == 410
-    stream.close()
-
-
-def iter_first_line(stream):
-    for chunk in stream:
-        head, found, _ = chunk.partition(b"\n")
-        yield head
-        if found:
-            return
-
-
-def test_an_invalid_page_token_is_gone(transport):
-    answer = transport.send(
-        Request(method="GET", path="/api/v1/pods", query={"limit": "1", "continue": "bm9uc2Vuc2U"})
-    )
-    assert answer.status in {400, 410}
-
-
 def test_send_initial_events_with_a_wrong_match_is_unsupported(transport):
     stream = transport.stream(
         Request(
