@@ -44,12 +44,11 @@ class Draft:
         """Add ``call``, to be carried out after the status is written."""
         self.calls.append(call)
 
-    def tell(self, reason: str, message: str, *, warning: bool = True) -> None:
-        """Add an Event of the move."""
+    def tell(self, reason: str, message: str) -> None:
+        """Add a Warning about the move."""
         move = self.observed.migration
-        self.do(
-            Event(API_VERSION, "PodMigration", move.namespace, move.name, move.uid, reason, message, warning)
-        )
+        kind = "PodMigration"
+        self.do(Event(API_VERSION, kind, move.namespace, move.name, move.uid, reason, message, warning=True))
 
     def say(self, reason: MigrationReason, message: str) -> None:
         """Stay in the phase, with this reason and message."""

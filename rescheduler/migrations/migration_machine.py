@@ -111,8 +111,9 @@ def _close(draft: Draft) -> MigrationStep:
     migration, status = draft.observed.migration, draft.status
     if status != migration.status:
         draft.calls.insert(0, write_status(migration, status))
-        if status.phase is not migration.status.phase and status.phase in FINISHED:
-            draft.tell(status.reason, status.message, warning=status.phase is MigrationPhase.FAILED)
+        # That it has succeeded its status says, and the owner has the Event of the eviction: the object stays for as long.
+        if status.phase is not migration.status.phase and status.phase is MigrationPhase.FAILED:
+            draft.tell(status.reason, status.message)
     return MigrationStep(
         status=status,
         calls=tuple(draft.calls),

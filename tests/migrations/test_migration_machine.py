@@ -448,6 +448,16 @@ def test_the_room_is_never_taken_from_a_pending_claimant():
             assert "delete_reservation" not in kinds(outcome)
 
 
+def test_only_a_move_that_fails_has_an_event_at_its_end():
+    """That it has succeeded its status says, for as long as an Event would be kept."""
+    m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
+    landed = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None)
+    lost = look(m, reservation=reservation(ReservationPhase.FAILED, CLAIMED), pod=None)
+    told = [[(a.reason, a.warning) for a in o.calls if a.does == "record_event"] for o in (landed, lost)]
+    assert (landed.status.phase, lost.status.phase) == (PHASE.SUCCEEDED, PHASE.FAILED)
+    assert told == [[], [(lost.status.reason, True)]]
+
+
 def test_landing_and_readiness_are_recorded():
     m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
     outcome = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None)
