@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import click
@@ -34,13 +33,11 @@ from bench.drained_clusters import (
     figures,
     generate,
 )
-from bench.hostile import settled
-from bench.moves import Controllers, allowed
-from harness.controlplane import manifests
+from bench.stage import allowed, at_work, settled
 from harness.controlplane.api import Json
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
-from kube_sandbox.kubelet import KubeletSettings, KubeletThread
+from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 from rescheduler.model.counted import plural
 from rescheduler.reports.table import table
@@ -266,13 +263,10 @@ def sums(played: Sequence[tuple[Cluster, dict[str, Outcome]]], limit_s: int) -> 
 def main(clusters: int, first: int, limit: int) -> None:
     """The same node drained by both tools, on one cluster after the other."""
     played: list[tuple[Cluster, dict[str, Outcome]]] = []
-    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+    with ControlPlane() as plane:
         api = plane.api()
-        with KubeletThread(api.transport, PODS):
-            manifests.apply(api, manifests.of("policy"))
-            controllers = Controllers(plane, Path(folder))
-            controllers.start()
-            print(f"load before {os.getloadavg()[0]:.1f}", flush=True)
+        print(f"load before {os.getloadavg()[0]:.1f}", flush=True)
+        with at_work(plane, api, pods=PODS):
             for seed in range(first, first + clusters):
                 cluster, found = generate(seed), {}
                 for tool in TOOLS if seed % 4 < 2 else TOOLS[::-1]:
@@ -281,10 +275,7 @@ def main(clusters: int, first: int, limit: int) -> None:
                         found[tool] = drain(tool, plane, world, cluster, limit)
                 show(cluster, found)
                 played.append((cluster, found))
-            print(
-                f"\nload after {os.getloadavg()[0]:.1f}; the controller ended by itself {controllers.deaths} times"
-            )
-            controllers.terminate()
+        print(f"\nload after {os.getloadavg()[0]:.1f}")
     for words, some in (
         ("all clusters", played),
         ("without competitors", [one for one in played if not one[0].competitors]),

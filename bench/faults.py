@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -27,19 +26,15 @@ from typing import Final
 import click
 
 from bench.evictions import Watched, judge
-from bench.hostile import build, leftovers, run, settled, show
-from bench.moves import Controllers, read
-from harness.controlplane import manifests
+from bench.hostile import build, run, show
+from bench.stage import LEASE, at_work, left_behind, over, read, settled
+from bench.stage import moves as moves_of
 from harness.controlplane.api import Api, HttpTransport, Json
 from harness.controlplane.balancer import Balancer
 from harness.controlplane.outages import metrics_down
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, is_ready, node_of
-from kube_sandbox.kubelet import KubeletThread
-from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, LEASE_NAME
 
-ENDED: Final = ("Succeeded", "Failed")
-LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_NAMESPACE}/leases/{LEASE_NAME}"
 WEBHOOKS: Final = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 GATED_S: Final = 60.0
 STOPPED_S: Final = (5, 15, 40)
@@ -102,25 +97,6 @@ def server_down(plane: Balanced) -> Iterator[None]:
         plane.start_apiserver()
 
 
-@contextmanager
-def installed(plane: ControlPlane, api: Api, replicas: int) -> Iterator[list[Controllers]]:
-    """Controllers at work on a furnished control plane."""
-    with tempfile.TemporaryDirectory() as folder, KubeletThread(api.transport):
-        manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
-        found = []
-        for number in range(replicas):
-            place = Path(folder) / str(number)
-            place.mkdir()
-            found.append(Controllers(plane, place, identity=f"bench-{number}"))
-        for each in found:
-            each.start()
-        try:
-            yield found
-        finally:
-            for each in found:
-                print(f"exit code {each.terminate()}, ended by itself {each.deaths} times")
-
-
 @click.group()
 def main() -> None:
     """Moves while parts of the control plane are down."""
@@ -137,7 +113,7 @@ def turns(moves: int, minutes: float, only: str | None) -> None:
     kept = True
     with Balancer() as balancer, Balanced(balancer) as plane:
         api = plane.balanced_api()
-        with installed(plane, api, 1):
+        with at_work(plane, api):
             for fault in (only,) if only else ("metrics", "webhook", "server"):
                 with World(api, "others") as world, World(api, "faulty") as faulty:
                     wanted = build(world, moves)
@@ -149,7 +125,7 @@ def turns(moves: int, minutes: float, only: str | None) -> None:
                     with down:
                         figures = run(world, wanted, minutes)
                     show(f"{fault} down, load {os.getloadavg()[0]:.1f}", figures)
-                    left = leftovers(api, world)
+                    left = left_behind(world)
                     print(f"  left behind: {left}", flush=True)
                     kept &= figures.landed == moves and figures.gated_s <= GATED_S and not any(left.values())
     raise SystemExit(not kept)
@@ -182,17 +158,13 @@ class Traffic:
         self._stop.set()
         self._thread.join(60)
         ends_s = time.monotonic() + SETTLE_S
-        while time.monotonic() < ends_s and not all(map(_over, self._moves())):
+        while time.monotonic() < ends_s and not all(map(over, moves_of(self._world))):
             time.sleep(0.5)
-        return self._moves()
-
-    def _moves(self) -> list[Json]:
-        path = self._world.path("podmigrations", group=API_VERSION)
-        return read(lambda: self._world.api.get(path).expect().items)
+        return moves_of(self._world)
 
     def _run(self) -> None:
         while not self._stop.wait(1.0):
-            under_way = [m for m in self._moves() if not _over(m)]
+            under_way = [m for m in moves_of(self._world) if not over(m)]
             taken = {m["spec"]["target"]["nodeName"] for m in under_way}
             moving = {m["spec"]["podRef"]["name"].rpartition("-")[0].rpartition("-")[0] for m in under_way}
             pods = read(self._world.pods)
@@ -202,10 +174,6 @@ class Traffic:
                 if app in moving or len(ready) != 2 or not free:
                     continue
                 self.asked.append(self._world.migrate(ready[0], free.pop(), ttl="5m"))
-
-
-def _over(move: Json) -> bool:
-    return (move.get("status") or {}).get("phase") in ENDED
 
 
 @main.command("leaders")
@@ -219,7 +187,7 @@ def leaders(times: int, apps: int, seed: int) -> None:
     rng.shuffle(stops)
     with ControlPlane() as plane:
         api = plane.api()
-        with installed(plane, api, 2) as replicas, World(api, "moves") as world:
+        with at_work(plane, api, replicas=2) as replicas, World(api, "moves") as world:
             watched = Watched()
             watched.follow(api)
             traffic = Traffic(world, apps)
@@ -233,7 +201,7 @@ def leaders(times: int, apps: int, seed: int) -> None:
             moves = traffic.end()
             time.sleep(5.0)
             watched.stop.set()
-            verdict, left = judge(watched, world.namespace), leftovers(api, world)
+            verdict, left = judge(watched, world.namespace), left_behind(world)
             phases = [(m.get("status") or {}).get("phase") for m in moves]
             print(f"the leader was stopped {times} times for {sum(stops)} s, load {os.getloadavg()[0]:.1f}")
             print(f"moves: {len(traffic.asked)} asked for, {phases.count('Succeeded')} landed")

@@ -12,25 +12,21 @@ not land, something was left behind, or the median is more than twice the undist
 from __future__ import annotations
 
 import statistics
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import click
 
-from bench.attacks import LEFT, RESERVATIONS, Tenant
-from bench.moves import PLACEHOLDERS, Controllers, moment, read
-from harness.controlplane import manifests
+from bench.attacks import LEFT, Tenant
+from bench.stage import at_work, left_behind, moment, over, read, settled
+from bench.stage import moves as moves_of
 from harness.controlplane.api import Api
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, node_of
-from kube_sandbox.kubelet import KubeletThread
-from rescheduler.model.names import API_VERSION, GATE, MOVE_SUFFIX
+from rescheduler.model.names import GATE
 
 REPLICAS = 4
-ENDED = ("Succeeded", "Failed")
 STAGES = ("reservedAt", "evictionRequestedAt", "evictedAt", "landedAt")
 """What the status of a move notes of its way, in order."""
 
@@ -87,21 +83,6 @@ def build(world: World, moves: int) -> list[tuple[dict, str]]:
     return [(pod, world.node(f"to{number}", cpu="1")) for number, pod in enumerate(pods[:moves])]
 
 
-def settled(world: World) -> None:
-    """Until the status of each Deployment says that nothing is rolled out: its pods are Ready a little earlier."""
-    path = world.path("deployments", group="apps/v1")
-
-    def all_rolled_out() -> bool:
-        return all(
-            d["spec"]["replicas"]
-            == d.get("status", {}).get("updatedReplicas")
-            == d["status"].get("availableReplicas")
-            for d in world.api.get(path).expect().items
-        )
-
-    world.wait(all_rolled_out, 120)
-
-
 def run(world: World, wanted: list[tuple[dict, str]], minutes: float) -> Figures:
     """Ask for the moves, evenly over the time, and wait for them."""
     witness, asked = GateWitness(world), {}
@@ -111,9 +92,8 @@ def run(world: World, wanted: list[tuple[dict, str]], minutes: float) -> Figures
         asked[world.migrate(pod, target, ttl="10m")] = target
     ends_s, found = time.monotonic() + 240.0, {}
     while time.monotonic() < ends_s:
-        items = read(lambda: world.api.get(world.path("podmigrations", group=API_VERSION)).expect().items)
-        found = {m["metadata"]["name"]: m for m in items}
-        if all((found[name].get("status") or {}).get("phase") in ENDED for name in asked if name in found):
+        found = {m["metadata"]["name"]: m for m in moves_of(world)}
+        if all(over(found[name]) for name in asked if name in found):
             break
         time.sleep(0.5)
     figures = Figures(asked=len(asked), gated_s=witness.end())
@@ -165,22 +145,6 @@ def hostile(plane: ControlPlane, api: Api, own: World, victim: World, flood: int
     return Tenant(api=tenant, own=own, victim=victim, flood=flood)
 
 
-def leftovers(api: Api, world: World) -> dict[str, int]:
-    """What is there of the others' moves when they have ended."""
-    rooms = [r for r in api.get(RESERVATIONS).expect().items if r["metadata"]["name"].endswith(MOVE_SUFFIX)]
-    ended = {"Succeeded", "Failed"}
-    mine = [r for r in rooms if any(world.namespace in str(o) for o in r["spec"]["owners"])]
-    names = {r["metadata"]["name"] for r in mine}
-    holders = api.get(PLACEHOLDERS).expect().items
-    return {
-        "unfinished rooms": sum((r.get("status") or {}).get("phase") not in ended for r in mine),
-        "placeholders": sum(
-            any(o["name"] in names for o in p["metadata"].get("ownerReferences", ())) for p in holders
-        ),
-        "gated pods": sum(GATE in gates_of(p) for p in world.pods()),
-    }
-
-
 @click.command()
 @click.option("--minutes", default=10.0, show_default=True, help="How long the tenant attacks.")
 @click.option("--calm", default=10.0, show_default=True, help="How many minutes the undisturbed run takes.")
@@ -188,12 +152,9 @@ def leftovers(api: Api, world: World) -> dict[str, int]:
 @click.option("--flood", default=2500, show_default=True, help="Pairs of PodMigrations of the tenant.")
 def main(minutes: float, calm: float, moves: int, flood: int) -> None:
     """Moves of others, undisturbed and under attack."""
-    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+    with ControlPlane() as plane:
         api = plane.api()
-        with KubeletThread(api.transport):
-            manifests.apply(api, manifests.of("policy"))
-            controllers = Controllers(plane, Path(folder))
-            controllers.start()
+        with at_work(plane, api) as (controllers,):
             with World(api, "calm") as quiet:
                 alone = run(quiet, build(quiet, moves), calm)
                 show("undisturbed", alone)
@@ -205,16 +166,15 @@ def main(minutes: float, calm: float, moves: int, flood: int) -> None:
                 attacked = run(others, wanted, minutes)
                 tenant.end()
                 time.sleep(5.0)
-                left = leftovers(api, others)
+                left = left_behind(others)
                 show("under attack", attacked)
                 tried = tenant.accepted | tenant.refused
                 for name in sorted(tried):
                     print(f"  {name:12} {tenant.accepted[name]:6} accepted, {tenant.refused[name]:6} refused")
-            code = controllers.terminate()
-            print(f"left behind: {left}; ended by itself {controllers.deaths} times; exit code {code}")
+            print(f"left behind: {left}")
             kept = attacked.landed == moves and not any(left.values()) and not controllers.deaths
             if not kept:
-                print(controllers.log_path.read_text()[-4000:])
+                controllers.tell()
             raise SystemExit(not (kept and attacked.median_s <= 2.0 * alone.median_s))
 
 

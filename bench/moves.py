@@ -1,8 +1,8 @@
 """Moves on the real control plane, measured: how many land where their room is reserved, and what is left behind.
 
-    python bench/moves.py stampede [--moves 40] [--competitors equal|higher] [--gate policy|webhook]
-    python bench/moves.py kill [--kills 20] [--gate policy|webhook]
-    python bench/moves.py away [--times 3] [--gate policy|webhook]
+    python -m bench.moves stampede [--moves 40] [--competitors equal|higher] [--gate policy|webhook]
+    python -m bench.moves kill [--kills 20] [--gate policy|webhook]
+    python -m bench.moves away [--times 3] [--gate policy|webhook]
 
 ``stampede``: every node is full and more pods wait than there are rooms; Deployments and StatefulSets under
 PodDisruptionBudgets are moved. ``kill``: the controller, a process of its own, is killed by SIGKILL at random
@@ -15,37 +15,28 @@ from __future__ import annotations
 
 import random
 import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
 
 import click
 
-from harness.controlplane import manifests
-from harness.controlplane.processes import free_port
+from bench.stage import (
+    ENDED,
+    PLACEHOLDERS,
+    allowed,
+    at_work,
+    crowd,
+    held,
+    left_behind,
+    moment,
+    read,
+)
+from bench.stage import moves as moves_of
 from harness.controlplane.servers import ControlPlane, without_policies
-from harness.controlplane.world import World, gates_of, is_ready, node_of
-from kube_sandbox.kubelet import KubeletThread
-from rescheduler.kube.transport import TransportError
+from harness.controlplane.world import World, is_ready, node_of
 
-GROUP = "rescheduler.dev/v1alpha1"
 GATES = click.Choice(["policy", "webhook"])
-PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
-CONFIGURATION = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-policies: []
-reservations: {ttl: 10m}
-server: {port: 0}
-"""
 
 
 @dataclass
@@ -68,91 +59,6 @@ class Witness:
             for app, count in ready.items():
                 self.least_ready[app] = min(self.least_ready.get(app, count), count)
             time.sleep(0.05)
-
-
-class Controllers:
-    """The controller as a process of its own, with the rights of its service account; ends are cured as a kubelet does.
-
-    ``deaths``: how often it ended by itself.
-    """
-
-    def __init__(
-        self,
-        plane: ControlPlane,
-        folder: Path,
-        gate: str = "policy",
-        identity: str = "bench",
-        document: str = CONFIGURATION,
-    ) -> None:
-        self.identity = identity
-        config = folder / "config.yaml"
-        port = free_port()
-        way = (
-            f'gate: {{mode: Webhook, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
-            if gate == "webhook"
-            else ""
-        )
-        config.write_text(document + way)
-        code = "from rescheduler.cli.main import main; main()"
-        kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
-        self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
-        self._command += ["--config", str(config), "--log-format", "json", "--identity", identity]
-        self.log_path = folder / "controller.log"
-        self.deaths = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
-
-    def start(self) -> None:
-        """Start it, and again whenever it ends by itself."""
-        with self._lock:
-            self._run()
-        if not self._supervisor.is_alive():
-            self._supervisor.start()
-
-    def kill(self) -> None:
-        """SIGKILL. The next one is started by ``start``, or in a moment."""
-        with self._lock:
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
-                self._process = None
-
-    @contextmanager
-    def signalled(self, begin: int, end: int) -> Iterator[None]:
-        """The process that runs now gets ``begin``, and afterwards ``end``; it is not started again meanwhile."""
-        with self._lock:
-            process = self._process
-        if process is not None:
-            process.send_signal(begin)
-        try:
-            yield
-        finally:
-            if process is not None:
-                process.send_signal(end)
-
-    def terminate(self) -> int:
-        """SIGTERM; its exit code."""
-        self._ended.set()
-        with self._lock:
-            if self._process is None:
-                return 0
-            self._process.terminate()
-            return self._process.wait(30)
-
-    def _run(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            return
-        self.deaths += self._process is not None
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-
-    def _supervise(self) -> None:
-        while not self._ended.wait(0.5):
-            with self._lock:
-                if not self._ended.is_set():
-                    self._run()
 
 
 @dataclass
@@ -197,25 +103,6 @@ def build(world: World, moves: int, plane: ControlPlane) -> Scene:
     return Scene(world=world, wanted=wanted, apps=apps)
 
 
-def held(world: World, phase: str) -> list[dict]:
-    """Reservations in that phase."""
-    items = world.api.get(f"/apis/{GROUP}/reservations").expect().items
-    return [r for r in items if (r.get("status") or {}).get("phase") == phase]
-
-
-def crowd(world: World, count: int, priority_class: str) -> None:
-    """Pods that wait for any room, half of them of the same size as the replacements."""
-    more = {"priorityClassName": priority_class} if priority_class else {}
-    for number in range(count):
-        world.pod(f"competitor{number}", "1" if number % 2 else "500m", **more)
-
-
-def allowed(world: World) -> list[int]:
-    """disruptionsAllowed of each budget."""
-    budgets = world.api.get(world.path("poddisruptionbudgets", group="policy/v1")).expect().items
-    return [b.get("status", {}).get("disruptionsAllowed", -1) for b in budgets]
-
-
 def set_budgets(world: World, apps: dict[str, int], count: int) -> None:
     """From now on so many pods of each workload may be disrupted at a time."""
     for app in apps:
@@ -223,25 +110,10 @@ def set_budgets(world: World, apps: dict[str, int], count: int) -> None:
         world.api.patch(path, {"spec": {"maxUnavailable": count}}).expect()
 
 
-def read(look: Callable[[], list[dict]]) -> list[dict]:
-    """What it finds, once there is an API server that answers."""
-    ends = time.monotonic() + 60
-    while True:
-        try:
-            return look()
-        except (AssertionError, TransportError):
-            if time.monotonic() > ends:
-                raise
-            time.sleep(0.1)
-
-
 def statuses(scene: Scene) -> dict[str, dict]:
     """status of each wanted PodMigration."""
-    path = scene.world.path("podmigrations", group=GROUP)
-    items = read(lambda: scene.world.api.get(path).expect().items)
-    return {
-        m["metadata"]["name"]: m.get("status") or {} for m in items if m["metadata"]["name"] in scene.wanted
-    }
+    found = {m["metadata"]["name"]: m.get("status") or {} for m in moves_of(scene.world)}
+    return {name: status for name, status in found.items() if name in scene.wanted}
 
 
 def wait_ended(scene: Scene, seconds: float) -> dict[str, dict]:
@@ -249,14 +121,9 @@ def wait_ended(scene: Scene, seconds: float) -> dict[str, dict]:
     ends = time.monotonic() + seconds
     while True:
         found = statuses(scene)
-        if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) or time.monotonic() > ends:
+        if all(s.get("phase") in ENDED for s in found.values()) or time.monotonic() > ends:
             return found
         time.sleep(0.2)
-
-
-def moment(text: str) -> float:
-    """Epoch seconds."""
-    return datetime.fromisoformat(text).timestamp()
 
 
 def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
@@ -275,23 +142,7 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
         if not s.get("reservedAt") or moment(s["reservedAt"]) > moment(s["evictionRequestedAt"])
     )
     overrun = {a: n for a, n in witness.least_ready.items() if n < scene.apps[a] - 1}
-    leftovers = {
-        "placeholders": len(world.api.get(PLACEHOLDERS).expect().items),
-        "gated pods": sum(1 for p in world.pods() if gates_of(p)),
-        "gate keys": len(
-            world.api.get("/api/v1/namespaces/rescheduler/configmaps/gate-keys").expect().body.get("data")
-            or {}
-        ),
-        "unfinished Reservations": len(held(world, "Available"))
-        + len(held(world, "Pending"))
-        + len(held(world, "Waiting")),
-        "hand-over taints": sum(
-            1
-            for n in world.api.get("/api/v1/nodes").expect().items
-            for t in n["spec"].get("taints", [])
-            if t["key"].startswith("rescheduler.dev/")
-        ),
-    }
+    leftovers = left_behind(world)
     times = sorted(
         moment(s["landedAt"]) - moment(s["evictedAt"]) for s in evicted.values() if s.get("landedAt")
     )
@@ -315,58 +166,45 @@ def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0, 
     """One run; True if every promise was kept."""
     rng = random.Random(seed)
     flags = without_policies() if gate == "webhook" else ()
-    with ControlPlane(apiserver_flags=flags) as plane, tempfile.TemporaryDirectory() as folder:
+    with ControlPlane(apiserver_flags=flags) as plane:
         api = plane.api()
         print(f"Kubernetes {api.get('/version').expect().body['gitVersion']}, gate by {gate}", flush=True)
-        with KubeletThread(api.transport):
-            manifests.apply(api, manifests.of(gate))
-            high = {"metadata": {"name": "higher"}, "value": 5000, "preemptionPolicy": "Never"}
-            api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
-            controllers = Controllers(plane, Path(folder), gate)
-            controllers.start()
-            with World(api, "moves") as world:
-                try:
-                    scene = build(world, moves, plane)
-                except AssertionError:
-                    print(controllers.log_path.read_text()[-6000:])
-                    raise
-                print(
-                    f"{moves} rooms held, the crowd comes ({3 * moves} pods of {competitors} priority)",
-                    flush=True,
-                )
-                crowd(world, 3 * moves, "higher" if competitors == "higher" else "")
-                witness = Witness(world, scene.apps)
-                watcher = threading.Thread(target=witness.run)
-                watcher.start()
-                begun = time.monotonic()
-                set_budgets(world, scene.apps, 1)
-                for _ in range(kills):
-                    time.sleep(rng.uniform(1.2, 4.0))
-                    controllers.kill()
-                    controllers.start()
-                for _ in range(away):
-                    time.sleep(rng.uniform(1.2, 4.0))
-                    plane.stop_apiserver()
-                    time.sleep(5)
-                    plane.start_apiserver()
-                found = wait_ended(scene, 240)
-                seconds = time.monotonic() - begun
-                time.sleep(3.0)
-                witness.stop.set()
-                watcher.join()
-                print(
-                    f"seconds                                  {seconds:.1f}"
-                    + (f" with {kills} kills" if kills else "")
-                    + (f", the API server away {away} times" if away else "")
-                )
-                kept = report(scene, found, witness)
-                code = controllers.terminate()
-                print(
-                    f"exit code of the controller              {code}; ended by itself {controllers.deaths} times"
-                )
-                if not kept:
-                    print(controllers.log_path.read_text()[-6000:])
-                return kept and code == 0
+        high = {"metadata": {"name": "higher"}, "value": 5000, "preemptionPolicy": "Never"}
+        api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
+        with at_work(plane, api, gate=gate) as (controllers,), World(api, "moves") as world:
+            scene = build(world, moves, plane)
+            print(
+                f"{moves} rooms held, the crowd comes ({3 * moves} pods of {competitors} priority)",
+                flush=True,
+            )
+            crowd(world, 3 * moves, "higher" if competitors == "higher" else "")
+            witness = Witness(world, scene.apps)
+            watcher = threading.Thread(target=witness.run)
+            watcher.start()
+            begun = time.monotonic()
+            set_budgets(world, scene.apps, 1)
+            for _ in range(kills):
+                time.sleep(rng.uniform(1.2, 4.0))
+                controllers.kill()
+                controllers.start()
+            for _ in range(away):
+                time.sleep(rng.uniform(1.2, 4.0))
+                plane.stop_apiserver()
+                time.sleep(5)
+                plane.start_apiserver()
+            found = wait_ended(scene, 240)
+            seconds = time.monotonic() - begun
+            time.sleep(3.0)
+            witness.stop.set()
+            watcher.join()
+            disturbed = f" with {kills} kills" * bool(kills) + f", the API server away {away} times" * bool(
+                away
+            )
+            print(f"seconds                                  {seconds:.1f}{disturbed}")
+            kept = report(scene, found, witness)
+            if not kept:
+                controllers.tell()
+            return kept
 
 
 @click.group()

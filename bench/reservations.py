@@ -1,10 +1,10 @@
 """Reservations that people make, on the real control plane: how many pods get the room that was held for them.
 
-    python bench/reservations.py single       [--count 50] [--disturb none|scheduler|apiserver|kill|both]
-    python bench/reservations.py split        [--count 20] [--disturb ...]
-    python bench/reservations.py preallocated [--count 20] [--disturb ...]
-    python bench/reservations.py pending      [--count 30] [--disturb ...]
-    python bench/reservations.py overtaken    [--count 30] [--disturb ...]
+    python -m bench.reservations single       [--count 50] [--disturb none|scheduler|apiserver|kill|both]
+    python -m bench.reservations split        [--count 20] [--disturb ...]
+    python -m bench.reservations preallocated [--count 20] [--disturb ...]
+    python -m bench.reservations pending      [--count 30] [--disturb ...]
+    python -m bench.reservations overtaken    [--count 30] [--disturb ...]
 
 ``single``: one Reservation per pod, then a scale-up. ``split``: one Reservation (allocateOnce: false), scaled up in
 steps; one part is left and must stay held. ``returned``: the pods of such a
@@ -18,30 +18,32 @@ what the controller says. Needs the binaries of ``make controlplane``.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
-from moves import GROUP, PLACEHOLDERS, Controllers, crowd, held
 
-from harness.controlplane import manifests
+from bench.stage import (
+    GATE_KEYS,
+    LEASE,
+    PLACEHOLDERS,
+    Controllers,
+    at_work,
+    crowd,
+    held,
+    left_behind,
+    patiently,
+)
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import World, condition, gates_of, node_of
-from kube_sandbox.kubelet import KubeletThread
+from harness.controlplane.world import World, condition, node_of
 from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.transport import TransportError
-from rescheduler.model.names import ANNOTATION_RESERVATION
+from rescheduler.model.names import ANNOTATION_RESERVATION, API_VERSION
 
 DISTURBANCES = click.Choice(["none", "scheduler", "apiserver", "kill", "both"])
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
 STOP_S = 3
-GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 
 
 @dataclass
@@ -90,7 +92,7 @@ def reserve(world: World, name: str, node: str, cpu: str, **spec: Any) -> None:
     """Creates a Reservation for the pods of Deployment ``web``."""
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace}
     body = {
-        "apiVersion": GROUP,
+        "apiVersion": API_VERSION,
         "kind": "Reservation",
         "metadata": {"name": f"{world.namespace}-{name}"},
         "spec": {
@@ -100,7 +102,7 @@ def reserve(world: World, name: str, node: str, cpu: str, **spec: Any) -> None:
             **spec,
         },
     }
-    world.api.create(f"/apis/{GROUP}/reservations", body).expect()
+    world.api.create(f"/apis/{API_VERSION}/reservations", body).expect()
 
 
 def scale(world: World, replicas: int) -> None:
@@ -108,19 +110,6 @@ def scale(world: World, replicas: int) -> None:
     world.api.patch(
         world.path("deployments", "web", group="apps/v1"), {"spec": {"replicas": replicas}}
     ).expect()
-
-
-def patiently(look: Callable[[], object], seconds: float) -> bool:
-    """Polls until it is true; an API server that is away is not yet true. False after the limit."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        try:
-            if look():
-                return True
-        except (AssertionError, ApiError, TransportError):
-            pass
-        time.sleep(0.2)
-    return False
 
 
 def must(look: Callable[[], object], seconds: float) -> None:
@@ -160,7 +149,7 @@ def single(stage: Stage, count: int) -> None:
     stage.expect("pods on reserved nodes, one on each", len(set(bound(world)) & set(nodes)), count)
     patiently(lambda: len(held(world, "Succeeded")) == count, 60)
     stage.expect("Reservations Succeeded", len(held(world, "Succeeded")), count)
-    leftovers(stage, 0)
+    leftovers(stage)
 
 
 def split(stage: Stage, count: int) -> None:
@@ -191,7 +180,7 @@ def split(stage: Stage, count: int) -> None:
     stage.expect("allocated, allocatable, owners when all of it is assigned", amounts(world), full)
     stage.expect("Available when all of it is assigned", len(held(world, "Available")), 1)
     stage.expect("pods on the reserved node in the end", bound(world).count(node), count + 1)
-    leftovers(stage, 0)
+    leftovers(stage)
 
 
 def returned(stage: Stage, count: int) -> None:
@@ -223,8 +212,8 @@ def returned(stage: Stage, count: int) -> None:
     cpus = [int(p["spec"]["containers"][0]["resources"]["requests"]["cpu"]) for p in rest]
     stage.expect("the rest, held by placeholders of CPU in sum", sum(cpus), count)
     stage.expect("pods of the crowd on the node", intruders(world, {node}), 0)
-    world.api.delete(f"/apis/{GROUP}/reservations/{world.namespace}-pool").expect()
-    leftovers(stage, 0)
+    world.api.delete(f"/apis/{API_VERSION}/reservations/{world.namespace}-pool").expect()
+    leftovers(stage)
 
 
 def uids(world: World) -> set[str]:
@@ -234,7 +223,7 @@ def uids(world: World) -> set[str]:
 
 def amounts(world: World) -> tuple[str, str, int]:
     """What the status of the one Reservation says."""
-    status = world.api.get(f"/apis/{GROUP}/reservations").expect().items[0]["status"]
+    status = world.api.get(f"/apis/{API_VERSION}/reservations").expect().items[0]["status"]
     return status["allocated"]["cpu"], status["allocatable"]["cpu"], len(status.get("currentOwners", ()))
 
 
@@ -276,7 +265,7 @@ def preallocated(stage: Stage, count: int) -> None:
     patiently(lambda: len(bound(world)) == count, 120)
     stage.expect("pods on reserved nodes, one on each", len(set(bound(world)) & set(nodes)), count)
     patiently(lambda: len(held(world, "Succeeded")) == count, 60)
-    leftovers(stage, 0)
+    leftovers(stage)
 
 
 def pending(stage: Stage, count: int, priority_class: str = "") -> None:
@@ -305,7 +294,7 @@ def pending(stage: Stage, count: int, priority_class: str = "") -> None:
     stage.expect("pods of the crowd on the nodes", intruders(world, set(nodes)), 0)
     patiently(lambda: len(held(world, "Succeeded")) == count, 60)
     stage.expect("Reservations Succeeded", len(held(world, "Succeeded")), count)
-    leftovers(stage, 0)
+    leftovers(stage)
 
 
 def overtaken(stage: Stage, count: int) -> None:
@@ -328,43 +317,26 @@ def intruders(world: World, nodes: set[str]) -> int:
     return sum(node_of(p) in nodes for p in world.pods() if p["metadata"]["name"].startswith("competitor"))
 
 
-def leftovers(stage: Stage, placeholders: int, *, other: int = 0) -> None:
-    """What must not be left behind, and what was not held. ``other``: pods of ``web`` that had no room to wait for."""
+def leftovers(stage: Stage) -> None:
+    """What must not be left behind, and what was not held."""
     world = stage.world
     free = sum(ANNOTATION_RESERVATION not in p["metadata"].get("annotations", {}) for p in world.pods("web"))
-    stage.expect("pods that came without the gate", free, other)
-    patiently(lambda: not gate_is_on(world) and not world.api.get(PLACEHOLDERS).expect().items, 30)
-    stage.expect("placeholders", len(world.api.get(PLACEHOLDERS).expect().items), placeholders)
-    stage.expect("gated pods", sum(1 for p in world.pods() if gates_of(p)), 0)
-    stage.expect("gate keys", len(world.api.get(GATE_KEYS).expect().body.get("data") or {}), 0)
-    taints = [
-        t
-        for n in world.api.get("/api/v1/nodes").expect().items
-        for t in n["spec"].get("taints", [])
-        if t["key"].startswith("rescheduler.dev/")
-    ]
-    stage.expect("hand-over taints", len(taints), 0)
+    stage.expect("pods that came without the gate", free, 0)
+    patiently(lambda: not any(left_behind(world).values()), 30)
+    stage.expect("left behind", left_behind(world), dict.fromkeys(left_behind(world), 0))
 
 
 def play(scene: Callable[[Stage, int], None], count: int, disturb: str) -> bool:
     """One run; True if every promise was kept."""
-    with ControlPlane() as plane, tempfile.TemporaryDirectory() as folder:
+    with ControlPlane() as plane:
         api = plane.api()
-        with KubeletThread(api.transport):
-            manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
-            controllers = Controllers(plane, Path(folder))
-            controllers.start()
+        with at_work(plane, api) as (controllers,), World(api, "rooms") as world:
             must(lambda: api.get(LEASE).ok, 30)
-            with World(api, "rooms") as world:
-                stage = Stage(plane=plane, world=world, controllers=controllers, disturb=disturb)
-                try:
-                    scene(stage, count)
-                finally:
-                    controllers.terminate()
-                    print(f"the controller ended by itself {controllers.deaths} times")
-                    if stage.faults:
-                        print(controllers.log_path.read_text()[-4000:])
-                return not stage.faults
+            stage = Stage(plane=plane, world=world, controllers=controllers, disturb=disturb)
+            scene(stage, count)
+            if stage.faults:
+                controllers.tell()
+            return not stage.faults
 
 
 SCENES = {

@@ -30,12 +30,10 @@ from typing import Final
 
 import click
 
-from bench.hostile import settled
-from bench.moves import GROUP, Controllers, moment
-from harness.controlplane import manifests
+from bench.stage import at_work, moment, settled
+from bench.stage import moves as moves_of
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, node_of
-from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.transport import Request
 from rescheduler.migrations.migration_lifecycle import FINISHED
@@ -145,7 +143,7 @@ def profile(world: World, seconds: int, file: Path) -> threading.Thread:
 
 def migrations(world: World) -> dict[str, dict]:
     """Status by name, with the creation as one more time."""
-    items = world.api.get(world.path("podmigrations", group=GROUP)).expect().items
+    items = moves_of(world)
     created = {m["metadata"]["name"]: m["metadata"]["creationTimestamp"] for m in items}
     return {
         m["metadata"]["name"]: {**(m.get("status") or {}), "createdAt": created[m["metadata"]["name"]]}
@@ -231,7 +229,6 @@ def main(moves: int, at_once: int, replicas: int, profile_to: Path | None, who: 
             replicas=replicas,
             profile_to=profile_to,
             log=log if who else None,
-            folder=Path(folder),
         )
         with ControlPlane(apiserver_flags=flags) as plane:
             kept = measure(plane, run)
@@ -240,56 +237,50 @@ def main(moves: int, at_once: int, replicas: int, profile_to: Path | None, who: 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is measured. ``log``: the API server's audit log, if it keeps one; ``folder``: for the controller."""
+    """What is measured. ``log``: the API server's audit log, if it keeps one."""
 
     moves: int
     at_once: int
     replicas: int
     profile_to: Path | None
     log: Path | None
-    folder: Path
 
 
 def measure(plane: ControlPlane, run: Run) -> bool:
     """Build the cluster, drive the moves and print; True if all landed on their targets."""
     moves, replicas, log = run.moves, run.replicas, run.log
     api = plane.api()
-    with KubeletThread(api.transport):
-        manifests.apply(api, [o for o in manifests.load() if o["kind"] != "Deployment"])
+    with at_work(plane, api) as (controllers,), World(api, "moves") as world:
         installed_s = time.monotonic()
-        with World(api, "moves") as world:
-            for number in range(-(-moves // replicas)):
-                world.node(f"src{number}", cpu=str(replicas))
-                world.workload("Deployment", f"app{number}", replicas)
-            for number in range(-(-moves // replicas)):
-                world.wait_ready(f"app{number}", replicas, 120)
-            settled(world)
-            for number in range(moves):
-                world.node(f"to{number}", cpu="1")
-            controllers = Controllers(plane, run.folder)
-            controllers.start()
-            time.sleep(max(5.0, installed_s + DISCOVERED_S - time.monotonic()))
-            cpu, load, before = Cpu(), os.getloadavg()[0], requests(world)
-            logged = log.stat().st_size if log is not None else 0
-            profiling = profile(world, PROFILED_S, run.profile_to) if run.profile_to else None
-            seconds, targets, asked = drive(world, moves, run.at_once, replicas)
-            spent, made = cpu.since(), requests(world) - before
-            kept = report(world, seconds, targets, asked)
-            for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
-                share, each = used_s / seconds, used_s / moves * 1000
-                print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
-            if log is not None:
-                made = audited(log, logged)
-            for what, count in made.most_common():
-                if count * 10 >= moves:
-                    print(f"  {what:<72} {count / moves:6.2f} a move")
-            if profiling is not None:
-                profiling.join()
-            print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
-            code = controllers.terminate()
-            if not kept or code:
-                print(controllers.log_path.read_text()[-4000:])
-    return kept and code == 0
+        for number in range(-(-moves // replicas)):
+            world.node(f"src{number}", cpu=str(replicas))
+            world.workload("Deployment", f"app{number}", replicas)
+        for number in range(-(-moves // replicas)):
+            world.wait_ready(f"app{number}", replicas, 120)
+        settled(world)
+        for number in range(moves):
+            world.node(f"to{number}", cpu="1")
+        time.sleep(max(5.0, installed_s + DISCOVERED_S - time.monotonic()))
+        cpu, load, before = Cpu(), os.getloadavg()[0], requests(world)
+        logged = log.stat().st_size if log is not None else 0
+        profiling = profile(world, PROFILED_S, run.profile_to) if run.profile_to else None
+        seconds, targets, asked = drive(world, moves, run.at_once, replicas)
+        spent, made = cpu.since(), requests(world) - before
+        kept = report(world, seconds, targets, asked)
+        for name, used_s in sorted(spent.items(), key=lambda item: -item[1]):
+            share, each = used_s / seconds, used_s / moves * 1000
+            print(f"  CPU {name:<42} {used_s:6.2f} s, {share:4.0%} of a core, {each:4.0f} ms a move")
+        if log is not None:
+            made = audited(log, logged)
+        for what, count in made.most_common():
+            if count * 10 >= moves:
+                print(f"  {what:<72} {count / moves:6.2f} a move")
+        if profiling is not None:
+            profiling.join()
+        print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
+        if not kept:
+            controllers.tell()
+    return kept
 
 
 if __name__ == "__main__":

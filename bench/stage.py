@@ -1,0 +1,259 @@
+"""The real control plane with our controllers at work, for every bench: how it begins and ends, what is looked at, what may not stay.
+
+Everything is counted from the objects and from watches, not from what the controller says of itself.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from harness.controlplane import manifests
+from harness.controlplane.api import Api, Json
+from harness.controlplane.processes import free_port
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import RESERVATIONS, World, gates_of
+from kube_sandbox.kubelet import KubeletSettings, KubeletThread
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, GATE_CONFIG_MAP, GROUP, LEASE_NAME
+
+PLACEHOLDERS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods"
+GATE_KEYS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{GATE_CONFIG_MAP}"
+LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_NAMESPACE}/leases/{LEASE_NAME}"
+ENDED: Final = ("Succeeded", "Failed")
+CONFIGURATION: Final = """\
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+interval: 1h
+policies: []
+reservations: {ttl: 10m}
+server: {port: 0}
+"""
+
+
+class Controllers:
+    """The controller as a process of its own, with the rights of its service account; ends are cured as a kubelet does.
+
+    ``deaths``: how often it ended by itself.
+    """
+
+    def __init__(
+        self,
+        plane: ControlPlane,
+        folder: Path,
+        gate: str = "policy",
+        identity: str = "bench",
+        document: str = CONFIGURATION,
+    ) -> None:
+        self.identity = identity
+        config = folder / "config.yaml"
+        port = free_port()
+        way = (
+            f'gate: {{mode: Webhook, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
+            if gate == "webhook"
+            else ""
+        )
+        config.write_text(document + way)
+        code = "from rescheduler.cli.main import main; main()"
+        kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
+        self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
+        self._command += ["--config", str(config), "--log-format", "json", "--identity", identity]
+        self.log_path = folder / "controller.log"
+        self.deaths = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+
+    def start(self) -> None:
+        """Start it, and again whenever it ends by itself."""
+        with self._lock:
+            self._run()
+        if not self._supervisor.is_alive():
+            self._supervisor.start()
+
+    def kill(self) -> None:
+        """SIGKILL. The next one is started by ``start``, or in a moment."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+                self._process = None
+
+    @contextmanager
+    def signalled(self, begin: int, end: int) -> Iterator[None]:
+        """The process that runs now gets ``begin``, and afterwards ``end``; it is not started again meanwhile."""
+        with self._lock:
+            process = self._process
+        if process is not None:
+            process.send_signal(begin)
+        try:
+            yield
+        finally:
+            if process is not None:
+                process.send_signal(end)
+
+    def terminate(self) -> int:
+        """SIGTERM; its exit code."""
+        self._ended.set()
+        with self._lock:
+            if self._process is None:
+                return 0
+            self._process.terminate()
+            return self._process.wait(30)
+
+    def tell(self) -> None:
+        """Print the end of its log."""
+        print(self.log_path.read_text()[-6000:])
+
+    def _run(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.deaths += self._process is not None
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def _supervise(self) -> None:
+        while not self._ended.wait(0.5):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._run()
+
+
+@contextmanager
+def at_work(
+    plane: ControlPlane,
+    api: Api,
+    *,
+    replicas: int = 1,
+    gate: str = "policy",
+    pods: KubeletSettings | None = None,
+) -> Iterator[list[Controllers]]:
+    """Controllers at work on an installed control plane whose kubelets are ours; how they ended is told."""
+    with tempfile.TemporaryDirectory() as folder, KubeletThread(api.transport, pods or KubeletSettings()):
+        manifests.apply(api, manifests.of(gate))
+        found = []
+        for number in range(replicas):
+            place = Path(folder) / str(number)
+            place.mkdir()
+            found.append(Controllers(plane, place, gate, identity=f"bench-{number}"))
+        for each in found:
+            each.start()
+        try:
+            yield found
+        except BaseException:
+            found[0].tell()
+            raise
+        finally:
+            for each in found:
+                code = each.terminate()
+                print(f"exit code of the controller              {code}; ended by itself {each.deaths} times")
+                if code:
+                    each.tell()
+
+
+def read(look: Callable[[], list[Json]]) -> list[Json]:
+    """What it finds, once there is an API server that answers."""
+    ends = time.monotonic() + 60
+    while True:
+        try:
+            return look()
+        except (AssertionError, TransportError):
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.1)
+
+
+def patiently(look: Callable[[], object], seconds: float) -> bool:
+    """Polls until it is true; an API server that is away is not yet true. False after the limit."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            if look():
+                return True
+        except (AssertionError, ApiError, TransportError):
+            pass
+        time.sleep(0.2)
+    return False
+
+
+def moves(world: World) -> list[Json]:
+    """The PodMigrations of a world."""
+    return read(lambda: world.api.get(world.path("podmigrations", group=API_VERSION)).expect().items)
+
+
+def over(item: Json) -> bool:
+    """Has the move or the Reservation ended?"""
+    return (item.get("status") or {}).get("phase") in ENDED
+
+
+def moment(text: str) -> float:
+    """Epoch seconds."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def settled(world: World) -> None:
+    """Until the status of each Deployment says that nothing is rolled out: its pods are Ready a little earlier."""
+    path = world.path("deployments", group="apps/v1")
+
+    def all_rolled_out() -> bool:
+        return all(
+            d["spec"]["replicas"]
+            == d.get("status", {}).get("updatedReplicas")
+            == d["status"].get("availableReplicas")
+            for d in world.api.get(path).expect().items
+        )
+
+    world.wait(all_rolled_out, 120)
+
+
+def allowed(world: World) -> list[int]:
+    """disruptionsAllowed of each budget."""
+    budgets = world.api.get(world.path("poddisruptionbudgets", group="policy/v1")).expect().items
+    return [b.get("status", {}).get("disruptionsAllowed", -1) for b in budgets]
+
+
+def crowd(world: World, count: int, priority_class: str) -> None:
+    """Pods that wait for any room, half of them of the same size as the replacements."""
+    more = {"priorityClassName": priority_class} if priority_class else {}
+    for number in range(count):
+        world.pod(f"competitor{number}", "1" if number % 2 else "500m", **more)
+
+
+def held(world: World, phase: str) -> list[Json]:
+    """Reservations in that phase."""
+    return [
+        r for r in world.api.get(RESERVATIONS).expect().items if (r.get("status") or {}).get("phase") == phase
+    ]
+
+
+def left_behind(world: World) -> dict[str, int]:
+    """What there is of this world's moves and rooms when all is over."""
+    api, mine = world.api, f"{world.namespace}"
+    rooms = [r for r in api.get(RESERVATIONS).expect().items if mine in str(r)]
+    names = {r["metadata"]["name"] for r in rooms}
+    holders = [
+        p
+        for p in api.get(PLACEHOLDERS).expect().items
+        if any(owner["name"] in names for owner in p["metadata"].get("ownerReferences", ()))
+    ]
+    keys = api.get(GATE_KEYS).expect().body.get("data") or {}
+    nodes = [n for n in api.get("/api/v1/nodes").expect().items if n["metadata"]["name"].startswith(mine)]
+    return {
+        "placeholders": len(holders),
+        "unfinished Reservations": sum(not over(r) for r in rooms),
+        "gated pods": sum(bool(gates_of(pod)) for pod in world.pods()),
+        "gate keys": sum(f".{mine}." in key for key in keys),
+        "hand-over taints": sum(
+            t["key"].startswith(f"{GROUP}/") for n in nodes for t in n["spec"].get("taints", [])
+        ),
+    }
