@@ -137,8 +137,8 @@ compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSI
 	@set -e; KUBEBUILDER_ASSETS=$$($(BIN)/python -m harness.controlplane build --kubernetes $(VERSION)); \
 	export KUBEBUILDER_ASSETS; \
 	$(BIN)/python -m pytest -m realcluster tests/webhook; \
-	$(BIN)/python bench/moves.py stampede --gate webhook; \
-	$(BIN)/python bench/moves.py kill --gate webhook
+	$(BIN)/python -m bench.moves stampede --gate webhook; \
+	$(BIN)/python -m bench.moves kill --gate webhook
 
 bench: $(STAMP)  ## speed and memory, printed
 	$(BIN)/python bench/run.py

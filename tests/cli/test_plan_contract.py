@@ -4,7 +4,6 @@ import json
 import random
 
 import pytest
-import yaml
 
 from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE
 from rescheduler.testing.builders import node, replicaset
@@ -79,20 +78,6 @@ def test_the_order_of_the_objects_does_not_matter(command, dump, crowded, seed):
     assert planned(command, dump(shuffled)) == planned(command, dump(crowded))
 
 
-def test_yaml_says_the_same_as_json(command, dump, untidy):
-    path = dump(untidy)
-    found = yaml.safe_load(command("plan", "--from", path, "--now", NOW, "-o", "yaml").stdout)
-    assert found == json.loads(planned(command, path))
-
-
-def test_the_form_of_the_dump_does_not_matter(command, dump, untidy, tmp_path):
-    (tmp_path / "dump.yaml").write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": untidy}))
-    one = json.loads(planned(command, dump(untidy)))
-    other = json.loads(planned(command, tmp_path / "dump.yaml"))
-    del one["metadata"]["source"], other["metadata"]["source"]
-    assert one == other
-
-
 def test_exit_code_3_says_that_something_stays(command, dump, untidy):
     path = dump(untidy)
     assert command("plan", "--from", path, "--exit-code").exit_code == 3
@@ -149,12 +134,6 @@ def test_no_colour_where_there_is_no_terminal(command, dump, untidy):
     assert "\x1b[" not in command("plan", "--from", path).output
     coloured = command("plan", "--from", path, env={"FORCE_COLOR": "1"}).stdout
     assert "\x1b[1mMOVES" in coloured
-
-
-def test_standard_input_is_a_dump(command, dump, untidy):
-    text = dump(untidy).read_text()
-    result = command("plan", "--from", "-", "-o", "json", input=text)
-    assert len(json.loads(result.stdout)["moves"]) == 1
 
 
 def test_explain_says_why_for_every_node(command, dump, untidy):

@@ -52,19 +52,3 @@ def test_a_node_is_emptied_although_a_budget_lets_its_pods_go_one_by_one(control
     pods = [*world.wait_ready("web", 2), *world.wait_ready("db", 1)]
     assert {node_of(pod) for pod in pods} <= set(new)
     assert invoke(control_plane, "uncordon", old).stdout == f"node/{old} uncordoned\n"
-
-
-def test_a_node_that_can_go_is_emptied_and_given_back(controller, control_plane, world):
-    pool = {"pool": world.namespace}
-    names = [world.node(name, cpu="4", labels=pool) for name in ("b", "c")]
-    world.workload("Deployment", "web", 2)
-    world.wait_ready("web", 2)
-    words = ("consolidate", "--nodes", "1", "--pool", f"pool={world.namespace}")
-    plan = invoke(control_plane, *words, "--plan", "-o", "json")
-    assert plan.exit_code == 0, plan.output
-    done = invoke(control_plane, *words)
-    assert done.exit_code == 0, done.output
-    (gone,) = (name for name in names if f"node/{name} emptied, cordoned" in done.stdout)
-    assert {node_of(pod) for pod in world.wait_ready("web", 2)} == set(names) - {gone}
-    freed = invoke(control_plane, "uncordon", "-l", "rescheduler.dev/consolidation")
-    assert freed.stdout == f"node/{gone} uncordoned\n"

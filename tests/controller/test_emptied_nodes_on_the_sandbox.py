@@ -181,15 +181,6 @@ def test_a_node_of_which_the_rest_cannot_leave_any_more_is_a_node_like_any_other
     assert scene.leftovers() == scene.program.events.damaged == scene.faults == []
 
 
-def test_without_the_argument_nothing_is_cordoned():
-    scene = sparse()
-    scene.start(document=PLAIN)
-    scene.until(lambda: not scene.on("n1") and scene.ready("web"), 120.0)
-    scene.advance(30.0)
-    assert not cordoned(scene)
-    assert note(scene) == ""
-
-
 def test_a_pod_that_has_no_other_room_gets_the_node_at_once():
     scene = emptied()
     scene.crowd(1, cpu_milli=3000, name="large")
@@ -198,13 +189,6 @@ def test_a_pod_that_has_no_other_room_gets_the_node_at_once():
     scene.until(lambda: spec(large(scene)).get("nodeName") == "n1", 60.0)
     scene.advance(700.0)
     assert note(scene) == ""
-
-
-def test_a_pod_that_the_node_could_not_take_changes_nothing():
-    scene = emptied()
-    scene.crowd(1, cpu_milli=5000, name="huge")
-    scene.advance(60.0)
-    assert kept(scene)
 
 
 def test_a_reservation_that_finds_no_other_room_gets_the_node():
@@ -225,13 +209,6 @@ def test_who_uncordons_it_has_the_last_word():
     scene.advance(700.0)
     assert cordoned(scene)
     assert note(scene) == ""
-
-
-def test_who_takes_the_note_off_has_the_cordon():
-    scene = emptied()
-    scene.api.patch(node(scene), {"metadata": {"annotations": {ANNOTATION_KEPT_EMPTY: None}}})
-    scene.advance(700.0)
-    assert cordoned(scene)
 
 
 def test_an_administrators_cordon_is_not_ours():

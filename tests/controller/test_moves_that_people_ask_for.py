@@ -201,13 +201,3 @@ def test_a_pod_that_is_moved_already_is_found_on_its_target(world, web):
     wait_reason(world, "again", "AlreadyOnTarget", "Failed")
     move(world, "stale", podRef={"name": name_of(web)}, target=target)
     wait_reason(world, "stale", "PodGone", "Failed")
-
-
-def test_columns_and_what_must_not_change(world, web):
-    move(world, "cols", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, paused=True)
-    wait_reason(world, "cols", "Paused")
-    path = world.path("podmigrations", "cols", group=MOVES)
-    answer = world.api.patch(path, {"spec": {"target": {"nodeName": node(world, "a")}}})
-    assert "target is immutable" in answer.expect(422).body["message"]
-    answer = world.api.patch(path, {"spec": {"podRef": {"name": "other"}}})
-    assert "podRef is immutable" in answer.expect(422).body["message"]

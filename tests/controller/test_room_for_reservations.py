@@ -61,14 +61,6 @@ def test_the_reservation_keeps_its_node_before_anybody_is_evicted_and_becomes_av
     assert len(scene.calls.of(lambda call: call.evicts)) == 2
 
 
-def test_others_that_wait_for_room_do_not_get_it():
-    scene = full_nodes()
-    scene.crowd(4, cpu_milli=3500)
-    wants(scene)
-    scene.start(document=PENDING_PODS)
-    check_end(scene)
-
-
 def test_without_the_wish_nobody_moves():
     scene = full_nodes()
     wants(scene, makeRoom=False)

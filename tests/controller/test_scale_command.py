@@ -4,7 +4,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import RESERVATIONS, World
+from harness.controlplane.world import World
 from rescheduler.cli.main import main
 
 pytestmark = pytest.mark.realcluster
@@ -44,18 +44,6 @@ def test_command_shows_rooms_scales_and_reports(controller, control_plane, world
     assert "room for 0 of 2" in too_many.stdout
 
 
-def test_says_that_no_controller_is_at_work(control_plane, world, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.scale_up.NOT_PROCESSED_AFTER_S", 1.0)
-    world.node("n", cpu="4")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
-    done = invoke(control_plane, world, "deploy/web", "--replicas", "2")
-    assert done.exit_code == 1
-    assert "is the controller running (rescheduler run)?" in done.stderr
-    items = world.api.get(RESERVATIONS).expect().items
-    assert not [r for r in items if world.namespace in str(r["spec"])]
-
-
 def test_rooms_that_were_reserved_for_the_workload_before_stand_in_no_way(controller, control_plane, world):
     for index in range(2):
         world.node(f"n{index}", cpu="3")
@@ -67,10 +55,3 @@ def test_rooms_that_were_reserved_for_the_workload_before_stand_in_no_way(contro
     done = invoke(control_plane, world, "deploy/web", "--replicas", "3")
     assert done.exit_code == 0, done.output
     assert "scaled from 1 to 3; landed 2 of 2" in done.stdout
-
-
-def test_a_resource_that_no_pod_may_ask_for_is_told(controller, control_plane, world):
-    command = ["reserve", "create", "--request", "gpu=1", "--owner-pod", "p", "-n", world.namespace]
-    done = CliRunner().invoke(main, [*command, "--kubeconfig", str(control_plane.kubeconfig)])
-    assert done.exit_code == 1
-    assert "must be a standard resource" in done.output

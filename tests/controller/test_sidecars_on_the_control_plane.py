@@ -81,13 +81,3 @@ def test_in_a_loose_cluster_every_replacement_has_its_room(world, account, kind)
     assert {condition({"status": s}, "ReplacementAdmitted")["status"] for s in found} == {"True"}
     assert all("cpu 1500m" in condition({"status": s}, "ReplacementAdmitted")["message"] for s in found)
     assert pending(world) == []
-
-
-def test_only_as_many_are_evicted_as_have_room_with_their_sidecar(world, account):
-    """4 CPUs take four pods as they are, and two with their sidecars."""
-    pods = four_pods(world)
-    target = world.node("target", cpu="4")
-    found = moved(world, account, pods, [target] * 4)
-    assert sorted(s["phase"] for s in found) == ["Failed", "Failed", "Succeeded", "Succeeded"], found
-    assert sum("evictedAt" in s for s in found) == 2
-    assert pending(world) == []

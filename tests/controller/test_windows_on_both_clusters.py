@@ -110,27 +110,6 @@ def test_the_first_of_several_likely_nodes_is_taken_and_the_others_are_given_bac
         world.wait(lambda: not rooms(world, "likely"), 30)
 
 
-@SANDBOX
-def test_head_room_stands_and_is_made_again(api):
-    with World(api, "head") as world:
-        world.node("spare", cpu="4", labels={"pool": "spare"})
-        look = make(
-            world,
-            "HeadRoom",
-            "headrooms",
-            "head",
-            {"rooms": 2, "template": template("spare"), "owners": mine(world)},
-        )
-        try:
-            world.wait(lambda: look().get("rooms") == "2/2", 30)
-            owner(world, "a", "spare")
-            world.wait(lambda: node_of(world.get_pod("a")), 30)
-            world.wait(lambda: look().get("rooms") == "2/2" and len(rooms(world, "head")) == 2, 30)
-        finally:
-            world.api.delete(f"{GROUP}/headrooms/head").expect()
-        world.wait(lambda: not rooms(world, "head"), 30)
-
-
 def test_a_pod_that_is_annotated_as_volcano_writes_it_is_held_for_the_room(api):
     with World(api, "seed") as world:
         node = world.node("seed", cpu="4", labels={"pool": "seed"})
