@@ -106,8 +106,8 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) -m 'not realcluster' tests/upgrades
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
-	  tests/bench tests/planning tests/controller/test_crash_safety.py tests/controller/test_shared_rooms.py \
-	  tests/sandbox/test_whole_program.py tests/sandbox/test_start_first.py
+	  tests/bench tests/planning tests/controller/test_crash_safety.py tests/controller/test_rooms_for_several.py \
+	  tests/sandbox/test_whole_program.py tests/sandbox/test_starting_first.py
 
 SAMPLE ?= 10
 

@@ -20,11 +20,11 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "rescheduler/coordination/handover_order.py": (
         "tests/coordination",
-        "tests/controller/test_shared_rooms.py",
+        "tests/controller/test_rooms_for_several.py",
     ),
     "rescheduler/reservations/handover.py": (
         "tests/reservations",
-        "tests/controller/test_shared_rooms.py",
+        "tests/controller/test_rooms_for_several.py",
     ),
     "rescheduler/migrations/evicting.py": (
         "tests/migrations",

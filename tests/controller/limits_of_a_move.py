@@ -1,7 +1,7 @@
 """All time limits of a move in one table, and what must hold between them (pure).
 
 Each limit is defined where it is used; this table names them, so that a change of one is compared with the others
-(``test_time_limits.py``). What the configuration may change is checked there by ``configuration``.
+(``test_limits_of_a_move.py``). What the configuration may change is checked there by ``configuration``.
 """
 
 from __future__ import annotations
