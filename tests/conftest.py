@@ -147,7 +147,8 @@ def app():
 @pytest.fixture
 def browser(tmp_path):
     """A headless Chromium: browser(url) -> the document after its scripts have run, as HTML."""
-    found = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium", "google-chrome", "chromium-headless-shell")
+    found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         pytest.skip("there is no Chromium on this machine")
 

@@ -9,6 +9,7 @@ from rescheduler.cli.options import (
     PathText,
     cluster_options,
     config_option,
+    controller_namespace_option,
     flag,
 )
 from rescheduler.model.names import DEFAULT_NAMESPACE
@@ -73,15 +74,26 @@ def run_command() -> None:
     metavar="SECONDS",
     help="How long moves that have evicted their pods may take to end.",
 )
-@flag(
-    "--gates-only",
-    help="Only let the pods go that wait at the gate of a controller that has stopped; all else stays.",
-)
+@click.option("--gates-only", is_flag=True, hidden=True, help="As release-gates.")
 def uninstall_command() -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind.
 
     It may be interrupted and run again, with the controller up, down or gone already: each step looks what is still
     there. Exit codes: 0 all is gone, 1 failed (run it again), 3 what is named at the end could not be removed in time.
+    """
+
+
+@command(
+    "release-gates", "rescheduler.cli.uninstall:let_go", "Let pods go that wait for a stopped controller."
+)
+@flag("--dry-run", help="Only name them.")
+@controller_namespace_option
+@cluster_options
+def release_gates_command() -> None:
+    """Take the scheduling gate off the pods that wait for a controller that has stopped; all else stays.
+
+    While a controller leads, it is refused: that one lets them go, or says what they wait for. Exit codes: 0 no pod waits,
+    1 refused or failed, 3 what is named at the end still waits.
     """
 
 

@@ -161,6 +161,19 @@ def status_command() -> None:
     """
 
 
+@command("check", "rescheduler.cli.check:run", "Check each part of an installation, with what mends it.")
+@flag("--pre", help="Before it is installed: can it be?")
+@output_option("text", "json")
+@controller_namespace_option
+@cluster_options
+def check_command() -> None:
+    """Check API server, CRDs, policies, gate, webhook, rights, configuration, controller, gated pods, metrics and autoscaler.
+
+    Each line is OK, or says what is broken and which command mends it. Exit codes: 0 all is in order, 1 something is broken, 3
+    nothing is broken, but something may not be looked at.
+    """
+
+
 @command("ui", "rescheduler.cli.ui:run", "Serve a page of the cluster and its plan on this machine.")
 @from_option
 @more_paths_argument

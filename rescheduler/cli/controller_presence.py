@@ -1,7 +1,7 @@
 """Whether a controller is at work, as its Lease says. Read by commands that ask it for something, and by ``status``.
 
 The times in a Lease are by the clock of its holder. So a Lease that looks expired is watched for a moment before it counts
-as left behind: a holder that lives renews it.
+as left behind: a holder that lives renews it. Where none runs, its Deployment says why.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import time
 from typing import Final
 
+import msgspec
+
 from rescheduler.cli.clients import listed
+from rescheduler.cli.controller_deployment import CONTROLLER_PODS, controller_pods, why_none_runs
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.following import follow
 from rescheduler.configuration.document import parse_configuration
@@ -18,7 +21,7 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.election import Lease, LeaseSpec, LeaseTiming
-from rescheduler.kube.errors import ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import Pod
@@ -26,10 +29,7 @@ from rescheduler.model.times import format_seconds, parse_timestamp
 from rescheduler.reports.status_document import ControllerStatus, Presence
 
 _LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/" + LEASE_NAME
-CONTROLLER_PODS: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
-_CLOCKS_APART_S: Final = 60.0
 _RENEWED_WITHIN_S: Final = 2.5 * LeaseTiming().retry_s
-_START_IT: Final = "start it: kubectl apply -k manifests/, or rescheduler run"
 
 
 def leader(api: KubeApi, namespace: str) -> ControllerStatus:
@@ -39,7 +39,7 @@ def leader(api: KubeApi, namespace: str) -> ControllerStatus:
     except ForbiddenError as error:
         return ControllerStatus(message=f"the Lease may not be read: {error.message}")
     if found is None:
-        return _without_lease(api, namespace)
+        return _told(_without_lease(api, namespace), api, namespace)
 
     def renewed(again: LeaseSpec | None, _: float) -> bool:
         return again is not None and again.renew_time != found.renew_time
@@ -49,25 +49,44 @@ def leader(api: KubeApi, namespace: str) -> ControllerStatus:
         again = follow(lambda: _read(api, namespace), renewed, ends_s=ends_s)
         if again is not None and renewed(again, 0.0):
             return _status(again, Presence.LEADING)
-    fresh = found.holder_identity and _fresh(found)
-    return _status(found, Presence.LEADING if fresh else Presence.STOPPED)
+    if found.holder_identity and _fresh(found):
+        status = _status(found, Presence.LEADING)
+        return msgspec.structs.replace(status, images=_images(api, namespace, status.holder))
+    return _told(_status(found, Presence.STOPPED), api, namespace)
+
+
+def _told(found: ControllerStatus, api: KubeApi, namespace: str) -> ControllerStatus:
+    """With what its Deployment tells, if none runs."""
+    if found.runs:
+        return found
+    message, remedy = why_none_runs(api, namespace)
+    return msgspec.structs.replace(found, message=message, remedy=remedy)
+
+
+def _images(api: KubeApi, namespace: str, holder: str) -> tuple[str, ...]:
+    try:
+        pods = controller_pods(api, namespace)
+    except ApiError:
+        return ()
+    return tuple(sorted({image for pod in pods if pod.has_identity(holder) for image in pod.images}))
 
 
 def need_controller(found: ControllerStatus, namespace: str, *, elects: bool) -> None:
     """Refuse to ask for something that nobody would do. ``elects``: leader election is on. Raises CommandError."""
     if not elects:
         return
+    told = f"; {found.message}" if found.message else ""
     match found.presence:
         case Presence.ABSENT:
             raise CommandError(
-                f"no controller is running: there is no Lease {namespace}/{LEASE_NAME} ({_START_IT}; "
+                f"no controller is running: there is no Lease {namespace}/{LEASE_NAME}{told} (start it: {found.remedy}; "
                 "if it runs in another namespace: --controller-namespace; if it was started with a file that switches leader "
                 "election off: --config with that file)"
             )
         case Presence.STOPPED:
             last = f"; {found.holder} led last" if found.holder else ""
             raise CommandError(
-                f"no controller is running: nobody renews the Lease {namespace}/{LEASE_NAME}{last} ({_START_IT})"
+                f"no controller is running: nobody renews the Lease {namespace}/{LEASE_NAME}{last}{told} (start it: {found.remedy})"
             )
         case _:
             return
@@ -91,7 +110,7 @@ def _status(found: LeaseSpec, presence: Presence) -> ControllerStatus:
 
 
 def _fresh(found: LeaseSpec) -> bool:
-    return time.time() < _seconds(found.renew_time) + LeaseTiming().duration_s + _CLOCKS_APART_S
+    return time.time() < _seconds(found.renew_time) + LeaseTiming().duration_s
 
 
 def _without_lease(api: KubeApi, namespace: str) -> ControllerStatus:

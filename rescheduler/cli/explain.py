@@ -16,6 +16,8 @@ from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.model.gated_pods import RELEASE, why_gated
+from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.own_objects import who_waits
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -55,8 +57,9 @@ def run(
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     need_from(paths)
+    controller = None if paths else live_controller(cluster)
     configuration = (
-        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
+        load_configuration(cluster.config_file) if controller is None else controller.told_configuration()
     )
     profile = load_profile(scheduler_config, configuration)
     found = read_for(cluster, configuration, paths=paths, now=now)
@@ -83,6 +86,8 @@ def run(
     answers = move_answers(found.snapshot, configuration, chosen, state, protector)
     for explained in explain_all(state, chosen, nearest):
         notes = (*explained.notes, *reservation_notes(found.snapshot, explained.pod))
+        if controller is not None and not controller.leader.runs and holds_gate(explained.pod):
+            notes = (*notes, f"no controller runs that would let it go: start it, or: {RELEASE}")
         explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
         emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
 
@@ -122,6 +127,8 @@ def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
     """The Reservations that a pending pod is an owner of, each with what it says of that pod."""
     if pod.node or pod.terminal:
         return ()
+    if holds_gate(pod):
+        return (f"at the gate: {why_gated(pod, snapshot.reservations)}",)
     controllers = tuple(_controllers(snapshot, pod))
     found = (
         (r.name, r.status.phase, r.status.node_name, who_waits(r.status.conditions))

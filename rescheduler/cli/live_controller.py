@@ -5,7 +5,7 @@ Nothing is written: a SubjectAccessReview is a question. What may not be read is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -34,9 +34,9 @@ from rescheduler.scheduling.framework import Profile
 from rescheduler.webhook.registration import CONFIGURATION_NAME
 
 SERVICE_ACCOUNT: Final = "rescheduler"
-_WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
+WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
 """Before Kubernetes 1.36 it takes the place of the policy."""
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 
 class ReadConfiguration(NamedTuple):
@@ -49,6 +49,8 @@ class ReadConfiguration(NamedTuple):
     """Where it is from, for people."""
     missing: bool = False
     """There is no document."""
+    refused: str = ""
+    """What is wrong with the document; the controller stays with the last good one."""
 
 
 def load_configuration(path: str | None) -> Configuration:
@@ -86,7 +88,7 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
 
     The controller stays with the last good version of a bad document, which nobody else knows: then it is the default one.
     """
-    where = f"ConfigMap {namespace}/{CONFIG_MAP}"
+    where, refused = f"ConfigMap {namespace}/{CONFIG_MAP}", ""
     try:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
         if text is None:
@@ -96,10 +98,10 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
     except ForbiddenError as error:
         warning = f"{where} may not be read, the default is taken: {error.message}"
     except ConfigurationError as error:
-        warning = f"{where} is refused by the controller, the default is taken: {error}"
-    return ReadConfiguration(
-        default_configuration(), warning, source=f"the built-in default, instead of {where}"
-    )
+        refused = str(error)
+        warning = f"{where} is refused by the controller, the default is taken: {refused}"
+    source = f"the built-in default, instead of {where}"
+    return ReadConfiguration(default_configuration(), warning, source, refused=refused)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ def gate_state(api: KubeApi, namespace: str) -> str:
     """InForce, Missing or Unknown. Raises TransportError, and ApiError for other reasons than a missing right."""
     try:
         if not Gate(api, namespace=namespace).installed():
-            api.get(_WEBHOOK)
+            api.get(WEBHOOK)
     except (NotFoundError, NotServedError):
         return "Missing"
     except ForbiddenError:
@@ -178,7 +180,7 @@ def hindrances(
 
     None is running, the gate is missing, or it has no right to evict, as after an installation that only reports.
     """
-    if configuration.leader_election.enabled and found.presence in (Presence.ABSENT, Presence.STOPPED):
+    if configuration.leader_election.enabled and not found.runs:
         yield "no controller is running: nobody carries this out (rescheduler status)"
     if configuration.mode is not MoveMode.SOFT and gate_state(api, namespace) == "Missing":
         yield "the gate is missing: the controller moves no pod without it (kubectl apply -k manifests/)"
@@ -190,17 +192,20 @@ def hindrances(
 
 def _may_evict(api: KubeApi, namespace: str) -> bool | None:
     """None: it is not known, or the controller is no pod of this cluster."""
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}",
-            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"],
-            "resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "eviction"},
-        },
-    }
     try:
         api.get(f"/api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}")
-        return read_answer(api.create(_REVIEWS, body), _Review).status.allowed
+        eviction = {"verb": "create", "resource": "pods", "subresource": "eviction"}
+        return allows(api, eviction, of=namespace)
     except ApiError:
         return None
+
+
+def allows(api: KubeApi, attributes: Mapping[str, str], of: str = "") -> bool:
+    """Whether a request is allowed. ``of``: to the controller in this namespace; "": to whoever asks. Raises ApiError, TransportError."""
+    kind, spec = "SelfSubjectAccessReview", dict[str, Any](resourceAttributes=attributes)
+    if of:
+        kind = "SubjectAccessReview"
+        spec["user"] = f"system:serviceaccount:{of}:{SERVICE_ACCOUNT}"
+        spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{of}"]
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    return read_answer(api.create(f"{_REVIEWS}/{kind.lower()}s", body), _Review).status.allowed

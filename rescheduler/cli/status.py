@@ -15,8 +15,6 @@ from rescheduler.cli.status_gathering import Gathering
 from rescheduler.reports.status_text import status_text
 from rescheduler.reports.structured import pretty_json
 
-_NOT_RUNNING = ("Stopped", "Absent")
-
 
 def run(
     *,
@@ -38,5 +36,5 @@ def run(
         if not watch:
             break
         time.sleep(every)
-    if report.controller.presence in _NOT_RUNNING:
+    if not report.controller.runs:
         raise SystemExit(EXIT_FAILED)

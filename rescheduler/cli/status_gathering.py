@@ -10,19 +10,21 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.cli.clients import NamedCluster, listed
-from rescheduler.cli.controller_presence import CONTROLLER_PODS, leader
+from rescheduler.cli.controller_presence import leader
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state, read_for
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.document import Configuration, default_configuration
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.kube.installed_rules import installed_rules
+from rescheduler.model.gated_pods import gated_pods
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP
 from rescheduler.model.records import Pod
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
@@ -33,6 +35,7 @@ from rescheduler.reports.cluster_status import (
     cluster_status,
     finished_moves,
     moves_under_way,
+    shown_gated,
 )
 from rescheduler.reports.objective_words import headline
 from rescheduler.reports.status_document import ClusterStatus
@@ -72,7 +75,7 @@ def picture_of(
         decided = decide(found.snapshot, policies, inputs, state, looks_ahead=whole, explains=True)
         plan = decided.plan() if whole else decided.moving
     return ClusterPicture(
-        seen=SeenObjects.of(found.snapshot),
+        seen=SeenObjects.of(found.snapshot, found.snapshot.pods.values()),
         plan=plan,
         blockers=blockers_of(decided.skipped.counts()),
         source=found.source,
@@ -92,6 +95,8 @@ class Gathering:
     """False: the cluster is not planned, which takes long where it is big."""
     clock: Callable[[], float] = time.monotonic
     warnings: list[str] = field(default_factory=list)
+    configuration: Configuration = field(default_factory=default_configuration)
+    """What the controller goes by, as of the last look."""
     _planned: ClusterStatus | None = None
     _again_at_s: float = 0.0
 
@@ -104,7 +109,8 @@ class Gathering:
         self.warnings.clear()
         found = leader(self.api, self._namespace)
         read = controller_configuration(self.api, self._namespace)
-        if read.warning:
+        self.configuration = read.configuration
+        if read.warning and not read.refused:
             self.warnings.append(read.warning)
         if others := installed_rules(self.api).others:
             self.warnings.append(others)
@@ -114,11 +120,12 @@ class Gathering:
         return msgspec.structs.replace(
             planned,
             at=at,
-            controller=msgspec.structs.replace(found, images=tuple(sorted(self._images()))),
+            controller=found,
             gate=gate_state(self.api, self._namespace),
             configuration=self._configuration(read),
             warnings=tuple(dict.fromkeys((*self.warnings, *planned.warnings))),
             **moves,
+            **self._gated(),
         )
 
     def _badly_placed(self, configuration: Configuration, at: str) -> ClusterStatus | None:
@@ -154,13 +161,20 @@ class Gathering:
         moves = tuple(moves_under_way(found))
         return {"moves": moves, "moves_in_all": len(moves), "finished": finished_moves(found)}
 
-    def _images(self) -> set[str]:
-        query = {"labelSelector": CONTROLLER_PODS}
+    def _gated(self) -> dict[str, Any]:
+        """The fields of pods at the gate: of this moment, also where the cluster is not planned."""
         try:
-            pods = listed(self.api, Kind.POD, Pod, namespace=self._namespace, query=query)
-        except ForbiddenError:
-            return set()
-        return {image for pod in pods for image in pod.spec.images}
+            found = gated_pods(
+                listed(self.api, Kind.POD, Pod, query={"fieldSelector": "status.phase=Pending"})
+            )
+            rooms = listed(self.api, Kind.RESERVATION, Reservation) if found else []
+        except ForbiddenError as error:
+            self.warnings.append(f"whether pods wait at the gate is not known: {error.message}")
+            return {"gated": None}
+        except (NotFoundError, NotServedError):
+            rooms = []
+        shown = shown_gated(found, {room.name: room for room in rooms})
+        return {"gated": shown, "gated_in_all": len(found)}
 
     def _configuration(self, read: ReadConfiguration) -> str:
         """What is wrong with it. A refusal is told by an Event, which is kept for an hour: one of an older version is past."""
@@ -170,13 +184,14 @@ class Gathering:
         demanding = read.configuration.reservations.engine is EngineChoice.KOORDINATOR
         if not (read.warning or demanding):
             return ""  # the controller reads it by the same rules, and asks the cluster about nothing but the engine
+        unseen = f"refused, the last good version stays in force: {read.refused}" if read.refused else ""
         path = f"/apis/events.k8s.io/v1/namespaces/{self._namespace}/events"
         try:
             body = self.api.get(path, {"fieldSelector": f"reason={_REFUSED}", "limit": "100"})
         except ApiError:
-            return ""
+            return unseen
         events = [e for e in read_answer(body, _Events).items or [] if e.reason == _REFUSED]
         last = max(events, key=lambda event: event.event_time or "", default=None)
         if last is None:
-            return ""
+            return unseen
         return f"refused at {(last.event_time or '')[:_SECONDS]}Z: {last.note}"

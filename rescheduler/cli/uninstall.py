@@ -27,6 +27,11 @@ _QUIET_S: Final = 3.0
 """How long an API server may go by a policy that is deleted."""
 
 
+_STOP_IT: Final = "a controller that no Deployment started is running: {} renews the Lease; stop that process and run this again"
+_LETS_GO: Final = (
+    "a controller is running: {} renews the Lease, and lets gated pods go itself; what each of them waits for: "
+    "rescheduler explain pod --all-pending"
+)
 _DONE: Final = """\
 rescheduler is uninstalled.
 Before it is installed here again, restart the API servers: they do not follow ConfigMaps for admission policies that come back.
@@ -85,7 +90,7 @@ def release_gates(cluster: InstalledCluster, steps: Steps, *, dry_run: bool) -> 
     if dry_run:
         steps.show(step)
         return ()
-    refuse_a_running_controller(cluster, steps)
+    refuse_a_running_controller(cluster, steps, _LETS_GO)
     return steps.take(step)
 
 
@@ -142,8 +147,13 @@ def _after(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:
     return passed
 
 
-def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps) -> None:
-    """Raises CommandError if a controller outside of the Deployment renews its Lease: it would make everything again.
+def let_go(*, cluster: NamedCluster, dry_run: bool) -> None:
+    """Let the pods go that wait at the gate of a controller that has stopped; all else stays."""
+    run(cluster=cluster, dry_run=dry_run, namespace=cluster.controller_namespace, wait_s=0.0, gates_only=True)
+
+
+def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps, remedy: str = _STOP_IT) -> None:
+    """Raises CommandError if a controller (outside of the Deployment) renews its Lease: it would make everything again.
 
     Whether it lives is seen by the Lease alone, for its duration: clocks of two machines are not compared.
     """
@@ -155,7 +165,4 @@ def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps) -> None
         steps.sleep(POLL_S)
         holder, now_renewed, _ = cluster.lease()
         if holder and now_renewed != renewed:
-            raise CommandError(
-                f"a controller that no Deployment started is running: {holder} renews the Lease; "
-                "stop that process and run this again"
-            )
+            raise CommandError(remedy.format(holder))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ import msgspec
 
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.server import HttpAnswer, Routes
+from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.cluster_status import (
     ClusterPicture,
@@ -85,9 +86,9 @@ class LivePage:
         self._made_at_s = float("-inf")
         self._answer = HttpAnswer(body=b"")
 
-    def publish(self, snapshot: Snapshot, decision: Decision | None) -> None:
-        """What the core thread has seen and decided last. Called by it only."""
-        seen = SeenObjects.of(snapshot)
+    def publish(self, snapshot: Snapshot, decision: Decision | None, gated: Sequence[Pod] = ()) -> None:
+        """What the core thread has seen and decided last, and the pods at the gate. Called by it only."""
+        seen = SeenObjects.of(snapshot, gated)
         if decision is not None and decision is not self._decision:
             self._trends.add(decision.plan, snapshot.migrations.values(), snapshot.taken_at_s)
             self._words = headline(decision.plan)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -58,6 +58,11 @@ WAKE: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.SYNCED, None)
 
 class Reconciles(Protocol):
     """Takes every Reservation and PodMigration one step further."""
+
+    @property
+    def gated(self) -> Sequence[Pod]:
+        """Pods at the gate, as of the last round."""
+        ...
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Returns when to reconcile again at the latest (epoch seconds); None: only when something changes."""
@@ -254,8 +259,10 @@ class Loop:
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
         )
-        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision), now_s)
+        self._show(snapshot, now_s)
         wake_s = self._reconciler.reconcile(snapshot, wall_s)
+        gated = self._reconciler.gated
+        self._metrics.gated(len(gated), max((wall_s - pod.created_at_s for pod in gated), default=0.0))
         gap_s = self._timings.reconcile_gap_s
         # It runs now and then in any case, as a resync: a change may be missed, and no event tells what became of the
         # ConfigMaps of the controller.
@@ -266,6 +273,11 @@ class Loop:
         used_s = self._ports.cpu() - cpu_s
         self._reconcile_after_s = self._clock() + max(gap_s, min(2 * used_s, _GATHERED_S), used_s)
         self._reconcile_at_s = max(now_s + wait_s, self._reconcile_after_s)
+
+    def _show(self, snapshot: Snapshot, now_s: float) -> None:
+        """To the page: pods at the gate are those of the last round, which knows them without a look at every pod."""
+        gated = self._reconciler.gated
+        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision, gated), now_s)
 
     def _decide(self, now_s: float) -> None:
         first = self.decision is None
@@ -281,7 +293,7 @@ class Loop:
             self.decision = self._cycle.run(
                 snapshot, self._configuration.current, gate_ready=inputs.gate_ready
             )
-        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision), now_s)
+        self._show(snapshot, now_s)
         self._issue = self.decision.issue
         self._put_off = False
         rest_s = max(self._timings.rest_s, 5 * self.decision.seconds)

@@ -106,6 +106,12 @@ class Metrics:
         self.moves_in_flight = Gauge(
             "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
         )
+        self.pods_gated = Gauge("rescheduler_pods_gated", "Pods that wait at the gate.", registry=one)
+        self.oldest_gated_seconds = Gauge(
+            "rescheduler_oldest_gated_pod_seconds",
+            "For how long the oldest pod at the gate has waited.",
+            registry=one,
+        )
         self.move_landing_seconds = Histogram(
             "rescheduler_move_landing_seconds",
             "From the eviction to the binding of the replacement.",
@@ -165,6 +171,11 @@ class Metrics:
         """Replace the counts of pods that stay; reasons that are not there become 0."""
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value).set(by_reason.get(reason, 0))
+
+    def gated(self, count: int, oldest_s: float) -> None:
+        """The pods at the gate; ``oldest_s``: the age of the oldest."""
+        self.pods_gated.set(count)
+        self.oldest_gated_seconds.set(max(0.0, oldest_s))
 
     def placement(self, before: Mapping[str, Badness], change: Mapping[str, Badness]) -> None:
         """Replace what the last decision found, by policy; a policy that is not in force any more becomes 0."""

@@ -26,6 +26,7 @@ from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP, DEFAULT_NAMESPACE
+from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 
 
@@ -98,7 +99,7 @@ class EventSink(Protocol):
         ...
 
 
-def unseen(_snapshot: Snapshot, _decision: Decision | None) -> None:
+def unseen(_snapshot: Snapshot, _decision: Decision | None, _gated: Sequence[Pod]) -> None:
     """Where nothing shows what the core thread sees."""
 
 
@@ -142,7 +143,7 @@ class Ports:
     """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
     gate_proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""
-    show: Callable[[Snapshot, Decision | None], None] = unseen
+    show: Callable[[Snapshot, Decision | None, Sequence[Pod]], None] = unseen
     """Called by the core thread with what it has seen and decided last; it keeps nothing that grows with pods."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing
     """A context for each decision; the argument is True for the first one of the process."""

@@ -28,7 +28,7 @@ from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError
 from rescheduler.kube.reflector import Gaps
 from rescheduler.logs import Seldom
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.scheduler_probe import answered, probe_manifest
@@ -104,6 +104,11 @@ class ProbingReconciler:
     _gone: set[str] = field(default_factory=set)
     """Uids of probes that were deleted; the cache may show them a little longer."""
     _seldom: Seldom = field(default_factory=Seldom)
+
+    @property
+    def gated(self) -> tuple[Pod, ...]:
+        """See ``Reconciler.gated``."""
+        return self.reconciler.gated
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Raises NotLeaderError, as ``Reconciler.reconcile`` does."""

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from rescheduler.calls.call import AnyCall, Call, CreationTrial, GateProbe, writes_status
+from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, writes_status
 from rescheduler.calls.nodes import taint_node, untaint_node
 from rescheduler.calls.pods import release, tolerate
 from rescheduler.controller.call_pool import CallPool, InlinePool
@@ -48,6 +48,7 @@ from rescheduler.coordination.round_objects import Chooser, RoundObjects
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import migration_machine
+from rescheduler.model.gated_pods import why_gated
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, Pod
@@ -59,6 +60,8 @@ from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, hand_over_taint
 from rescheduler.reservations.observed_reservation import ObservedReservation
+
+_GATED_TOLD_AFTER_S: Final = 10.0
 
 
 class _Begun(NamedTuple):
@@ -95,6 +98,7 @@ class Reconciler:
     _deferred: DeferredStatus = field(init=False)
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
+    _told_gated: set[str] = field(default_factory=set)
     _emptied_nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
     _room_sets: RoomSetKeeper = field(default_factory=RoomSetKeeper)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
@@ -208,6 +212,7 @@ class Reconciler:
         sightings, settings = self.memory.sightings, self.settings.reservations
         left = leftovers(self._index, sightings, settings, self._now_s)
         self._tend_leftovers(left)
+        self._alone(Step.POD, ObjectKey("gated", ""), self._tell_gated)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
         self._alone(Step.ROUND, ObjectKey("periodic steps", ""), self._keep)
         self._record()
@@ -219,6 +224,11 @@ class Reconciler:
     def follow_emptying(self, nodes: frozenset[BeingEmptied]) -> None:
         """What the last decision empties: these nodes are held from the first eviction on."""
         self._emptied_nodes.emptying = nodes
+
+    @property
+    def gated(self) -> tuple[Pod, ...]:
+        """Pods at the gate, as of the last round."""
+        return self._index.gated
 
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
@@ -294,6 +304,21 @@ class Reconciler:
                 self._do(leftover.machine, *leftover.calls)
             else:
                 self._wake(leftover.due_s)
+
+    def _tell_gated(self) -> None:
+        """An Event on each pod that waits at the gate for longer than a hand-over takes."""
+        gated, now_s = self._index.gated, self._now_s
+        self._told_gated &= {pod.uid for pod in gated}
+        for pod in gated:
+            if pod.uid in self._told_gated or pod.deleting:
+                continue
+            if now_s < (told_at_s := pod.created_at_s + _GATED_TOLD_AFTER_S):
+                self._wake(told_at_s)
+                continue
+            why = why_gated(pod, self._index.snapshot.reservations)
+            event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "WaitsAtGate", why)
+            if self._carry_out(ObjectKey("gated", pod.uid), (event,), keep_failure=True):
+                self._told_gated.add(pod.uid)
 
     def _tend_hints(self) -> None:
         hinted = self._index.kept.nodes.hinted

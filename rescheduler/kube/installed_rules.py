@@ -65,6 +65,8 @@ class InstalledRules(NamedTuple):
     """Which rules are of another version, and the command that mends it; "": none is known to be."""
     unknown: str = ""
     """Why it may not be seen."""
+    names: frozenset[str] = frozenset()
+    """Of all that were found."""
 
 
 def installed_rules(api: KubeApi) -> InstalledRules:
@@ -77,14 +79,15 @@ def installed_rules(api: KubeApi) -> InstalledRules:
         )
     except (ApiError, TransportError):
         return InstalledRules()
+    names = frozenset(rule.name for rule in found)
     others = [rule for rule in found if rule.version != __version__]
     if not others:
-        return InstalledRules()
+        return InstalledRules(names=names)
     newer = [rule for rule in others if rule.newer]
     first, more = (newer or others)[0], len(others) - 1
     rest = f", and {more} more are of another version" if more else ""
     remedy = (_PRUNE if newer else _APPLY).format(version=__version__)
-    return InstalledRules(f"{first}{rest}, and this program is {__version__}: {remedy}")
+    return InstalledRules(f"{first}{rest}, and this program is {__version__}: {remedy}", names=names)
 
 
 def _rules(api: KubeApi, kind: str) -> list[_Rule]:

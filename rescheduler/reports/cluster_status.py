@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 import msgspec
 
+from rescheduler.model.gated_pods import gated_pods, why_gated
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
-from rescheduler.model.records import Node, NodeUsage, ObjectKey, Taint
+from rescheduler.model.records import Node, NodeUsage, ObjectKey, Pod, Taint
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
@@ -24,6 +26,7 @@ from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
 from rescheduler.reports.status_document import (
     Blocker,
     ClusterStatus,
+    GatedPod,
     ShownMove,
     ShownNode,
     ShownPolicy,
@@ -33,6 +36,7 @@ from rescheduler.reports.table import cut
 
 MOST_MOVES: Final = 200
 MOST_FINISHED: Final = 50
+MOST_GATED: Final = 50
 MOST_BLOCKERS: Final = 50
 _MOST_TAINTS: Final = 5
 _LONGEST_TEXT: Final = 300
@@ -52,16 +56,19 @@ class SeenObjects:
     reservations: Mapping[str, Reservation]
     migrations: Mapping[ObjectKey, PodMigration]
     usage: Mapping[str, NodeUsage]
+    gated: tuple[Pod, ...]
+    """Pods at the gate, the oldest first."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> SeenObjects:
-        """The mappings of the snapshot themselves, which never change."""
+    def of(cls, snapshot: Snapshot, gated: Iterable[Pod] = ()) -> SeenObjects:
+        """The mappings of the snapshot themselves, which never change. ``gated``: of its pods, those with the gate."""
         return cls(
             at_s=snapshot.taken_at_s,
             nodes=snapshot.nodes,
             reservations=snapshot.reservations,
             migrations=snapshot.migrations,
             usage=snapshot.usage,
+            gated=tuple(gated_pods(gated)),
         )
 
 
@@ -92,6 +99,8 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
         source=picture.source,
         dry_run=picture.dry_run,
         headline=picture.headline,
+        gated=shown_gated(seen.gated, seen.reservations),
+        gated_in_all=len(seen.gated),
         moves=(*under_way, *map(_planned, planned)),
         moves_in_all=len(under_way) + len(planned),
         finished=finished_moves(seen.migrations.values()),
@@ -107,6 +116,19 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
         nodes=_nodes(seen, plan),
         samples=picture.samples,
         warnings=picture.warnings,
+    )
+
+
+def shown_gated(pods: Iterable[Pod], rooms: Mapping[str, Reservation]) -> tuple[GatedPod, ...]:
+    """The first of them, each with the Reservation that it waits for."""
+    return tuple(
+        GatedPod(
+            namespace=pod.namespace,
+            pod=pod.name,
+            since=format_seconds(pod.created_at_s),
+            message=_cut(why_gated(pod, rooms)),
+        )
+        for pod in islice(pods, MOST_GATED)
     )
 
 

@@ -103,7 +103,7 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     lines += _refusals(explanation)
     if explanation.nearest is not None:
         lines += _wrapped(_nearest(explanation.nearest))
-    elif not feasible and not pod.node and total:
+    elif not feasible and not pod.node and not pod.spec.gates and total:
         lines.append("  no pods could stand elsewhere so that it fits there")
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ import enum
 
 import msgspec
 
+from rescheduler import __version__
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.node_marks import NodeMark
 
@@ -35,9 +36,27 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     leads_since: str = ""
     renewed: str = ""
     images: tuple[str, ...] = ()
-    """Of its pods, with their versions."""
+    """Of the pod that leads, with their versions; none if the leader is no pod."""
     message: str = ""
-    """Why it is not known."""
+    """Why it is not known, or why it does not run."""
+    remedy: str = ""
+    """What mends it; "" if it runs."""
+
+    @property
+    def runs(self) -> bool:
+        """False if none does; True also where that is not known."""
+        return self.presence not in (Presence.STOPPED, Presence.ABSENT)
+
+
+class GatedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pod that waits at the gate."""
+
+    namespace: str
+    pod: str
+    since: str
+    """RFC 3339."""
+    message: str
+    """Which Reservation holds, lacks or refuses it."""
 
 
 class ShownPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -117,6 +136,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     kind: str = "Status"
     at: str = ""
     """Of the last look at moves, rooms and nodes; "": there was none."""
+    version: str = __version__
+    """Of the program that made this document."""
     source: str = ""
     """Where the state is from, for people."""
     dry_run: bool = False
@@ -128,6 +149,9 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     configuration: str = ""
     """What is wrong with it; "" if nothing is known to be."""
     headline: str = ""
+    gated: tuple[GatedPod, ...] | None = ()
+    """The oldest of the pods at the gate; None: they may not be read."""
+    gated_in_all: int = 0
     moves: tuple[ShownMove, ...] | None = ()
     """Under way or planned; None: they may not be read."""
     moves_in_all: int = 0

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.model.counted import plural
-from rescheduler.reports.status_document import ClusterStatus
+from rescheduler.model.counted import plural, verb
+from rescheduler.model.gated_pods import RELEASE
+from rescheduler.reports.status_document import ClusterStatus, ControllerStatus
 from rescheduler.reports.table import cut, table, wrapped
 from rescheduler.visible import visible_line
 
 _ROWS: Final = 8
 """Of each table, so that all fits one screen."""
+_GATED_ROWS: Final = 4
 _LEAST: Final = 40
 _LINES: Final = 4
 _INDENT: Final = 15 * " "
@@ -22,7 +24,9 @@ def status_text(report: ClusterStatus, width: int) -> str:
         *_wrapped(_controller(report), width),
         f"gate           {_GATES[report.gate]}",
         *_wrapped(f"configuration  {report.configuration or 'no refusal is known'}", width),
+        f"version        {report.version}",
         "",
+        *_gated(report, width),
         *_moves(report),
         *_policies(report),
         *_blocked(report),
@@ -47,11 +51,29 @@ def _controller(report: ClusterStatus) -> str:
             )
             return f"controller     {found.holder} leads since {found.leads_since}{version}"
         case "Stopped":
-            return f"controller     NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}"
+            return f"controller     NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}{_why(found)}"
         case "Absent":
-            return "controller     NOT RUNNING: none has led here (kubectl apply -k manifests/)"
+            return f"controller     NOT RUNNING: none has led here{_why(found)}"
         case _:
             return f"controller     not known: {found.message}"
+
+
+def _why(found: ControllerStatus) -> str:
+    message = f"; {found.message}" if found.message else ""
+    return f"{message} ({found.remedy})" if found.remedy else message
+
+
+def _gated(report: ClusterStatus, width: int) -> list[str]:
+    if report.gated is None:
+        return ["whether pods wait at the gate is not known"]
+    if not report.gated:
+        return []
+    count = report.gated_in_all
+    rows = [(f"{one.namespace}/{one.pod}", one.since, one.message) for one in report.gated[:_GATED_ROWS]]
+    more = f", the oldest {_GATED_ROWS}" if count > _GATED_ROWS else ""
+    remedy = [] if report.controller.runs else [f"  nobody lets them go: start the controller, or: {RELEASE}"]
+    title = f"{plural(count, 'pod')} {verb(count, 'waits', 'wait')} at the gate{more}"
+    return [title, *table(("pod", "since", "says"), rows, width=width), *remedy, ""]
 
 
 def _moves(report: ClusterStatus) -> list[str]:
