@@ -1,4 +1,4 @@
-"""What a search asks of the scheduler's rules: what is free, which nodes take a pod, who may not meet whom.
+"""The cluster as numbers for a search: what is free, which nodes take a pod, who may not meet whom.
 
 Everything is in the order of the names of nodes, so that the result of a search does not depend on the order of reading.
 The answers are necessary, not sufficient: they are the scheduler's own at the moment of asking (room, taints, affinity,
@@ -9,18 +9,18 @@ hard topology spread). Each pod that a search moves is judged again by all rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.placement_conflicts import Bound, Mark
+from rescheduler.planning.problem import Amounts, Mark, MovablePod, Spread
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.scheduling.classes import PodClass, TermKind
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.matching import Matcher, matcher_of
 from rescheduler.scheduling.pod_topology_spread import constraints_of
 
@@ -28,41 +28,114 @@ PLENTY: Final = 2**62
 """What is free of a resource that a node does not count."""
 
 
-class MindsMarks(Protocol):
-    """A pod of a search."""
-
-    @property
-    def minds(self) -> tuple[Mark, ...]:
-        """What keeps it away."""
-        ...
-
-
 class Conditions:
-    """The answers of one moment."""
+    """The numbers of one moment. Rows are those of the resources that were named so far."""
 
     def __init__(
-        self, trial: Trial, targets: Targets, budgets: BudgetLedger, order: IntArray, *, apart: bool = False
+        self,
+        trial: Trial,
+        targets: Targets,
+        budgets: BudgetLedger | None,
+        order: IntArray,
+        *,
+        apart: bool = False,
     ) -> None:
-        """``order``: the nodes by name. ``apart``: no node that a pod may leave takes any, so that is not asked for."""
+        """``budgets`` None: they are not looked at. ``order``: the nodes by name.
+
+        ``apart``: no node that a pod may leave takes any, so that is not asked for.
+        """
         self._apart = apart
         self._trial = trial
         self._targets = targets
         self._budgets = budgets
         self._order = order
+        self._places: IntArray = np.full(trial.state.nodes.size, -1, dtype=np.int64)
+        """By node, its place in the order; -1: it takes no part."""
+        self._places[order] = np.arange(len(order))
         self.left: list[int] = []
-        """What is left of each budget that ``spent`` has named."""
+        """What is left of each budget of the pods so far."""
         self._budget_numbers: dict[ObjectKey, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._domains: dict[str, IntArray] = {}
         self._single: dict[str, bool] = {}
         self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
-        self._hard: dict[PodClass, list[tuple[int, IntArray]]] = {}
+        self._hard: dict[PodClass, tuple[Spread, ...]] = {}
+        self._spreads: dict[object, Spread] = {}
+        self._rows: dict[str, int] = {}
+        self._free: list[IntArray] = []
+        self._whole: list[IntArray] = []
+        self._needs: dict[PodClass, Amounts] = {}
         self._alive: list[Pod] = []
         self._numbers: dict[object, int] = {}
         self._topologies: dict[int, str] = {}
         """Topology key of a mark by its number; "": each node is a domain."""
 
-    def free(self, resource: str) -> IntArray:
+    @property
+    def free(self) -> FloatArray:
+        """What may still come, by row: of each resource that was named so far. Shape (rows, nodes)."""
+        return np.vstack([np.zeros((0, len(self._order))), *self._free])
+
+    @property
+    def whole(self) -> FloatArray:
+        """What each node can hold of each row."""
+        return np.vstack([np.zeros((0, len(self._order))), *self._whole])
+
+    def row(self, resource: str) -> int:
+        """The row of a resource."""
+        known = self._rows.get(resource)
+        if known is None:
+            free = self.free_of(resource)
+            held = self._trial.state.allocatable(resource)[self._order]
+            known = self._rows[resource] = self.add_row(free, np.where(free < PLENTY // 2, held, PLENTY))
+        return known
+
+    def limit(self, resource: str, left: IntArray) -> None:
+        """No more than so much of it may come to each node."""
+        row = self.row(resource)
+        self._free[row] = np.minimum(self._free[row], left[self._order])
+
+    def add_row(self, free: IntArray, whole: IntArray) -> int:
+        """Another row: what may still come of it, and what nodes can hold."""
+        self._free.append(free)
+        self._whole.append(whole)
+        return len(self._free) - 1
+
+    def needs(self, replacement: Pod, kind: PodClass) -> Amounts:
+        """What a node must have free for it."""
+        known = self._needs.get(kind)
+        if known is None:
+            needs = self._trial.needs(replacement)
+            known = self._needs[kind] = tuple((self.row(name), float(amount)) for name, amount in needs)
+        return known
+
+    def movable(
+        self,
+        pod: Pod,
+        replacement: Pod,
+        policy: str,
+        *,
+        allowed: Callable[[], BoolArray] | None = None,
+        more: Amounts = (),
+        spreads: Sequence[Spread] | None = None,
+        cost: float = 1.0,
+        takes: Sequence[float] = (),
+    ) -> MovablePod:
+        """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed`` and ``spreads``: in place of those of this moment."""
+        kind = self._trial.view.cluster.kind_of(replacement)
+        bears, minds = self.marks(kind)
+        return MovablePod(
+            source=int(self._places[self._trial.state.node_index[pod.node]]),
+            needs=(*self.needs(replacement, kind), *more),
+            allowed=allowed or (lambda: self.allowed(pod, replacement, policy)),
+            cost=cost,
+            takes=takes,
+            bears=bears,
+            minds=minds,
+            spreads=self.spreads(kind) if spreads is None else tuple(spreads),
+            budgets=tuple(self._spent(pod, policy)),
+        )
+
+    def free_of(self, resource: str) -> IntArray:
         """How much of it the scheduler would still give on each node while planned moves' old pods hold their rooms."""
         state = self._trial.state
         allocatable, held = state.allocatable(resource), state.requested(resource)
@@ -127,12 +200,10 @@ class Conditions:
         self._marks[kind] = bears, minds
         return bears, minds
 
-    def standing(self, pods: Iterable[MindsMarks]) -> Mapping[tuple[int, int], int]:
+    def standing(self, pods: Iterable[MovablePod]) -> Mapping[tuple[int, int], int]:
         """By number of a mark and domain, how many pods bear it there now: of the marks that any of these pods minds."""
         minded = {mark.key for pod in pods for mark in pod.minds}
-        nodes, found = self._trial.view.nodes, Counter[tuple[int, int]]()
-        places: IntArray = np.full(nodes.size, -1, dtype=np.int64)
-        places[self._order] = np.arange(len(self._order))
+        nodes, places, found = self._trial.view.nodes, self._places, Counter[tuple[int, int]]()
         for kind in self._trial.state.cluster.classes if minded else ():
             for mark in self.marks(kind)[0]:
                 if mark.key in minded:
@@ -142,7 +213,7 @@ class Conditions:
                     found.update((mark.key, domain) for domain in domains.tolist() if domain >= 0)
         return found
 
-    def _terms(self, side: str, terms: list[tuple[Matcher, str]]) -> Iterator[Mark]:
+    def _terms(self, side: str, terms: list[tuple[Matcher, str]]) -> Iterable[Mark]:
         for matcher, topology_key in terms:
             yield self._mark((side, matcher, topology_key), topology_key)
 
@@ -166,23 +237,20 @@ class Conditions:
             self._domains[topology_key] = known
         return known
 
-    def spreads(self, pod: Pod, kind: PodClass) -> Iterator[Bound]:
+    def spreads(self, kind: PodClass) -> tuple[Spread, ...]:
         """Hard constraints: as long as pods stay in their domains, no count changes."""
         known = self._hard.get(kind)
         if known is None:
             hard = constraints_of(kind, self._trial.state.cluster, hard=True)
-            keys = [(one.topology_key, selector) for one, selector in hard]
-            known = self._hard[kind] = [
-                (self._number((kind.namespace, selector, key)), self._codes(key)) for key, selector in keys
-            ]
-        if known:
-            here = int(self._trial.view.nodes.ranks[self._trial.state.node_index[pod.node]])
-            for number, domains in known:
-                yield Bound(number, domains, int(domains[here]))
+            keys = [(kind.namespace, selector, one.topology_key) for one, selector in hard]
+            known = self._hard[kind] = tuple(
+                self._spreads.setdefault(key, Spread(self._codes(key[2]))) for key in keys
+            )
+        return known
 
-    def spent(self, pod: Pod, policy: str) -> Iterator[int]:
+    def _spent(self, pod: Pod, policy: str) -> Iterable[int]:
         """The numbers of the PodDisruptionBudgets of which a move of the pod takes one."""
-        for budget, left in self._budgets.spent_by(pod, policy):
+        for budget, left in self._budgets.spent_by(pod, policy) if self._budgets is not None else ():
             if budget not in self._budget_numbers:
                 self._budget_numbers[budget] = len(self.left)
                 self.left.append(left)

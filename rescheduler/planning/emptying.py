@@ -1,4 +1,4 @@
-"""Nodes to be emptied as numbers for ``consolidation``: what their pods need, where those may go, what must not meet.
+"""Nodes to be emptied as numbers for ``empty``: what their pods need, where those may go, what must not meet.
 
 What the numbers say is necessary, not sufficient: they are made of the scheduler's own answers at the moment of asking
 (room, taints, affinity, ports, volumes: ``Targets.allowed``), and of what planned moves change for each other (room,
@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.conditions import PLENTY, Conditions
-from rescheduler.planning.consolidation import consolidate
-from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
+from rescheduler.planning.conditions import Conditions
+from rescheduler.planning.empty import Empty
+from rescheduler.planning.problem import MovablePod, Problem, Source
+from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.emptying import EmptyingPolicy
@@ -81,112 +82,84 @@ class Emptying:
         """
         if not groups:
             return []
-        order = np.argsort(self.trial.view.nodes.ranks, kind="stable")
-        problem = _Problem(self, policy, order)
+        problem = _Problem(self, policy)
         sources = [problem.source(members) for members in groups]
-        found = consolidate(problem.cluster([s for s, _ in sources], most_moves), self.passes)
-        found.sort(key=lambda one: len(one.targets) / sources[one.source][0].price)
+        operator = Empty(problem.problem(sources, most_moves))
+        found = search(operator, self.passes)
+        emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
+        order = problem.order
         going = np.zeros(len(order), dtype=np.bool_)
-        going[[order[sources[one.source][0].node] for one in found]] = True
-        return [
-            Chosen(sources[one.source][1], tuple(int(order[node]) for node in one.targets), going)
-            for one in found
-        ]
+        going[[order[sources[number].node] for number in emptied]] = True
+        chosen: list[Chosen] = []
+        for number in emptied:
+            members = dict(zip(sources[number].pods, groups[number], strict=True))
+            pods = operator.members[number]
+            targets = tuple(int(order[found.ways[pod].node]) for pod in pods)
+            chosen.append(Chosen(tuple(members[pod] for pod in pods), targets, going))
+        return chosen
 
 
 class _Problem:
     """Everything in the order of the names of nodes, so that the result does not depend on the order of reading."""
 
-    def __init__(self, emptying: Emptying, policy: EmptyingPolicy, order: IntArray) -> None:
+    def __init__(self, emptying: Emptying, policy: EmptyingPolicy) -> None:
         self._emptying = emptying
         self._trial = emptying.trial
         self._policy = policy
-        self._order = order
-        self._filling = policy.left(self._trial.view)
+        self.order: IntArray = np.argsort(self._trial.view.nodes.ranks, kind="stable")
         self._claims: dict[object, int] = {}
-        self._resources: dict[str, int] = {"pods": 0}
-        self._limits: dict[str, int] = {}
+        self._conditions = Conditions(emptying.trial, emptying.targets, None, self.order)
+        self._limits: list[tuple[int, Callable[[PodSpec], int]]] = []
         """Rows of resources of which pods take something else by the policy than they request."""
-        self._conditions = Conditions(emptying.trial, emptying.targets, emptying.budgets, order)
-        self._free: list[IntArray] = []
-        self._capacities: list[IntArray] = []
-        self._weights: list[float] = []
-        """By resource: one unit as a share of what is free altogether."""
-        self._add(self._free_of("pods"), "pods")
-        for name, filling in self._filling.items():
-            if filling.takes is not None:
-                self._limits[name] = len(self._free)
-                self._add(filling.left[order], name)
+        for name, filling in policy.left(self._trial.view).items():
+            if filling.takes is None:
+                self._conditions.limit(name, filling.left)
+            else:
+                whole = self._trial.state.allocatable(name)[self.order]
+                self._limits.append(
+                    (self._conditions.add_row(filling.left[self.order], whole), filling.takes)
+                )
+        self._pods: list[MovablePod] = []
+        self._numbers: dict[str, int] = {}
+        """By uid of a pod, which of these it is."""
 
-    def source(self, members: Sequence[Candidate]) -> tuple[Source, tuple[Candidate, ...]]:
-        """The node of these candidates; and they in the order of its items, the largest first."""
-        items = [self._item(one) for one in members]
-        ranked = sorted(range(len(items)), key=lambda i: -items[i].size)
+    def source(self, members: Sequence[Candidate]) -> Source:
+        """The node of these candidates."""
         node = self._trial.state.node_index[members[0].pod.node]
         worth = self._policy.worth(members, self._trial.view)
         at = int(self._trial.view.nodes.ranks[node])
         claims: list[object] = [*((at, part) for part in worth.parts), *(one.pod.uid for one in members)]
-        source = Source(
+        return Source(
             at,
-            tuple(items[i] for i in ranked),
+            tuple(self._number(one) for one in members),
             worth.price,
             takes=None
             if worth.takes is None
-            else tuple((self._resource(name), amount) for name, amount in worth.takes.items()),
+            else tuple((self._conditions.row(name), float(some)) for name, some in worth.takes.items()),
             claims=tuple(self._claims.setdefault(claim, len(self._claims)) for claim in claims),
         )
-        return source, tuple(members[i] for i in ranked)
 
-    def cluster(self, sources: Sequence[Source], most_moves: int | None) -> ConsolidationProblem:
+    def problem(self, sources: Sequence[Source], most_moves: int | None) -> Problem:
         """What is searched in."""
-        free = np.stack(self._free)
-        capacity = np.stack(self._capacities)
-        return ConsolidationProblem(
-            free=free,
-            shares=np.clip(free, 0, None) / np.maximum(capacity, 1),
-            receives=self._policy.receives(self._trial.view)[self._order],
-            sources=tuple(sources),
+        return Problem(
+            free=self._conditions.free,
+            whole=self._conditions.whole,
+            pods=self._pods,
+            receives=self._policy.receives(self._trial.view)[self.order],
+            sources=sources,
             most_moves=most_moves,
         )
 
-    def _item(self, candidate: Candidate) -> Occupant:
+    def _number(self, candidate: Candidate) -> int:
         pod = candidate.pod
-        replacement = self._emptying.replacement(pod)
-        needs = [(self._resource(name), amount) for name, amount in self._trial.needs(replacement)]
-        for name, row in self._limits.items():
-            takes = self._filling[name].takes
-            if takes is not None and (amount := takes(replacement.spec)):
-                needs.append((row, amount))
-        kind = self._trial.state.cluster.kind_of(replacement)
-        bears, minds = self._conditions.marks(kind)
-        return Occupant(
-            needs=tuple(needs),
-            size=sum(amount * self._weights[at] for at, amount in needs),
-            allowed=lambda: self._conditions.allowed(pod, replacement, candidate.policy),
-            bears=bears,
-            minds=minds,
-            spreads=tuple(self._conditions.spreads(pod, kind)),
-        )
-
-    def _resource(self, name: str) -> int:
-        if name not in self._resources:
-            self._resources[name] = len(self._free)
-            self._add(self._free_of(name), name)
-        return self._resources[name]
-
-    def _add(self, free: IntArray, resource: str) -> None:
-        self._free.append(free)
-        self._capacities.append(self._capacity(free, resource))
-        self._weights.append(1.0 / max(float(np.clip(free, 0, None).sum()), 1.0))
-
-    def _free_of(self, resource: str) -> IntArray:
-        free = self._conditions.free(resource)
-        filling = self._filling.get(resource)
-        if filling is not None and filling.takes is None:
-            free = np.minimum(free, filling.left[self._order])
-        return free
-
-    def _capacity(self, free: IntArray, resource: str) -> IntArray:
-        held = self._trial.state.allocatable(resource)[self._order]
-        ordered: IntArray = np.where(free < PLENTY // 2, held, PLENTY)
-        return ordered
+        known = self._numbers.get(pod.uid)
+        if known is None:
+            known = self._numbers[pod.uid] = len(self._pods)
+            replacement = self._emptying.replacement(pod)
+            more = ((row, takes(replacement.spec)) for row, takes in self._limits)
+            self._pods.append(
+                self._conditions.movable(
+                    pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
+                )
+            )
+        return known

@@ -1,4 +1,4 @@
-"""Overloaded nodes as numbers for ``balancing``, and its moves one by one judged by all rules and planned.
+"""Overloaded nodes as numbers for ``relieve``, and its moves one by one judged by all rules and planned.
 
 What the numbers say is necessary, not sufficient (see ``conditions``). What the rules refuse stays, and the others are
 searched again with what is left. Pods that ask to be left alone take no part in the search: the policy proposes them where
@@ -16,11 +16,14 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.availability import AvailabilityLedger
-from rescheduler.planning.balancing import BalancingProblem, Passenger, balance, strain
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.groups import MakesMoves
+from rescheduler.planning.problem import MovablePod, Problem
+from rescheduler.planning.problem import Overload as Strained
 from rescheduler.planning.refusals import Refusals
+from rescheduler.planning.relieve import Relieve, strain
+from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
@@ -166,8 +169,7 @@ class _Problem:
         self._policy = policy
         self._overload = overload
         self._view = trial.view
-        self._ranks = trial.view.nodes.ranks
-        self._order: IntArray = np.argsort(self._ranks, kind="stable")
+        self._order: IntArray = np.argsort(trial.view.nodes.ranks, kind="stable")
         self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
         keys = {id(pod): (reluctance(batch.kind), relieving.refusals.disruption(pod)) for batch, pod in pods}
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
@@ -181,52 +183,35 @@ class _Problem:
         """Who goes where, in an order in which each fits after those before it."""
         if not self._batches or not self._overload.receives.any():
             return []
-        trial, order = self._relieving.trial, self._order
-        replacements = [self._relieving.replacement(pod) for _, pod in self._batches]
-        alike = {one.spec.requests: one for one in replacements}
-        asked = {requests: dict(trial.needs(one)) for requests, one in alike.items()}
-        names = sorted({name for needs in asked.values() for name in needs})
-        amounts = {
-            requests: [float(needs.get(name, 0)) for name in names] for requests, needs in asked.items()
-        }
-        above, capacity = self._overload.above[:, order], self._overload.capacity[:, order]
-        pods = [
-            self._passenger(batch, pod, replacement, amounts[replacement.spec.requests])
-            for (batch, pod), replacement in zip(self._batches, replacements, strict=True)
-        ]
-        free = [self._conditions.free(name).astype(np.float64) for name in names]
-        problem = BalancingProblem(
-            free=np.vstack([*free, -above]),
-            whole=np.vstack([*(trial.state.allocatable(name)[order] for name in names), capacity]),
-            receives=np.flatnonzero(self._overload.receives[order]),
-            above=above,
-            capacity=capacity,
-            weights=self._overload.weights,
-            least=self._overload.least,
+        order, overload, conditions = self._order, self._overload, self._conditions
+        above, capacity = overload.above[:, order], overload.capacity[:, order]
+        targets = [conditions.add_row(-some, most) for some, most in zip(above, capacity, strict=True)]
+        pods = [self._movable(batch, pod, targets) for batch, pod in self._batches]
+        problem = Problem(
+            free=conditions.free,
+            whole=conditions.whole,
             pods=pods,
-            budgets=self._conditions.left,
+            receives=overload.receives[order],
+            budgets=conditions.left,
+            overload=Strained(above, capacity, overload.weights),
             most_moves=most_moves,
         )
-        found = balance(problem, passes)
-        return [(self._candidate(one.pod), int(order[one.node])) for one in found]
+        found = search(Relieve(problem, overload.least), passes)
+        moves = Relieve(problem, overload.least).in_order(found)
+        return [(self._candidate(pod), int(order[found.ways[pod].node])) for pod, _ in moves]
 
     def _candidate(self, number: int) -> Candidate:
         batch, pod = self._batches[number]
         return batch.candidate(pod)
 
-    def _passenger(self, batch: Batch, pod: Pod, replacement: Pod, needs: Sequence[float]) -> Passenger:
-        view, conditions = self._view, self._conditions
-        kind = view.cluster.kind_of(replacement)
-        bears, minds = conditions.marks(kind)
-        takes = self._policy.takes(pod, view)
-        return Passenger(
-            source=int(self._ranks[view.state.node_index[pod.node]]),
-            needs=(*needs, *takes),
-            takes=takes,
-            allowed=lambda: conditions.allowed(pod, replacement, batch.policy),
+    def _movable(self, batch: Batch, pod: Pod, targets: Sequence[int]) -> MovablePod:
+        takes = self._policy.takes(pod, self._view)
+        return self._conditions.movable(
+            pod,
+            self._relieving.replacement(pod),
+            batch.policy,
+            # What a pod takes beside what it requests brings no node above its target.
+            more=tuple(zip(targets, takes, strict=True)),
             cost=self._costs[id(pod)],
-            bears=bears,
-            minds=minds,
-            spreads=tuple(conditions.spreads(pod, kind)),
-            budgets=tuple(conditions.spent(pod, batch.policy)),
+            takes=takes,
         )

@@ -1,4 +1,4 @@
-"""Badly placed pods as numbers for ``repairing``, and what it finds as a draft that the planner follows.
+"""Badly placed pods as numbers for ``repair``, and what it finds as a draft that the planner follows.
 
 Only faults of rules take part (``Tier.HARD``): wishes, balance and emptying are planned one by one. What the numbers say is
 necessary, not sufficient; each move of the draft is judged by all rules when it is planned, and where they refuse one, its pod is
@@ -8,7 +8,7 @@ planned like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,9 +17,10 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
+from rescheduler.planning.problem import MovablePod, Problem, Spread
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
-from rescheduler.planning.staged_spread import Spread
+from rescheduler.planning.repair import Repair
+from rescheduler.planning.search import search
 from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
@@ -132,18 +133,25 @@ class _Problem:
         """The moves of the best solution."""
         if not any(self._falls.values()):
             return RepairDraft()
-        pods = [self._occupant(pod) for pod in self._pods]
-        problem = RepairProblem(
-            free=np.vstack([self._conditions.free(name) for name in self._names]),
-            pods=pods,
-            standing=self._conditions.standing(pods),
-            budgets=self._conditions.left,
+        conditions = self._conditions
+        pods = [self._movable(pod) for pod in self._pods]
+        operator = Repair(
+            Problem(
+                free=conditions.free,
+                whole=conditions.whole,
+                pods=pods,
+                receives=np.ones(len(self._order), dtype=np.bool_),
+                stages=2,
+                standing=conditions.standing(pods),
+                budgets=conditions.left,
+            )
         )
+        found = search(operator, passes)
         moves: list[DraftedMove] = []
         aside: list[tuple[Pod, int]] = []
-        for one in repairs(problem, passes):
-            pod, node = self._pods[one.pod], int(self._order[one.node])
-            if one.repairs:
+        for number, repairs in operator.in_order(found):
+            pod, node = self._pods[number], int(self._order[found.ways[number].node])
+            if repairs:
                 moves.append(DraftedMove(*self._wanting[pod.uid], node))
             else:
                 aside.append((pod, node))
@@ -239,25 +247,25 @@ class _Problem:
             self._alive.append(replacement)  # keys hold identities: their objects must live as long
         return known
 
-    def _occupant(self, pod: Pod) -> MovablePod:
-        replacement, trial = self._drafts.replacement(pod), self._trial
-        needs, names, falls = self._needs[pod.uid], self._names, self._falls.get(pod.uid, {})
-        kind = trial.view.cluster.kind_of(replacement)
-        bears, minds = self._conditions.marks(kind)
+    def _movable(self, pod: Pod) -> MovablePod:
+        replacement, falls = self._drafts.replacement(pod), self._falls.get(pod.uid, {})
         owner = pod.controller.uid if pod.controller is not None else ""
         policy = self._wanting[pod.uid][0].name if pod.uid in self._wanting else ""
-        return MovablePod(
-            source=int(self._places[trial.state.node_index[pod.node]]),
-            needs=tuple(needs.get(name, 0) for name in names),
-            holds=tuple(1 if name == "pods" else pod.held.amount(name) for name in names),
-            places=self._may_go_to(pod, replacement),
+        return replace(
+            self._conditions.movable(
+                pod,
+                replacement,
+                policy,
+                allowed=self._may_go_to(pod, replacement),
+                spreads=tuple(self._spreads_of(pod, replacement)),
+            ),
+            holds=[
+                (self._conditions.row(name), 1.0 if name == "pods" else float(pod.held.amount(name)))
+                for name in self._names
+            ],
             repairs={int(self._places[node]): fall for node, fall in falls.items()},
             owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
-            bears=bears,
-            minds=minds,
-            spreads=tuple(self._spreads_of(pod, replacement)),
             excess=policy == TopologySpread.name,
-            budgets=tuple(self._conditions.spent(pod, policy)),
         )
 
     def _may_go_to(self, pod: Pod, replacement: Pod) -> Callable[[], BoolArray]:
@@ -281,7 +289,7 @@ class _Problem:
             if found is None:
                 counts = domain_counts(pod.namespace, replacement.spec, replacement.labels, constraint, view)
                 found = self._spreads[key] = Spread(
-                    domains=counts.codes[self._order].tolist(),
+                    domains=counts.codes[self._order].astype(np.int64),
                     counts=counts.counts.tolist(),
                     valid=np.flatnonzero(counts.valid).tolist(),
                     max_skew=constraint.max_skew,

@@ -1,7 +1,7 @@
 """What a policy says that wants nodes emptied, or a part of their pods gone: which nodes pods may go to, how full those may become, what a node is worth.
 
 Its candidates come in groups, one for each node that it wants emptied, or several for a node of which one is to go (the others
-are spares). It does not say in which order, nor where the pods go: the planner looks for the most that can be emptied together (planning/consolidation.py). Pure.
+are spares). It does not say in which order, nor where the pods go: the planner looks for the most that can be emptied together (planning/empty.py). Pure.
 """
 
 from __future__ import annotations

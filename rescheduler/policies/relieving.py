@@ -1,7 +1,7 @@
 """What a policy says that wants overloaded nodes relieved: how far nodes are above their targets, and what may receive.
 
 Its candidates are the pods that could leave. It does not say which of them go, nor where to: the planner looks for the
-moves that leave the least above the targets (planning/balancing.py). Pure.
+moves that leave the least above the targets (planning/relieve.py). Pure.
 """
 
 from __future__ import annotations

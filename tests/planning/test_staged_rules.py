@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from rescheduler.planning.staged_spread import Spread, StagedSpread
+from rescheduler.planning.problem import Spread
+from rescheduler.planning.staged_rules import StagedSpread
 from tests.seeds import seeds
 
 
@@ -57,7 +59,7 @@ def test_after_any_moves_and_their_undoing_it_says_what_a_recount_says(seed):
     rng = random.Random(seed)  # noqa: S311 -- the same every time
     domains, nodes = rng.randint(1, 5), rng.randint(2, 9)
     spread = Spread(
-        domains=[rng.randint(-1, domains - 1) for _ in range(nodes)],
+        domains=np.array([rng.randint(-1, domains - 1) for _ in range(nodes)]),
         counts=[rng.randint(0, 4) for _ in range(domains)],
         valid=sorted(rng.sample(range(domains), rng.randint(0, domains))),
         max_skew=rng.randint(1, 2),
@@ -65,7 +67,9 @@ def test_after_any_moves_and_their_undoing_it_says_what_a_recount_says(seed):
     asked, recount = StagedSpread(spread), Recount(spread)
     for _ in range(30):
         move = rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 2)
-        assert asked.takes(*move) == recount.takes(*move)
+        source, target, stage = move
+        taking = asked.restrict(source, np.ones(nodes, dtype=np.bool_), stage)
+        assert taking[target] == recount.takes(*move)
         assert asked.excess() == recount.excess()
         assert asked.crowded(move[0]) == recount.crowded(move[0])
         if recount.moves and rng.random() < 0.4:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from itertools import combinations, product
 
@@ -10,64 +11,57 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.consolidation import consolidate
-from rescheduler.planning.consolidation_problem import ConsolidationProblem, Occupant, Source
-from rescheduler.planning.placement_conflicts import Bound, Mark
+from rescheduler.planning.empty import Empty
+from rescheduler.planning.make_way import put_making_way
+from rescheduler.planning.problem import Mark, MovablePod, Problem, Source, Spread
+from rescheduler.planning.search import search
 
 QUICK = settings(max_examples=150)
 
 
 def item(nodes, need, **more):
     """A pod that any of so many nodes takes where there is room."""
-    return Occupant(
-        needs=((0, need),), size=float(need), allowed=lambda: np.ones(nodes, dtype=np.bool_), **more
-    )
+    return {"needs": ((0, float(need)),), "allowed": lambda: np.ones(nodes, dtype=np.bool_), **more}
 
 
 def cluster(free, sources, *, prices=None, **more):
     """``free``: one resource, by node. ``sources``: node -> what each of its pods needs."""
-    rows = np.array([free], dtype=np.int64)
-    size = len(free)
-    return ConsolidationProblem(
+    rows, pods, found = np.array([free], dtype=np.float64), [], []
+    for node, some in sources.items():
+        given = [pod if isinstance(pod, dict) else item(len(free), pod) for pod in some]
+        numbers = tuple(range(len(pods), len(pods) + len(given)))
+        pods += [MovablePod(source=node, **one) for one in given]
+        found.append(Source(node, numbers, (prices or {}).get(node, 1), claims=(node,)))
+    return Problem(
         free=rows,
-        shares=rows / 100.0,
-        receives=np.ones(size, dtype=np.bool_),
-        sources=tuple(
-            Source(
-                node,
-                tuple(sorted(as_items(size, pods), key=lambda one: -one.size)),
-                (prices or {}).get(node, 1),
-            )
-            for node, pods in sources.items()
-        ),
+        whole=np.full_like(rows, 100.0),
+        pods=pods,
+        receives=np.ones(len(free), dtype=np.bool_),
+        sources=found,
         **more,
     )
 
 
-def as_items(nodes, pods):
-    return [pod if isinstance(pod, Occupant) else item(nodes, pod) for pod in pods]
+def consolidate(problem, passes):
+    return search(Empty(problem), passes)
 
 
 def check(problem, found):
     """What every answer keeps; gives the sum of prices and the moves."""
-    emptied = {problem.sources[one.source].node for one in found}
-    assert len(emptied) == len(found)
+    sources = [problem.sources[number] for number in found.emptied]
+    emptied = {source.node for source in sources}
+    assert len(emptied) == len(sources)
+    assert sorted(found.ways) == sorted(pod for source in sources for pod in source.pods)
     free = problem.free.copy()
-    moves = 0
-    for one in found:
-        source = problem.sources[one.source]
-        assert len(one.targets) == len(source.items)
-        for pod, target in zip(source.items, one.targets, strict=True):
-            assert target not in emptied
-            assert problem.receives[target]
-            assert pod.allowed()[target]
-            moves += 1
-            for resource, amount in pod.needs:
-                free[resource, target] -= amount
+    for number, way in found.ways.items():
+        assert way.node not in emptied
+        assert problem.receives[way.node]
+        for row, amount in problem.pods[number].needs:
+            free[row, way.node] -= amount
     assert (free >= np.minimum(problem.free, 0)).all()
     if problem.most_moves is not None:
-        assert moves <= problem.most_moves
-    return sum(problem.sources[one.source].price for one in found), -moves
+        assert len(found.ways) <= problem.most_moves
+    return sum(source.price for source in sources), -len(found.ways)
 
 
 def best(problem):
@@ -75,7 +69,7 @@ def best(problem):
     found = (0, 0)
     for count in range(1, len(problem.sources) + 1):
         for chosen in combinations(problem.sources, count):
-            pods = [pod for source in chosen for pod in source.items]
+            pods = [problem.pods[pod] for source in chosen for pod in source.pods]
             if problem.most_moves is not None and len(pods) > problem.most_moves:
                 continue
             closed = {source.node for source in chosen}
@@ -128,13 +122,13 @@ def test_small_clusters_are_emptied_as_well_as_can_be(seed):
 def test_nodes_with_few_pods_go_first():
     problem = cluster([50, 50, 50, 9], {0: [1, 1, 1], 1: [4, 4], 2: [1, 1, 1, 1]}, most_moves=5)
     found = consolidate(problem, 1)
-    assert [problem.sources[one.source].node for one in found] == [1, 0]
+    assert [problem.sources[number].node for number in found.emptied] == [1, 0]
 
 
 def test_the_dearest_nodes_go_where_not_all_can():
     free = [0, 0, 5]
-    assert [one.source for one in consolidate(cluster(free, {0: [5], 1: [5]}), 9)] == [0]
-    assert [one.source for one in consolidate(cluster(free, {0: [5], 1: [5]}, prices={1: 2}), 9)] == [1]
+    assert consolidate(cluster(free, {0: [5], 1: [5]}), 9).emptied == (0,)
+    assert consolidate(cluster(free, {0: [5], 1: [5]}, prices={1: 2}), 9).emptied == (1,)
 
 
 def test_a_node_that_has_received_is_emptied_too():
@@ -147,13 +141,13 @@ def test_a_node_that_has_received_is_emptied_too():
 def test_pods_that_may_not_meet_go_to_different_domains(domains, emptied):
     mark = Mark(7, np.array(domains))
     pods = [item(4, 1, bears=(mark,), minds=(mark,)) for _ in range(2)]
-    assert len(consolidate(cluster([0, 0, 9, 9], {0: [pods[0]], 1: [pods[1]]}), 20)) == emptied
+    assert len(consolidate(cluster([0, 0, 9, 9], {0: [pods[0]], 1: [pods[1]]}), 20).emptied) == emptied
 
 
 def test_only_one_pod_of_a_spread_leaves_its_domain():
-    domains = np.array([0, 0, 1])
-    pods = [item(3, 1, spreads=(Bound(3, domains, 0),)) for _ in range(2)]
-    assert len(consolidate(cluster([0, 0, 9], {0: [pods[0]], 1: [pods[1]]}), 20)) == 1
+    spread = Spread(np.array([0, 0, 1]))
+    pods = [item(3, 1, spreads=(spread,)) for _ in range(2)]
+    assert len(consolidate(cluster([0, 0, 9], {0: [pods[0]], 1: [pods[1]]}), 20).emptied) == 1
 
 
 def test_the_nodes_that_could_take_most_stay_in_use():
@@ -161,3 +155,55 @@ def test_the_nodes_that_could_take_most_stay_in_use():
     problem = cluster([0, 0, 6, 6, 0], {0: [1, 1, 1], 1: [1, 1, 1], 2: [2], 3: [2], 4: [1, 1, 1]})
     assert check(problem, consolidate(problem, 1)) == (2, -4)
     assert check(problem, consolidate(problem, 2)) == (3, -9)
+
+
+def within(nodes, need, **more):
+    """A pod that these of four nodes take where there is room."""
+    mask = np.isin(np.arange(4), nodes)
+    return item(4, need, **{"allowed": lambda: mask, **more})
+
+
+def emptying(free, *pods):
+    """Nodes 0 and 1, each with one of the pods, beside 2 and 3, which have so much room: 0 is emptied so far, its pod goes to 2."""
+    problem = cluster([0, 0, *free], {node: [pod] for node, pod in enumerate(pods)})
+    found = Empty(dataclasses.replace(problem, receives=np.array([False, False, True, True])))
+    found.placement.close(0)
+    found.placement.put(0, 2)
+    found.placement.close(1)
+    return found
+
+
+APART = Mark(1, np.arange(4))
+SPREAD = Spread(np.array([0, 0, 1, 0]))
+
+
+@pytest.mark.parametrize(
+    ("free", "first", "more"),
+    [
+        pytest.param([5, 6], (3, 5), {}, id="no room beside it"),
+        pytest.param([8, 9], (1, 1), {"bears": (APART,), "minds": (APART,)}, id="they may not meet"),
+        pytest.param([8, 9], (1, 1), {"spreads": (SPREAD,)}, id="only one may leave its domain"),
+    ],
+)
+def test_a_pod_goes_elsewhere_for_one_that_fits_only_where_it_is(free, first, more):
+    one, other = first
+    found = emptying(free, within([2, 3], one, **more), within([2], other, **more))
+    assert put_making_way(found, [1], 1)
+    assert {pod: way.node for pod, way in found.placement.ways.items()} == {0: 3, 1: 2}
+
+
+def test_no_more_attempts_than_asked_for():
+    assert not put_making_way(emptying([5, 6], within([2, 3], 3), within([2], 5)), [1], 0)
+
+
+def test_what_has_no_room_at_all_is_given_up():
+    assert not put_making_way(emptying([5, 2], within([2], 3), within([2], 4)), [1], 100)
+
+
+def test_of_sources_that_claim_the_same_one_is_emptied():
+    """Of node 0 all pods may go, one part, or another part; the whole and the first part exclude each other."""
+    problem = cluster([0, 0, 9, 9], {0: [1], 1: [1]})
+    whole, part = Source(0, (0,), 1, takes=(), claims=(0, 1)), Source(0, (1,), 1, takes=(), claims=(1,))
+    assert len(consolidate(dataclasses.replace(problem, sources=(whole, part)), 20).emptied) == 1
+    apart = dataclasses.replace(part, claims=(2,))
+    assert len(consolidate(dataclasses.replace(problem, sources=(whole, apart)), 20).emptied) == 2

@@ -13,10 +13,10 @@ from bench.random_clusters import Kind, random_cluster
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import EFFORT, PlanningInputs, limits_for
-from rescheduler.planning.placement_conflicts import Mark
 from rescheduler.planning.planner import plan
-from rescheduler.planning.repairing import MovablePod, RepairProblem, repairs
-from rescheduler.planning.staged_spread import Spread
+from rescheduler.planning.problem import Mark, MovablePod, Problem, Spread
+from rescheduler.planning.repair import Repair
+from rescheduler.planning.search import search
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -31,17 +31,23 @@ def pod(source, size, repairs=(), *, places=(), **more):
 
     return MovablePod(
         source=source,
-        needs=(size,),
-        holds=(size,),
-        places=allowed,
+        needs=((0, size),),
+        holds=((0, size),),
+        allowed=allowed,
         repairs=dict.fromkeys(repairs, 1.0),
         **more,
     )
 
 
+def problem(free, *pods, **more):
+    rows = np.array([[*free, *[0] * (9 - len(free))]], dtype=np.float64)
+    every = np.ones(9, dtype=np.bool_)
+    return Problem(free=rows, whole=np.full_like(rows, 9.0), pods=pods, receives=every, stages=2, **more)
+
+
 def found(free, *pods, passes=8, **more):
-    problem = RepairProblem(free=np.array([[*free, *[0] * (9 - len(free))]]), pods=pods, **more)
-    return sorted((one.stage, one.pod, one.node) for one in repairs(problem, passes))
+    ways = search(Repair(problem(free, *pods, **more)), passes).ways
+    return sorted((way.stage, pod, way.node) for pod, way in ways.items())
 
 
 def test_where_there_is_room_a_pod_moves_at_once():
@@ -98,7 +104,7 @@ def test_pods_that_mind_each_other_do_not_meet_before_the_other_has_left():
 
 
 def test_as_many_leave_a_crowded_domain_as_are_too_many():
-    spread = Spread(domains=[0, 1, 2, *[-1] * 6], counts=[4, 1, 1], valid=[0, 1, 2], max_skew=1)
+    spread = Spread(domains=np.array([0, 1, 2, *[-1] * 6]), counts=[4, 1, 1], valid=[0, 1, 2], max_skew=1)
     pods = [pod(0, 1, [1, 2], spreads=(spread,), excess=True) for _ in range(4)]
     assert len(found([9, 9, 9], *pods)) == 2
     assert spread.counts == [4, 1, 1], "the numbers of a problem stay as they are"
@@ -106,7 +112,7 @@ def test_as_many_leave_a_crowded_domain_as_are_too_many():
 
 def test_pods_of_one_spread_wait_for_the_stage_in_which_they_may_come():
     """Of two that leave zone 0 one goes to zone 1 and one to zone 2, whose room another pod leaves first."""
-    spread = Spread(domains=[0, 1, 2, *[-1] * 6], counts=[3, 0, 0], valid=[0, 1, 2], max_skew=1)
+    spread = Spread(domains=np.array([0, 1, 2, *[-1] * 6]), counts=[3, 0, 0], valid=[0, 1, 2], max_skew=1)
     pods = [pod(0, 1, [1, 2], spreads=(spread,), excess=True) for _ in range(3)]
     moves = found([0, 2, 0, 1], *pods, pod(2, 1, places=[3]))
     assert [(stage, node) for stage, _, node in moves] == [(1, 1), (1, 3), (2, 2)]
@@ -114,12 +120,11 @@ def test_pods_of_one_spread_wait_for_the_stage_in_which_they_may_come():
 
 def test_who_steps_aside_and_repairs_a_spread_by_that_still_only_steps_aside():
     """It was not proposed, so it has no reason of its own to move."""
-    spread = Spread(domains=[0, 0, 1, *[-1] * 6], counts=[3, 0], valid=[0, 1], max_skew=1)
-    problem = RepairProblem(
-        free=np.array([[0, 0, 1, *[0] * 6]]),
-        pods=[pod(0, 1, [1]), pod(1, 1, places=[2], spreads=(spread,), excess=True)],
-    )
-    assert [(one.pod, one.stage, one.repairs) for one in repairs(problem, 4)] == [(1, 1, False), (0, 2, True)]
+    spread = Spread(domains=np.array([0, 0, 1, *[-1] * 6]), counts=[3, 0], valid=[0, 1], max_skew=1)
+    asked = Repair(problem([0, 0, 1], pod(0, 1, [1]), pod(1, 1, places=[2], spreads=(spread,), excess=True)))
+    made = search(asked, 4)
+    assert asked.in_order(made) == [(1, False), (0, True)]
+    assert [made.ways[number].stage for number in (1, 0)] == [1, 2]
 
 
 def test_no_more_pods_leave_a_node_for_others_than_a_move_may_wait_for():

@@ -1,0 +1,322 @@
+"""Which nodes can be emptied together, with at most so many moves: an operator of ``search``. Pure.
+
+Wanted are the nodes with the highest sum of prices, then the fewest moves. A node is emptied as a whole or not at all (of several
+sources on a node, each of which is a part of its pods, one at most of those that claim the same); its pods go to nodes that
+stay; the room that they leave is not used.
+
+Nodes are taken in the order of their cost, fewest pods first, and the pods of each are put where pods have gone already,
+else where nothing is lost, best fit. A node that has received pods is emptied all the same if all of them fit elsewhere. Parts
+are made again in other orders, from the start or from what was found before.
+Where nodes, not moves, are short, what counts is the room that is lost: what the pods take, and what the node itself could
+have taken. So the first repetition goes by that, and an exchange, which stops emptying a few nodes and empties one more in their
+place, or as many with fewer pods, is chosen by the room that it leaves. The search goes on from the last solution that is worth
+as much as the best, whatever moves it takes.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rescheduler.planning.make_way import put_making_way
+from rescheduler.planning.placement import Placement
+from rescheduler.planning.problem import Problem, Solution
+from rescheduler.scheduling.framework import FloatArray
+
+REPETITIONS_PER_PASS: Final = 3
+"""On small clusters, where repetitions cost little."""
+
+EXCHANGES: Final = 24
+"""Exchanges of nodes from which a repetition takes the one that leaves most room."""
+MOST_EXCHANGED: Final = 3
+"""Nodes that an exchange stops emptying at most; one more is emptied for them."""
+ATTEMPTS: Final = 100
+"""How often an exchange takes pods off a node again to make room for another."""
+TRIED_AGAIN: Final = 0.02
+"""An exchange that was tried before is taken for one that leaves less room, by so large a share."""
+FROM_THE_START: Final = 16
+"""Each so-manieth repetition keeps nothing of those before."""
+
+_OPEN: Final = 100.0
+"""More than the free shares of all rows of a node add up to: what is lost by using a node decides before how well a pod fits."""
+
+
+class _Kind(enum.Enum):
+    """What a repetition is for."""
+
+    AGAIN = enum.auto()
+    MORE = enum.auto()
+    FEWER_MOVES = enum.auto()
+
+
+_KINDS: Final = (_Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE, _Kind.AGAIN)
+"""By repetition, in turn."""
+_PODS: Final = (1.0, 0.0, 0.5, 0.75, 0.25)
+"""How much of a node's cost is its number of pods, the rest being the room that is lost; by repetition, in turn."""
+_NOISE: Final = (0.0, 0.1, 0.3, 0.6)
+_TILT: Final = (0.0, 0.3, 1.0)
+_KEPT: Final = (0.9, 0.75, 0.5)
+
+
+class _Order(NamedTuple):
+    """In which order nodes are emptied, and where their pods are put."""
+
+    costs: FloatArray
+    """By source."""
+    losses: FloatArray
+    """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2."""
+    tilt: FloatArray | float = 0.0
+    """By node, up to which part of it chance makes it look emptier, so that another one is the best fit."""
+
+
+class _Exchange(NamedTuple):
+    """Sources that are emptied no longer, and those that are in their place."""
+
+    leave: tuple[int, ...]
+    come: tuple[int, ...]
+
+
+class Empty:
+    """Empties nodes in one placement."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.placement = Placement(problem)
+        self.looks = 0.0
+        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        self._sources = sources = problem.sources
+        self._pods = np.array([len(s.pods) for s in sources], dtype=np.float64)
+        prices = np.array([max(s.price, 1) for s in sources], dtype=np.float64)
+        # As shares of the highest, so that the unit of prices makes no difference.
+        self._prices = prices / prices.max(initial=1.0)
+        self._nodes = np.array([s.node for s in sources], dtype=np.intp)
+        free = np.where(problem.receives, np.clip(problem.free, 0, None), 0)
+        whole = np.maximum(free.sum(axis=1), 1.0)
+        self.sizes = [
+            sum(amount / float(whole[row]) for row, amount in pod.needs) for pod in self.placement.pods
+        ]
+        """How much each pod needs, as a share of what is free altogether."""
+        self.needs = [dict(pod.needs) for pod in self.placement.pods]
+        self.members = [sorted(source.pods, key=self._largest_first) for source in sources]
+        """By source, its pods, the largest first."""
+        self._lost, scarcity = self._room_lost(free, whole)
+        self._largest_loss = (self._lost * scarcity).max(axis=1, initial=0.0)
+        self._tried: Counter[_Exchange] = Counter()
+        self._order = self._ordered(1.0)
+
+    def begin(self, rng: random.Random) -> None:
+        """See ``Operator``."""
+        self._rng = rng
+        self._go_on()
+
+    def repetitions(self, passes: int) -> int:
+        """See ``Operator``."""
+        return (passes - 1) * REPETITIONS_PER_PASS
+
+    def done(self) -> bool:
+        """See ``Operator``. True if nothing is left that could be emptied besides."""
+        claimed = self.placement.claimed
+        return not any(claimed.isdisjoint(source.claims) for source in self._sources)
+
+    def worth(self, to_come: float = 0.0) -> float:
+        """See ``Operator``."""
+        price = float(self.placement.price)
+        # In the end moves decide between solutions of one price.
+        return price if to_come else price - len(self.placement.ways) / (1.0 + len(self.placement.pods))
+
+    def worse(self, to_come: float) -> float:  # noqa: ARG002 -- never
+        """See ``Operator``."""
+        return 0.0
+
+    def repeat(self, number: int, best: Solution) -> bool:
+        """See ``Operator``."""
+        placement = self.placement
+        if number == 0:
+            self._order = self._ordered(0.0)
+            self._keep(())
+            self._go_on()
+            return True
+        self._order = self._ordered(
+            _PODS[(number + 1) % len(_PODS)],
+            heavy_last=(number + 1) % 3 != 0,
+            noise=_NOISE[(number + 1) // 2 % len(_NOISE)],
+            tilt=_TILT[(number + 1) // 4 % len(_TILT)],
+        )
+        match _KINDS[number % len(_KINDS)]:
+            case _Kind.AGAIN:
+                kept = (
+                    _KEPT[(number + 1) // len(_KINDS) % len(_KEPT)] if (number + 1) % FROM_THE_START else 0.0
+                )
+                self._keep([source for source in placement.emptied if self._rng.random() < kept])
+            case _Kind.MORE:
+                if not self._exchange(fewer_moves=False):
+                    return False
+            case _Kind.FEWER_MOVES:
+                placement.restore(best)
+                if not self._exchange(fewer_moves=True):
+                    return False
+        self._go_on()
+        return True
+
+    def best_fit(self, number: int) -> int:
+        """Where the pod is put; -1: no node takes it."""
+        self.looks += 1
+        placement = self.placement
+        nodes = np.flatnonzero(placement.with_room(number, placement.allowed(number)))
+        if not len(nodes):
+            return -1
+        losses = np.where(placement.arrivals[nodes] > 0, 0.0, self._order.losses[nodes])
+        tilt = self._order.tilt if isinstance(self._order.tilt, float) else self._order.tilt[nodes]
+        return int(nodes[(losses * _OPEN + placement.slack[nodes] + tilt).argmin()])
+
+    def _room_lost(self, free: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(sources, rows): what emptying a source takes of all room, for its pods and with its node; (rows): how scarce each is."""
+        needs = np.zeros((len(self._sources), len(free)))
+        nodes = np.zeros_like(needs)
+        for number, source in enumerate(self._sources):
+            for pod in source.pods:
+                for row, amount in self.placement.pods[pod].needs:
+                    needs[number, row] += amount
+            if source.takes is None:
+                nodes[number] = free[:, source.node]
+            else:
+                for row, amount in source.takes:
+                    nodes[number, row] = amount
+        return (needs + nodes) / whole, np.minimum(needs.sum(axis=0) / whole, 1.0)
+
+    def _keep(self, sources: Iterable[int]) -> None:
+        """Stop emptying the others."""
+        kept = set(sources)
+        for number in [number for number in self.placement.emptied if number not in kept]:
+            self._leave(number)
+
+    def _leave(self, number: int) -> None:
+        """Stop emptying a source."""
+        for pod in self._sources[number].pods:
+            if pod in self.placement.ways:
+                self.placement.remove(pod)
+        self.placement.reopen(number)
+
+    def _go_on(self) -> None:
+        """Empty what else can be emptied, the cheapest first."""
+        for number in np.argsort(self._order.costs, kind="stable").tolist():
+            if number not in self.placement.emptied:
+                self._empty(number)
+
+    def _empty(self, number: int) -> None:
+        """Empty a source if all of its pods, and those that have come to it, fit elsewhere."""
+        placement, source = self.placement, self._sources[number]
+        if not self._affords((number,)):
+            return
+        guests = () if placement.bears(source) else tuple(placement.into[source.node])
+        for pod in guests:
+            placement.remove(pod)
+        placement.close(number)
+        pods = self.members[number]
+        if guests:
+            pods = sorted((*guests, *pods), key=self._largest_first)
+        placed: list[int] = []
+        for pod in pods:
+            node = self.best_fit(pod)
+            if node < 0:
+                break
+            placement.put(pod, node)
+            placed.append(pod)
+        else:
+            return
+        for pod in reversed(placed):
+            placement.remove(pod)
+        placement.reopen(number)
+        for pod in guests:
+            placement.put(pod, source.node)
+
+    def _exchange(self, *, fewer_moves: bool) -> bool:
+        """Empty some nodes of more worth in the place of others. False: not all pods have found a place."""
+        placement = self.placement
+        chosen = self._choose(fewer_moves=fewer_moves)
+        if chosen is None:
+            return False
+        for number in chosen.leave:
+            self._leave(number)
+        if not self._affords(chosen.come):
+            return False
+        pods: list[int] = []
+        for number in chosen.come:
+            source = self._sources[number]
+            guests = () if placement.bears(source) else tuple(placement.into[source.node])
+            for pod in guests:
+                placement.remove(pod)
+            placement.close(number)
+            pods += (*guests, *self.members[number])
+        pods.sort(key=self._largest_first, reverse=True)
+        return put_making_way(self, pods, ATTEMPTS)
+
+    def _choose(self, *, fewer_moves: bool) -> _Exchange | None:
+        """Of some exchanges by chance the one that leaves most room; None: there is none with enough for all pods."""
+        rng, before = self._rng, list(self.placement.emptied)
+        known = set(before)
+        others = [number for number in range(len(self._sources)) if number not in known]
+        room = 1.0 - self._lost[before].sum(axis=0)
+        most_moves, moves = self.placement.problem.most_moves, len(self.placement.ways)
+        best: _Exchange | None = None
+        most = 0.0
+        for _ in range(EXCHANGES):
+            count = rng.randrange(min(MOST_EXCHANGED, len(before)) + 1)
+            more = count if fewer_moves else count + 1
+            if more > len(others) or not more:
+                continue
+            exchange = _Exchange(tuple(rng.sample(before, count)), tuple(rng.sample(others, more)))
+            price, added = self._difference(exchange)
+            if price < 0 or (added >= 0 if fewer_moves else not price):
+                continue
+            if most_moves is not None and moves + added > most_moves:
+                continue
+            after = (
+                room
+                + self._lost[list(exchange.leave)].sum(axis=0)
+                - self._lost[list(exchange.come)].sum(axis=0)
+            )
+            left = float(after.min()) - TRIED_AGAIN * self._tried[exchange]
+            if after.min() >= 0 and (best is None or left > most):
+                best, most = exchange, left
+        if best is not None:
+            self._tried[best] += 1
+        return best
+
+    def _difference(self, exchange: _Exchange) -> tuple[int, int]:
+        """By how much the sum of prices, and the moves, become more."""
+        come, leave = ([self._sources[n] for n in some] for some in (exchange.come, exchange.leave))
+        price = sum(s.price for s in come) - sum(s.price for s in leave)
+        return price, sum(len(s.pods) for s in come) - sum(len(s.pods) for s in leave)
+
+    def _affords(self, numbers: Sequence[int]) -> bool:
+        sources = [self._sources[number] for number in numbers]
+        claims = [claim for source in sources for claim in source.claims]
+        if len(set(claims)) < len(claims) or not self.placement.claimed.isdisjoint(claims):
+            return False
+        most = self.placement.problem.most_moves
+        return most is None or len(self.placement.ways) + sum(len(source.pods) for source in sources) <= most
+
+    def _ordered(
+        self, pods: float, *, heavy_last: bool = True, noise: float = 0.0, tilt: float = 0.0
+    ) -> _Order:
+        """``pods``: how much of the cost is the number of pods. ``heavy_last``: nodes that would have to be given up are used from the costly end."""
+        rng, size = self._rng, len(self.placement.open)
+        some = self._pods / max(self._pods.sum(), 1.0)
+        lost = self._largest_loss / max(self._largest_loss.sum(), 1e-9)
+        costs: FloatArray = (pods * some + (1.0 - pods) * lost + 1e-6 * lost) / self._prices
+        if noise:
+            costs *= np.array([1.0 + noise * (rng.random() - 0.5) * 2 for _ in range(len(costs))])
+        losses = np.zeros(size)
+        if len(costs):
+            cheap = 1.0 - costs / max(float(costs.max()), 1e-12)
+            losses[self._nodes] = 1.0 + (cheap if heavy_last else 0.0)
+        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else 0.0
+        return _Order(costs, losses, tilts)
+
+    def _largest_first(self, number: int) -> float:
+        return -self.sizes[number]

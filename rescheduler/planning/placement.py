@@ -1,0 +1,280 @@
+"""Which pods of a problem go where so far: what that leaves of rooms, rules and budgets, and what it is worth.
+
+One state for every search. ``put`` and ``remove`` keep everything current; whether a move is allowed is asked before
+(``unbarred``, ``with_room``, ``may_leave``). No chance is in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from rescheduler.planning.problem import Amounts, MovablePod, Problem, Solution, Source, Spread, Way
+from rescheduler.planning.staged_rules import MarkedDomains, SpreadState, state_of
+from rescheduler.policies.utilization import fall
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+
+class Placement:
+    """Nobody is moved at first."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.pods: Sequence[MovablePod] = problem.pods
+        self.needs: FloatArray = np.full((len(self.pods), len(problem.free)), -np.inf)
+        """What each pod needs of each row; what it does not ask for is no matter. Shape (pods, rows)."""
+        for number, pod in enumerate(self.pods):
+            for row, amount in pod.needs:
+                self.needs[number, row] = amount
+        self.now: FloatArray = problem.free.copy()
+        """What moves of the first stage may take. Shape (rows, nodes)."""
+        self.later: FloatArray = self.now.copy() if problem.stages > 1 else self.now
+        """What is left once all of the first stage have landed, and those of the second have come."""
+        self.open: BoolArray = problem.receives.copy()
+        """Nodes that may receive."""
+        self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)
+        # Where too much stands already, what comes changes nothing of it.
+        self._slack_per_unit: list[list[float]] = np.where(problem.free > 0, self._per_unit, 0.0).tolist()
+        self.slack: FloatArray = (np.clip(problem.free, 0.0, None) * self._per_unit).sum(axis=0)
+        """The free shares of all rows of a node added up."""
+        self.into: list[dict[int, None]] = [{} for _ in range(problem.free.shape[1])]
+        """By node, the pods that go there, in the order in which they came."""
+        self.arrivals: IntArray = np.zeros(len(self.into), dtype=np.int64)
+        """By node, how many these are."""
+        self.ways: dict[int, Way] = {}
+        """By pod, where it goes."""
+        self.emptied: dict[int, None] = {}
+        """Numbers of the sources, in the order in which they were emptied."""
+        self.claimed: set[int] = set()
+        """What those sources claim."""
+        self.repaired = self.relieved = self.paid = 0.0
+        """What is repaired, by how much the strain of nodes has fallen, what the moves cost."""
+        self.price = 0
+        """Of what is emptied."""
+        self._allowed: list[BoolArray | None] = [None] * len(self.pods)
+        self._marks = MarkedDomains(problem.standing)
+        self._budgets = list(problem.budgets)
+        self._owners: dict[tuple[int, int], Counter[int]] = {}
+        """By owner and node: the nodes that its pods come from."""
+        self._bearing: dict[int, list[int]] = {}
+        """By key of a mark, the pods that bear it."""
+        self._spreading: dict[Spread, list[int]] = {}
+        for number, pod in enumerate(self.pods):
+            for mark in pod.bears:
+                self._bearing.setdefault(mark.key, []).append(number)
+            for spread in pod.spreads:
+                self._spreading.setdefault(spread, []).append(number)
+        states: dict[Spread, SpreadState] = {spread: state_of(spread) for spread in self._spreading}
+        self.spreads = [[states[spread] for spread in pod.spreads] for pod in self.pods]
+        overload = problem.overload
+        self._above: list[list[float]] = overload.above.T.tolist() if overload is not None else []
+        """By node and resource; changes with every move."""
+        self._part: list[list[float]] = (
+            (1.0 / np.maximum(overload.capacity, 1.0)).T.tolist() if overload is not None else []
+        )
+        self._weights: Sequence[int] = overload.weights if overload is not None else ()
+
+    def solution(self) -> Solution:
+        """All moves."""
+        return Solution(dict(self.ways), tuple(self.emptied))
+
+    def restore(self, solution: Solution) -> None:
+        """Go back to this."""
+        kept = set(solution.emptied)
+        for number in [number for number in self.emptied if number not in kept]:
+            self.reopen(number)
+        for number in [number for number, way in self.ways.items() if solution.ways.get(number) != way]:
+            self.remove(number)
+        for number in kept.difference(self.emptied):
+            self.close(number)
+        self.emptied = dict.fromkeys(solution.emptied)
+        for number, way in solution.ways.items():
+            if number not in self.ways:
+                self.put(number, *way)
+
+    def may_leave(self, number: int) -> bool:
+        """True if the budgets of the pod allow it."""
+        return all(self._budgets[budget] > 0 for budget in self.pods[number].budgets)
+
+    def allowed(self, number: int, stage: int = 1) -> BoolArray:
+        """Nodes that the pod may go to as far as room does not say."""
+        return self.unbarred(number, self.allowed_alone(number) & self.open, stage)
+
+    def allowed_alone(self, number: int) -> BoolArray:
+        """The same whatever other pods do. Not to be changed."""
+        known = self._allowed[number]
+        if known is None:
+            known = self._allowed[number] = self.pods[number].allowed()
+        return known
+
+    def unbarred(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
+        """Those of ``fits`` (all nodes, may be changed) that other pods do not keep it off, besides by their room."""
+        pod = self.pods[number]
+        fits[pod.source] = False
+        if pod.owner >= 0:
+            for node in self._owners.get((pod.owner, pod.source), ()):
+                fits[node] = False
+        fits = self._marks.restrict(pod.minds, fits, stage)
+        for spread in self.spreads[number]:
+            fits = spread.restrict(pod.source, fits, stage)
+        return fits
+
+    def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
+        """Those of ``fits`` (all nodes, changed) with room for the pod."""
+        for row, amount in self.pods[number].needs:
+            if stage == 1:
+                fits &= self.now[row] >= amount
+            if self.later is not self.now:
+                fits &= self.later[row] >= amount
+        return fits
+
+    def room_left(self, number: int, nodes: IntArray) -> FloatArray:
+        """The least share of any row that each of these nodes would have left beside the pod; below 0: it has no room."""
+        beside = self.now[:, nodes] - self.needs[number][:, np.newaxis]
+        left: FloatArray = (beside * self._per_unit[:, nodes]).min(axis=0)
+        return left
+
+    def room_of(self, nodes: IntArray) -> FloatArray:
+        """The least share of any row that each of these nodes has free."""
+        room: FloatArray = (self.now[:, nodes] * self._per_unit[:, nodes]).min(axis=0)
+        return room
+
+    def put(self, number: int, node: int, stage: int = 1) -> None:
+        """The pod goes there."""
+        self._change(number, node, stage, 1)
+        self.ways[number] = Way(node, stage)
+        self.into[node][number] = None
+
+    def remove(self, number: int) -> Way:
+        """It stays where it was after all; gives where it went."""
+        way = self.ways.pop(number)
+        del self.into[way.node][number]
+        self._change(number, *way, -1)
+        return way
+
+    def close(self, number: int) -> None:
+        """The source is emptied."""
+        source = self.problem.sources[number]
+        self.emptied[number] = None
+        self.claimed.update(source.claims)
+        self.price += source.price
+        self._give(source, -1)
+
+    def reopen(self, number: int) -> None:
+        """It is not after all."""
+        source = self.problem.sources[number]
+        del self.emptied[number]
+        self.claimed.difference_update(source.claims)
+        self.price -= source.price
+        self._give(source, 1)
+
+    def bears(self, source: Source) -> bool:
+        """True if what has come to its node may stay there once the source is emptied."""
+        if source.takes is None:
+            return False
+        return all(self.now[row, source.node] >= amount for row, amount in source.takes)
+
+    def frees(self, number: int) -> bool:
+        """True if its leaving lets another one come, which a rule keeps away as long as it is there."""
+        pod = self.pods[number]
+        return any(self._marks.borne(mark, pod.source) > 1 for mark in pod.bears)
+
+    def repairs(self, number: int) -> float:
+        """What its move repairs, as the others stand."""
+        way, pod = self.ways[number], self.pods[number]
+        found = 0.0 if pod.excess else pod.repairs.get(way.node, 0.0)
+        for spread in self.spreads[number]:
+            found -= spread.excess()
+            spread.move(pod.source, *way, -1)
+            found += spread.excess()
+            spread.move(pod.source, *way, 1)
+        return found
+
+    def kept_apart(self, number: int) -> list[int]:
+        """Those that go somewhere and whose conflicts say where the pod may not go."""
+        pod = self.pods[number]
+        found = [
+            other for mark in pod.minds for other in self._bearing.get(mark.key, ()) if other in self.ways
+        ]
+        for spread in pod.spreads:
+            found += [
+                other
+                for other in self._spreading[spread]
+                if other in self.ways
+                and spread.domains[self.ways[other].node] != spread.domains[self.pods[other].source]
+            ]
+        return list(dict.fromkeys(found))
+
+    def relief(self, number: int) -> float:
+        """By how much the strain of its node would fall without the pod."""
+        pod = self.pods[number]
+        return self._fall(pod, self._above[pod.source])
+
+    def loss(self, number: int) -> float:
+        """By how much it would rise again if the pod, which has left, came back."""
+        pod = self.pods[number]
+        back = [over + amount for over, amount in zip(self._above[pod.source], pod.takes, strict=True)]
+        return self._fall(pod, back)
+
+    def _fall(self, pod: MovablePod, above: Sequence[float]) -> float:
+        part, total = self._part[pod.source], 0.0
+        for resource, amount in enumerate(pod.takes):
+            over = above[resource]
+            if over > 0.0:
+                share = over * part[resource]
+                total += self._weights[resource] * fall(min(share, amount * part[resource]), share)
+        return total
+
+    def _change(self, number: int, node: int, stage: int, sign: int) -> None:
+        pod = self.pods[number]
+        self.paid += sign * pod.cost
+        self.arrivals[node] += sign
+        if not pod.excess and pod.repairs:
+            self.repaired += sign * pod.repairs.get(node, 0.0)
+        self._take_room(pod, node, stage, sign)
+        for mark in pod.bears:
+            self._marks.join(mark, node, sign)
+            if stage == 1 and self.later is not self.now:
+                self._marks.leave(mark, pod.source, sign)
+        for spread in self.spreads[number]:
+            self.repaired += spread.excess()
+            spread.move(pod.source, node, stage, sign)
+            self.repaired -= spread.excess()
+        if pod.owner >= 0:
+            origins = self._owners.setdefault((pod.owner, node), Counter())
+            origins[pod.source] += sign
+            if not origins[pod.source]:
+                del origins[pod.source]
+        for budget in pod.budgets:
+            self._budgets[budget] -= sign
+        if pod.takes:
+            self.relieved += self.relief(number) if sign > 0 else -self.loss(number)
+            above = self._above[pod.source]
+            for resource, amount in enumerate(pod.takes):
+                above[resource] -= sign * amount
+
+    def _take_room(self, pod: MovablePod, node: int, stage: int, sign: int) -> None:
+        if stage == 1:
+            self._take(pod.needs, node, sign)
+        if self.later is not self.now:
+            for row, amount in pod.needs:
+                self.later[row, node] -= sign * amount
+            if stage == 1:
+                for row, amount in pod.holds:
+                    self.later[row, pod.source] += sign * amount
+
+    def _take(self, amounts: Amounts, node: int, sign: int) -> None:
+        slack = 0.0
+        for row, amount in amounts:
+            self.now[row, node] -= sign * amount
+            slack += amount * self._slack_per_unit[row][node]
+        self.slack[node] -= sign * slack
+
+    def _give(self, source: Source, sign: int) -> None:
+        """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
+        if source.takes is None:
+            self.open[source.node] = sign > 0 and self.problem.receives[source.node]
+        else:
+            self._take(source.takes, source.node, -sign)

@@ -1,0 +1,131 @@
+"""What a search is about, and what it gives: the cluster as numbers. Pure data.
+
+Nodes, resources (rows), budgets and topology spreads are numbers; the pods are those that may be moved. Three things may be
+wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``Problem.overload``), nodes
+emptied (``Problem.sources``). The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+
+class Mark(NamedTuple):
+    """What a pod means for others: they may not join its domain (required anti-affinity of either side, host ports)."""
+
+    key: int
+    domains: IntArray
+    """Domain of each node; below 0: in none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """A hard topology spread. Without ``counts``: once one pod has gone to another domain, the others stay in theirs."""
+
+    domains: IntArray
+    """Domain of each node; below 0: in none."""
+    counts: Sequence[int] | None = None
+    """How many pods are in each domain before any moves."""
+    valid: Sequence[int] = ()
+    """Domains that exist."""
+    max_skew: int = 0
+
+
+Amounts = Sequence[tuple[int, float]]
+"""(row, amount) of what is wanted of a node, none of them 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MovablePod:
+    """A pod that may be moved."""
+
+    source: int
+    needs: Amounts
+    """What its target must have free."""
+    allowed: Callable[[], BoolArray]
+    """Nodes that it may go to, as far as ``bears``, ``minds`` and ``spreads`` do not say."""
+    holds: Amounts = ()
+    """What it leaves for moves of the second stage."""
+    cost: float = 1.0
+    """Of its move, as a part of the price of a move."""
+    takes: Sequence[float] = ()
+    """What goes with it, wherever it goes, by resource of ``Overload``."""
+    repairs: Mapping[int, float] = field(default_factory=dict)
+    """By node, how much a move there repairs; empty: it is not badly placed."""
+    excess: bool = False
+    """It is badly placed only as long as a domain of its ``spreads`` has too many."""
+    owner: int = -1
+    """Pods of one owner do not change places."""
+    bears: tuple[Mark, ...] = ()
+    minds: tuple[Mark, ...] = ()
+    spreads: tuple[Spread, ...] = ()
+    budgets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Overload:
+    """How far nodes are above their targets. Arrays have the shape (resources, nodes)."""
+
+    above: FloatArray
+    """How much each node holds above its target; below 0: less."""
+    capacity: FloatArray
+    """What each node can hold."""
+    weights: Sequence[int]
+    """What a share above the target counts for, by resource."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A node that may be emptied, or a part of its pods that may go together."""
+
+    node: int
+    pods: tuple[int, ...]
+    """Numbers of the pods."""
+    price: int
+    """What it is worth; only proportions count."""
+    takes: Amounts | None = None
+    """What of that which may come to its node may come no longer once it is emptied; None: nothing may come."""
+    claims: tuple[int, ...] = ()
+    """Of two sources with one of these in common one at most is emptied."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Nodes that are alike are taken in their order."""
+
+    free: FloatArray
+    """What may still come. Shape (rows, nodes)."""
+    whole: FloatArray
+    """What each node can hold of each row: says how much of it is room. Shape (rows, nodes)."""
+    pods: Sequence[MovablePod]
+    receives: BoolArray
+    """Nodes that pods may go to."""
+    stages: int = 1
+    """2: moves of the second stage use what those of the first have left; those of one stage run at once, so none uses the room that another leaves."""
+    standing: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    """By key of a mark and domain, how many pods that stand bear it; none of those that ``MovablePod.allowed`` tells of."""
+    budgets: Sequence[int] = ()
+    """What is left of each budget."""
+    overload: Overload | None = None
+    sources: Sequence[Source] = ()
+    most_moves: int | None = None
+
+
+class Way(NamedTuple):
+    """Where a pod goes."""
+
+    node: int
+    stage: int = 1
+
+
+class Solution(NamedTuple):
+    """Who goes where."""
+
+    ways: Mapping[int, Way]
+    """By number of the pod."""
+    emptied: tuple[int, ...] = ()
+    """Numbers of the sources, in an order in which each fits after those before it."""

@@ -1,0 +1,247 @@
+"""Which pods leave overloaded nodes, and where each goes, with at most so many moves: an operator of ``search``. Pure.
+
+Wanted is the least strain, which is convex: the fullest nodes are relieved first. A move that relieves less than ``least``
+is not worth it. The first solution takes the pod that relieves most, again and again, and puts it where most room is.
+Then moves between some nodes are taken back, and made again in other orders: pods and targets together, so that one large pod
+takes the place of two small ones.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rescheduler.planning.placement import Placement
+from rescheduler.planning.problem import Problem, Solution
+from rescheduler.policies.utilization import fall
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+LEAST: Final = 0.0005
+"""What a move must relieve at least, whatever is asked for."""
+PRICE: Final = 0.004
+"""What a move costs at least when two solutions are compared, as ``least`` says otherwise: few large pods go rather
+than many small ones, and of equal pods those with the lowest ``MovablePod.cost``."""
+DEARER: Final = 0.006
+"""How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
+REPETITIONS_PER_PASS: Final = 4
+BLOCK: Final = 16
+"""Overloaded nodes, and nodes that receive, that one repetition looks at."""
+PART: Final = 128
+"""The first solution looks at so many receivers at a time ..."""
+LOOKS_PER_ORDER: Final = 64
+"""... and orders them by their room again after so many looks."""
+
+_EPSILON: Final = 1e-9
+_BY_SIZE: Final = (0.0, 0.5, 1.0, 0.75, 0.25)
+"""How much of a pod's worth is relief for the room that it takes, the rest being relief alone; by repetition, in turn."""
+_NOISE: Final = (0.05, 0.3, 0.15, 0.6)
+_WORSE: Final = 0.01
+"""How much worse a repetition may leave the solution at first, to get out of a corner."""
+
+
+def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
+    """How bad it is that nodes are so far above their targets, as shares of them, as ``utilization.overload`` says. (resources, nodes) -> (nodes)."""
+    over = np.maximum(above, 0.0)
+    total: FloatArray = weights @ fall(over, over)
+    return total
+
+
+class _Order(NamedTuple):
+    """How pods are taken and put."""
+
+    by_size: float = 0.0
+    noise: float = 0.0
+    tight: bool = False
+    """True: where least room is left; otherwise where most is."""
+    chance: bool = False
+
+
+class Relieve:
+    """Relieves nodes in one placement."""
+
+    def __init__(self, problem: Problem, least: float) -> None:
+        """``least``: what a move must relieve, as a share of a node."""
+        self.placement = Placement(problem)
+        self.looks = 0.0
+        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        self._most = problem.most_moves
+        self._receivers = np.flatnonzero(problem.receives)
+        receiving = np.clip(problem.free[:, self._receivers], 0, None).sum(axis=1)
+        self._sizes: list[float] = (
+            (self.placement.needs / np.maximum(receiving, 1.0)).max(axis=1, initial=0.0).tolist()
+        )
+        self._of_node: dict[int, list[int]] = {}
+        for number, pod in enumerate(problem.pods):
+            self._of_node.setdefault(pod.source, []).append(number)
+        self._nodes = sorted(self._of_node)
+        self._least = max(least, LEAST)
+        self._price = max(least, PRICE)
+        self._refused = False
+        """True if a pod that relieves found no node."""
+        self._parts: list[IntArray] = []
+        """Receivers of the first solution, those with most room first."""
+
+    def begin(self, rng: random.Random) -> None:
+        """See ``Operator``."""
+        self._rng = rng
+        self._fill(range(len(self.placement.pods)), self._receivers, _Order())
+        self._trim(list(self.placement.ways))
+
+    def repetitions(self, passes: int) -> int:
+        """See ``Operator``."""
+        repetitions = (passes - 1) * REPETITIONS_PER_PASS
+        # Where everybody found room, little can be better.
+        return repetitions if self._refused else repetitions // REPETITIONS_PER_PASS
+
+    def done(self) -> bool:
+        """See ``Operator``."""
+        return not self.placement.ways
+
+    def worth(self, to_come: float = 0.0) -> float:
+        """See ``Operator``."""
+        return self.placement.relieved - (self._price + DEARER * to_come) * self.placement.paid
+
+    def worse(self, to_come: float) -> float:
+        """See ``Operator``."""
+        return _WORSE * to_come * self._rng.random()
+
+    def repeat(self, number: int, best: Solution) -> bool:  # noqa: ARG002 -- it goes on from where it is
+        """See ``Operator``."""
+        rng, ways, pods = self._rng, self.placement.ways, self.placement.pods
+        sources = _some(self._nodes, BLOCK, rng)
+        receivers = _some(self._receivers.tolist(), BLOCK, rng)
+        to = set(receivers)
+        here = [
+            pod for source in sources for pod in self._of_node[source] if pod in ways and ways[pod].node in to
+        ]
+        match number % 3:
+            case 0:
+                chosen = set(_some(receivers, rng.randint(1, 3), rng))
+                gone = [pod for pod in here if ways[pod].node in chosen]
+            case 1:
+                chosen = set(_some(sources, rng.randint(1, 3), rng))
+                gone = [pod for pod in here if pods[pod].source in chosen]
+            case _:
+                part = rng.choice((0.1, 0.2, 0.4))
+                gone = [pod for pod in here if rng.random() < part]
+        for pod in gone:
+            self.placement.remove(pod)
+        order = _Order(
+            by_size=_BY_SIZE[number % len(_BY_SIZE)],
+            noise=_NOISE[number // 2 % len(_NOISE)],
+            tight=number % 4 != 0,
+            chance=True,
+        )
+        block = [pod for node in sources for pod in self._of_node[node]]
+        self._fill(block, np.array(receivers), order)
+        self._trim([pod for pod in block if pod in ways])
+        return True
+
+    def in_order(self, solution: Solution) -> list[tuple[int, float]]:
+        """The pods that move, with what they relieve: those first that relieve most. Nobody may have moved in the placement."""
+        found: list[tuple[int, float]] = []
+        waiting = [(-self.placement.relief(pod), pod) for pod in solution.ways]
+        heapq.heapify(waiting)
+        while waiting:
+            known, pod = heapq.heappop(waiting)
+            relief = self.placement.relief(pod)
+            if relief < -known - _EPSILON:
+                heapq.heappush(waiting, (-relief, pod))
+                continue
+            self.placement.put(pod, *solution.ways[pod])
+            found.append((pod, relief))
+        return found
+
+    def _fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
+        """Move pods to the receivers as long as one relieves and there is room."""
+        placement = self.placement
+        waiting = self._waiting(pods, receivers, order)
+        while waiting and (self._most is None or len(placement.ways) < self._most):
+            known, pod, factor = heapq.heappop(waiting)
+            relief = placement.relief(pod)
+            if relief < self._least:
+                continue
+            score = relief * factor
+            # What a pod relieves only falls while others leave its node, so the first that is still worth it is the best.
+            if score < -known - _EPSILON:
+                heapq.heappush(waiting, (-score, pod, factor))
+                continue
+            if not placement.may_leave(pod):
+                continue
+            node = self._best(pod, receivers, order)
+            if node >= 0:
+                placement.put(pod, node)
+            else:
+                self._refused = True
+
+    def _trim(self, pods: Sequence[int]) -> None:
+        """Leave at home those of these pods without which as much is relieved."""
+        placement = self.placement
+        for lost, pod in sorted((placement.loss(pod), pod) for pod in pods):
+            if lost < self._least and placement.loss(pod) < self._least:
+                placement.remove(pod)
+
+    def _waiting(
+        self, pods: Iterable[int], receivers: IntArray, order: _Order
+    ) -> list[tuple[float, int, float]]:
+        """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score)."""
+        placement, rng = self.placement, self._rng
+        found = [
+            (relief, pod)
+            for pod in pods
+            if pod not in placement.ways and (relief := placement.relief(pod)) >= self._least
+        ]
+        if order.chance and found:
+            # Those that find no room now will find none later, because room only gets less.
+            needs = placement.needs[[pod for _, pod in found]]
+            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= placement.now[:, receivers], axis=1)
+            found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
+        waiting = []
+        for relief, pod in found:
+            factor = 1.0
+            if order.chance:
+                factor += order.noise * (rng.random() - 0.5) * 2
+                if order.by_size:
+                    factor /= max(self._sizes[pod], _EPSILON) ** order.by_size
+            waiting.append((-relief * factor, pod, factor))
+        heapq.heapify(waiting)
+        return waiting
+
+    def _best(self, number: int, receivers: IntArray, order: _Order) -> int:
+        """Where the pod is put; -1: no node takes it."""
+        self.looks += 1
+        allowed = self.placement.allowed(number)
+        # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
+        for some in (receivers,) if order.chance else self._by_room(receivers):
+            node = self._best_of(number, some[allowed[some]], order)
+            if node >= 0:
+                return node
+        return -1
+
+    def _best_of(self, number: int, nodes: IntArray, order: _Order) -> int:
+        """The same among a few nodes that allow the pod."""
+        left = self.placement.room_left(number, nodes)
+        fits = left >= 0
+        if not fits.any():
+            return -1
+        scored = np.where(fits, left if order.tight else -left, np.inf)
+        if order.chance and self._rng.random() < order.noise:
+            scored = np.where(fits, [self._rng.random() for _ in range(len(nodes))], np.inf)
+        return int(nodes[scored.argmin()])
+
+    def _by_room(self, receivers: IntArray) -> Sequence[IntArray]:
+        """The receivers in parts, those with most room first, as it was a few looks ago."""
+        if len(receivers) <= PART:
+            return (receivers,)
+        if self.looks % LOOKS_PER_ORDER == 0 or not self._parts:
+            ordered = receivers[np.argsort(-self.placement.room_of(receivers), kind="stable")]
+            self._parts = [ordered[at : at + PART] for at in range(0, len(ordered), PART)]
+        return self._parts
+
+
+def _some(numbers: Sequence[int], most: int, rng: random.Random) -> list[int]:
+    return list(numbers) if len(numbers) <= most else sorted(rng.sample(numbers, most))

@@ -1,0 +1,335 @@
+"""Which badly placed pods go where in two stages of moves, and who steps aside for them: an operator of ``search``. Pure.
+
+Moves of the first stage run at once, so they use no room that others leave; those of the second stage use what the first has
+left. Wanted is the most repairs with the fewest moves. One repair after the other is made: where there is room, or where the
+fewest pods have to step aside. Then parts of that are taken back and made again in another order, so that one large pod
+leaves the room of several small ones, and a room goes to those who can go nowhere else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from rescheduler.model.bounds import MOST_EARLIER_MOVES
+from rescheduler.planning.placement import Placement
+from rescheduler.planning.problem import Problem, Solution
+from rescheduler.scheduling.framework import BoolArray, FloatArray
+
+PRICE: Final = 0.1
+"""What a move costs when two solutions are compared, in repairs."""
+REPETITIONS_PER_PASS: Final = 2
+LOOK: Final = 2.0
+"""A look counts for so many of other operators ..."""
+NODES_PER_LOOK: Final = 100
+"""... among so many nodes with those below; among more each look counts for more, so that it takes no longer on a big cluster."""
+_LEAST_NODES: Final = 64
+MOST_ASIDE: Final = 6
+"""Pods that step aside for one repair."""
+_NODES: Final = 8
+"""Nodes on which room is made, that are tried for one pod."""
+_SINGLES: Final = 5
+"""Pods that would be enough by themselves, that are tried on one node."""
+_WORSE: Final = 0.1
+"""How much worse a repetition may leave the solution at first, to get out of a corner."""
+_LARGE: Final = 0.5
+"""How often large pods are asked first to step aside, otherwise those of the right size."""
+_PATIENT: Final = 0.7
+"""How often all are looked at that need nobody to step aside, before anybody does."""
+_TIGHT: Final = (0.5, 0.9, 0.2)
+"""How often a pod goes where least room is left, otherwise anywhere; by repetition, in turn."""
+
+
+class _Way(NamedTuple):
+    """How room could be made for a pod."""
+
+    pods_needed: float
+    """How many would have to step aside, with noise."""
+    node: int
+    most: int
+    """So many may step aside at most."""
+    pods: Sequence[tuple[int, float]]
+    """Those that could, with the share of what is missing that each leaves."""
+
+
+class Repair:
+    """Repairs in one placement."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.placement = Placement(problem)
+        self.looks = 0.0
+        """Those for pods that make room on a node among them."""
+        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        size = problem.free.shape[1]
+        self._look = LOOK * (_LEAST_NODES + size) / NODES_PER_LOOK
+        self._pods = problem.pods
+        self._needs = self.placement.needs
+        self._holds: FloatArray = np.zeros_like(self._needs)
+        for number, pod in enumerate(self._pods):
+            for row, amount in pod.holds:
+                self._holds[number, row] = amount
+        self._at: list[list[int]] = [[] for _ in range(size)]
+        for number, pod in enumerate(self._pods):
+            self._at[pod.source].append(number)
+        self._size: list[float] = (
+            (self._needs / np.maximum(self._needs.max(axis=0, initial=1), 1))
+            .max(axis=1, initial=0.0)
+            .tolist()
+        )
+        self.wanting = [number for number, pod in enumerate(self._pods) if pod.repairs]
+        self._wished = {
+            number: np.array(sorted(self._pods[number].repairs), dtype=np.int64) for number in self.wanting
+        }
+        self._demand: FloatArray = np.zeros(size)
+        for nodes in self._wished.values():
+            self._demand[nodes] += 1.0 / len(nodes)
+        self._tight = _TIGHT[0]
+        self._large = False
+
+    def begin(self, rng: random.Random) -> None:
+        """See ``Operator``."""
+        self._rng = rng
+        self._fill(self.wanting)
+
+    def repetitions(self, passes: int) -> int:
+        """See ``Operator``."""
+        return passes * REPETITIONS_PER_PASS
+
+    def done(self) -> bool:
+        """See ``Operator``."""
+        return False
+
+    def worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
+        """See ``Operator``."""
+        return self.placement.repaired - PRICE * self.placement.paid
+
+    def worse(self, to_come: float) -> float:
+        """See ``Operator``."""
+        return _WORSE * to_come * self._rng.random() ** 2
+
+    def repeat(self, number: int, best: Solution) -> bool:  # noqa: ARG002 -- it goes on from where it is
+        """See ``Operator``."""
+        rng, ways = self._rng, self.placement.ways
+        self._tight = _TIGHT[number % len(_TIGHT)]
+        self._large = rng.random() < _LARGE
+        missing = [pod for pod in self.wanting if pod not in ways]
+        first: list[int] = []
+        match number % 4:
+            case 0 | 1 if missing:
+                pod = rng.choice(missing)
+                first = [pod]
+                nodes = self._wished[pod].tolist()
+                self._clear(rng.sample(nodes, min(len(nodes), rng.randint(1, 3))))
+            case 2:
+                part = rng.choice((0.1, 0.2, 0.4))
+                for pod in [pod for pod in ways if rng.random() < part]:
+                    self._take(pod)
+            case _:
+                busy = sorted({way.node for way in ways.values()} | {self._pods[pod].source for pod in ways})
+                if busy:
+                    self._clear(rng.sample(busy, min(len(busy), rng.randint(1, 3))))
+        self._trim()
+        self._fill(self.wanting, first)
+        self._trim()
+        return True
+
+    def in_order(self, solution: Solution) -> list[tuple[int, bool]]:
+        """The pods that move, and whether that repairs: those of the first stage first, and none to a node that was counted on before for a later stage.
+
+        The placement stands as the solution says.
+        """
+        ways = solution.ways
+        repairs = {
+            pod: way.node in self._pods[pod].repairs and self.placement.repairs(pod) > 0
+            for pod, way in ways.items()
+        }
+        ordered = [pod for pod in sorted(ways) if ways[pod].stage == 1]
+        later: dict[int, list[int]] = {}
+        for pod in sorted(ways):
+            if ways[pod].stage > 1:
+                later.setdefault(ways[pod].node, []).append(pod)
+        aside = [pod for pod in ordered if not repairs[pod]]
+        while later:
+            # Pods that step aside for somebody arrive before those of the second stage come to the same node.
+            entered = {ways[pod].node for pod in aside if self._pods[pod].source in later}
+            node = next((node for node in later if node not in entered), next(iter(later)))
+            ordered += later.pop(node)
+        return [(pod, repairs[pod]) for pod in ordered]
+
+    def _fill(self, wanting: Iterable[int], first: Sequence[int] = ()) -> None:
+        """Repair as many as find room, or for whom room is made."""
+        rng, ways = self._rng, self.placement.ways
+        waiting = [pod for pod in wanting if pod not in ways and pod not in first]
+        noise = rng.choice((0.2, 1.0, 3.0))
+        # Those with few nodes first, of these the large ones; with noise.
+        waiting.sort(key=lambda pod: len(self._wished[pod]) * (1 + noise * rng.random()) - self._size[pod])
+        order = [*first, *waiting]
+        if rng.random() < _PATIENT:
+            for _ in range(2):
+                for pod in order:
+                    if pod not in ways:
+                        self._settle(pod)
+        for pod in order:
+            if pod not in ways and not self._settle(pod):
+                self._settle_making_room(pod)
+
+    def _trim(self) -> None:
+        """Take back what nobody needs: pods that stepped aside, where there is room without that."""
+        placement = self.placement
+        idle = [pod for pod in placement.ways if placement.repairs(pod) <= 0]
+        idle.sort(key=lambda pod: self._size[pod])
+        for pod in idle:
+            stays = (placement.later[:, self._pods[pod].source] >= self._holds[pod]).all()
+            if stays and not placement.frees(pod):
+                placement.remove(pod)
+
+    def _take(self, pod: int) -> None:
+        """Undo its move, and those that rely on it."""
+        placement = self.placement
+        if pod not in placement.ways:
+            return
+        stage = placement.remove(pod).stage
+        source = self._pods[pod].source
+        while stage == 1 and (placement.later[:, source] < 0).any() and placement.into[source]:
+            here = list(placement.into[source])
+            later = [one for one in here if placement.ways[one].stage > 1]
+            self._take(self._rng.choice(later or here))
+
+    def _clear(self, nodes: Iterable[int]) -> None:
+        """Undo the moves to and from these nodes."""
+        placement = self.placement
+        for node in nodes:
+            for pod in [*placement.into[node], *(pod for pod in self._at[node] if pod in placement.ways)]:
+                self._take(pod)
+
+    def _settle(self, number: int) -> bool:
+        """Repair one where there is room."""
+        self.looks += self._look
+        placement, pod = self.placement, self._pods[number]
+        if not self._may_be_repaired(number):
+            return False
+        wished = np.zeros(len(self._at), dtype=np.bool_)
+        wished[self._wished[number]] = True
+        later = placement.with_room(number, wished.copy(), 2)
+        if not later.any():
+            return False
+        now = placement.with_room(number, wished)
+        # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
+        waits = later if pod.minds and not pod.spreads else later & ~now
+        for fits, stage in ((now, 1), (waits, 2)):
+            some = (
+                np.flatnonzero(placement.unbarred(number, fits.copy(), stage)).tolist() if fits.any() else []
+            )
+            if some:
+                most = max(pod.repairs[node] for node in some)
+                self._put(number, [node for node in some if pod.repairs[node] == most], stage)
+                return True
+        return False
+
+    def _settle_making_room(self, number: int) -> bool:
+        """Repair one for which others step aside."""
+        if not self._may_be_repaired(number):
+            return False
+        nodes = self._wished[number]
+        rest = self.placement.later[:, nodes] - self._needs[number][:, np.newaxis]
+        full = np.flatnonzero((rest < 0).any(axis=0)).tolist()
+        tried = full if len(full) <= _NODES else self._rng.sample(full, _NODES)
+        barred = np.zeros(len(self._at), dtype=np.bool_)
+        barred[nodes] = True
+        unbarred = self.placement.unbarred(number, barred, 2)
+        ways = [
+            way
+            for i in tried
+            if unbarred[nodes[i]] and (way := self._way(number, int(nodes[i]), -rest[:, i])) is not None
+        ]
+        for way in sorted(ways, key=lambda way: way.pods_needed):
+            if self._make_room(number, way):
+                self.placement.put(number, way.node, 2)
+                return True
+        return False
+
+    def _may_be_repaired(self, number: int) -> bool:
+        pod, placement = self._pods[number], self.placement
+        crowded = not pod.excess or any(spread.crowded(pod.source) for spread in placement.spreads[number])
+        return crowded and placement.may_leave(number)
+
+    def _way(self, number: int, node: int, missing: FloatArray) -> _Way | None:
+        """Who could make room on a node where so much is missing; None: that is not enough."""
+        self.looks += self._look
+        placement = self.placement
+        here = [pod for pod in self._at[node] if pod not in placement.ways and pod != number]
+        if not here:
+            return None
+        rows = missing > 0
+        share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
+        room = np.minimum(placement.now, placement.later)
+        fits: BoolArray = np.all(self._needs[here][:, :, np.newaxis] <= room, axis=1)
+        fits[:, node] = False
+        can = [
+            i
+            for i in np.flatnonzero(np.any(fits, axis=1)).tolist()
+            if (fits[i] & placement.allowed_alone(here[i])).any()
+        ]
+        most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in placement.ways for pod in self._at[node]))
+        enough = np.flatnonzero(np.sort(share[can])[::-1][: max(most, 0)].cumsum() >= 1.0)
+        if not len(enough):
+            return None
+        return _Way(
+            int(enough[0]) + 1.5 * self._rng.random(), node, most, [(here[i], float(share[i])) for i in can]
+        )
+
+    def _make_room(self, number: int, way: _Way) -> bool:
+        """Pods step aside until there is room for this one; False: there is no way."""
+        rng, placement = self._rng, self.placement
+        power = -0.5 if self._large else 1.0
+        singles = [(share**power * (1 + rng.random()), pod) for pod, share in way.pods if share >= 1.0]
+        for _, pod in sorted(singles)[:_SINGLES]:
+            if self._step_aside(pod):
+                return True
+        some = [(-share * (1 + rng.random()), pod) for pod, share in way.pods if share < 1.0]
+        gone: list[int] = []
+        for _, pod in sorted(some)[: 2 * MOST_ASIDE]:
+            if self._step_aside(pod):
+                gone.append(pod)
+                if (placement.later[:, way.node] >= self._needs[number]).all():
+                    self._spare(gone, self._needs[number], way.node)
+                    return True
+            if len(gone) == way.most:
+                break
+        for pod in gone:
+            placement.remove(pod)
+        return False
+
+    def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
+        """Some of these may stay after all."""
+        placement = self.placement
+        for pod in sorted(gone, key=lambda pod: self._size[pod]):
+            enough = (placement.later[:, node] - self._holds[pod] >= need).all()
+            if enough and placement.repairs(pod) <= 0:
+                placement.remove(pod)
+
+    def _step_aside(self, number: int) -> bool:
+        self.looks += self._look
+        placement, pod = self.placement, self._pods[number]
+        if not placement.may_leave(number):
+            return False
+        fits = placement.with_room(number, placement.allowed_alone(number).copy())
+        nodes: list[int] = np.flatnonzero(placement.unbarred(number, fits)).tolist() if fits.any() else []
+        if not nodes:
+            return False
+        own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
+        self._put(number, own or nodes, 1)
+        return True
+
+    def _put(self, number: int, nodes: Sequence[int], stage: int) -> None:
+        """On one of the nodes: where least room is left and few want to go, or any."""
+        if len(nodes) == 1 or self._rng.random() >= self._tight:
+            node = self._rng.choice(nodes)
+        else:
+            need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)
+            rest = (self.placement.now[:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
+            node = int(some[np.argmin(rest.min(axis=0) + 2.0 * self._demand[some])])
+        self.placement.put(number, node, stage)

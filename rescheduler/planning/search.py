@@ -1,0 +1,79 @@
+"""The search of a plan: a large neighbourhood search (Shaw 1998) on numbers, without a clock.
+
+A first solution is made without chance. Then parts of the solution are taken back, as if by chance, and made again in another
+order. What is worse by more than a little is undone; the best is kept, so nothing worse than the first solution is ever given. The
+number of repetitions is fixed and the generator seeded, so the same input gives the same result. One repetition looks
+at a bounded number of nodes and pods, so it takes no longer on a big cluster.
+
+What is wanted, and how a part is made again, are the three operators: ``repair`` (badly placed pods, others step aside),
+``relieve`` (overloaded nodes), ``empty`` (whole nodes).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final, Protocol
+
+from rescheduler.planning.placement import Placement
+from rescheduler.planning.problem import Solution
+
+LOOKS_PER_PASS: Final = 500
+"""A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
+
+
+class Operator(Protocol):
+    """Changes a placement for one purpose."""
+
+    placement: Placement
+    looks: float
+    """How often it was looked for a node for a pod."""
+
+    def begin(self, rng: random.Random) -> None:
+        """Make the first solution."""
+        ...
+
+    def repetitions(self, passes: int) -> int:
+        """How often a part is made again at most."""
+        ...
+
+    def repeat(self, number: int, best: Solution) -> bool:
+        """Take back a part, and make it again in another order. False: it could not be. ``best``: of those so far."""
+        ...
+
+    def worth(self, to_come: float = 0.0) -> float:
+        """More is better. ``to_come``: how much of the search is still to come, 0 to 1; what counts in the end is that of 0."""
+        ...
+
+    def worse(self, to_come: float) -> float:
+        """How much worse a repetition may leave the solution."""
+        ...
+
+    def done(self) -> bool:
+        """True if nothing better can be found."""
+        ...
+
+
+def search(operator: Operator, passes: int) -> Solution:
+    """The best solution. ``passes``: how long it is tried; 1: hardly longer than the first solution takes."""
+    placement = operator.placement
+    operator.begin(random.Random(0))  # noqa: S311 -- chance that is the same every time, no secret
+    best, best_worth = placement.solution(), operator.worth()
+    repetitions, most = operator.repetitions(passes), operator.looks + passes * LOOKS_PER_PASS
+    for number in range(repetitions):
+        if operator.looks >= most or operator.done():
+            break
+        to_come = 1.0 - number / repetitions
+        before, before_worth = placement.solution(), operator.worth(to_come)
+        if not operator.repeat(number, best):
+            placement.restore(before)
+            continue
+        worth = operator.worth()
+        if worth > best_worth + _EPSILON:
+            best, best_worth = placement.solution(), worth
+        if operator.worth(to_come) < before_worth - operator.worse(to_come):
+            placement.restore(before)
+    placement.restore(best)
+    return best
+
+
+_EPSILON: Final = 1e-9

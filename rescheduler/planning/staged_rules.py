@@ -1,0 +1,246 @@
+"""What pods that a search has put somewhere mean for those that it puts next: who may not join whom, which domains count. Pure.
+
+Domains are those of topology keys, as one number for each node. Moves are made in one stage or two: what leaves in the first is
+gone in the second. The conditions are necessary ones, made of required anti-affinity, host ports and hard topology spread;
+the scheduler's own rules judge what comes out of the search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+import numpy as np
+
+from rescheduler.planning.problem import Mark, Spread
+from rescheduler.scheduling.framework import BoolArray, IntArray
+
+
+class MarkedDomains:
+    """Which domains pods bear a mark in."""
+
+    def __init__(self, standing: Mapping[tuple[int, int], int]) -> None:
+        """``standing``: by key and domain, how many bear it before any moves."""
+        self._there: dict[int, dict[int, int]] = {}
+        """By key and domain, how many have been there, those that have left included."""
+        self._left: dict[int, dict[int, int]] = {}
+        """By key and domain, how many leave it in the first stage."""
+        self._shut: dict[tuple[int, int], BoolArray] = {}
+        """By key and stage, the nodes that others may not join."""
+        for (key, domain), number in standing.items():
+            self._there.setdefault(key, {})[domain] = number
+
+    def restrict(self, minds: Iterable[Mark], fits: BoolArray, stage: int) -> BoolArray:
+        """Those of ``fits`` (all nodes, not changed) that a pod may join in that stage."""
+        for mark in minds:
+            if mark.key in self._there:
+                fits = fits & ~self._nodes_shut(mark, stage)
+        return fits
+
+    def join(self, mark: Mark, node: int, sign: int) -> None:
+        """One more bears it there; ``sign`` -1: one fewer."""
+        self._change(self._there, mark, node, sign)
+
+    def leave(self, mark: Mark, node: int, sign: int) -> None:
+        """One leaves in the first stage; ``sign`` -1: that is undone."""
+        self._change(self._left, mark, node, sign)
+
+    def borne(self, mark: Mark, node: int) -> int:
+        """How many have borne it in the domain of the node, those that have left included."""
+        return self._there.get(mark.key, _NONE).get(int(mark.domains[node]), 0)
+
+    def _nodes_shut(self, mark: Mark, stage: int) -> BoolArray:
+        known = self._shut.get((mark.key, stage))
+        if known is None:
+            shut = [domain for domain in self._there[mark.key] if self._is_shut(mark.key, domain, stage)]
+            known = self._shut[mark.key, stage] = np.isin(mark.domains, shut)
+        return known
+
+    def _is_shut(self, key: int, domain: int, stage: int) -> bool:
+        left = self._left.get(key, _NONE).get(domain, 0) if stage > 1 else 0
+        return self._there.get(key, _NONE).get(domain, 0) > left
+
+    def _change(self, counts: dict[int, dict[int, int]], mark: Mark, node: int, sign: int) -> None:
+        domain = int(mark.domains[node])
+        if domain < 0:
+            return
+        by_domain = counts.setdefault(mark.key, {})
+        by_domain[domain] = by_domain.get(domain, 0) + sign
+        for stage in (1, 2):
+            known = self._shut.get((mark.key, stage))
+            if known is not None and known[node] != (now := self._is_shut(mark.key, domain, stage)):
+                known[mark.domains == domain] = now
+
+
+_NONE: Final[Mapping[int, int]] = {}
+
+
+class SpreadState(Protocol):
+    """A spread as the moves so far leave it."""
+
+    def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
+        """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
+        ...
+
+    def move(self, source: int, target: int, stage: int, sign: int) -> None:
+        """One goes from one node to another; ``sign`` -1: that is undone."""
+        ...
+
+    def crowded(self, node: int) -> bool:
+        """True if the domain of the node has too many in the end."""
+        ...
+
+    def excess(self) -> int:
+        """How many pods all domains have too many in the end."""
+        ...
+
+
+def state_of(spread: Spread) -> SpreadState:
+    """As it is before any moves."""
+    return OneCrossing(spread) if spread.counts is None else StagedSpread(spread)
+
+
+class OneCrossing:
+    """Once a pod has gone to another domain, the others stay in theirs: so it holds in whichever order moves of one stage end."""
+
+    def __init__(self, spread: Spread) -> None:
+        self._domains = spread.domains
+        self._crossed = 0
+
+    def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:  # noqa: ARG002 -- all moves are of one stage
+        """See ``SpreadState``."""
+        return fits & (self._domains == self._domains[source]) if self._crossed else fits
+
+    def move(self, source: int, target: int, stage: int, sign: int) -> None:  # noqa: ARG002 -- as above
+        """See ``SpreadState``."""
+        if self._domains[source] != self._domains[target]:
+            self._crossed += sign
+
+    def crowded(self, node: int) -> bool:  # noqa: ARG002 -- it does not count
+        """It is not known."""
+        return False
+
+    def excess(self) -> int:
+        """It is not known."""
+        return 0
+
+
+class _Counts:
+    """Pods by domain at one moment. How many domains have each count is kept beside, so that nothing looks at all of them."""
+
+    __slots__ = ("_valid", "by_domain", "come", "domains_with", "least")
+
+    def __init__(self, spread: Spread) -> None:
+        self.by_domain: IntArray = np.array(spread.counts, dtype=np.int64)
+        self.come: dict[int, int] = {}
+        """By domain, how many have come there in this stage; those with none are left out."""
+        self._valid = frozenset(spread.valid)
+        self.domains_with = Counter(int(self.by_domain[domain]) for domain in self._valid)
+        """By count, how many domains that exist have it; those with none are left out."""
+        self.least = min(self.domains_with, default=0)
+        """The lowest count of a domain that exists."""
+
+    def add(self, domain: int, number: int) -> None:
+        """One more for 1, one fewer for -1."""
+        before = int(self.by_domain[domain])
+        after = before + number
+        self.by_domain[domain] = after
+        if domain not in self._valid:
+            return
+        self.domains_with[after] += 1
+        self.domains_with[before] -= 1
+        if not self.domains_with[before]:
+            del self.domains_with[before]
+            # None is below, and this one is just above.
+            if before == self.least:
+                self.least = after
+        self.least = min(self.least, after)
+
+    def taking(self, max_skew: int, arrives: bool) -> BoolArray:  # noqa: FBT001 -- said by its name
+        """Domains that may have one more, so that none to which pods have come has too many. ``arrives``: it comes in this stage."""
+        most = self.least + max_skew
+        takes = np.ones(len(self.by_domain), dtype=np.bool_)
+        if arrives:
+            takes &= self.by_domain < most
+        else:
+            for domain in self.come:
+                takes[domain] = self.by_domain[domain] < most
+        if any(self.by_domain[domain] > most for domain in self.come):
+            takes[:] = False
+        if self.domains_with.get(self.least) == 1:
+            # One more where fewest are raises the bar for all.
+            lowest = next(domain for domain in self._valid if self.by_domain[domain] == self.least)
+            self.add(lowest, 1)
+            come = (*self.come, lowest) if arrives else self.come
+            takes[lowest] = all(self.by_domain[domain] <= self.least + max_skew for domain in come)
+            self.add(lowest, -1)
+        return takes
+
+    def arrive(self, domain: int, number: int) -> None:
+        """One more has come for 1, one fewer for -1."""
+        come = self.come.get(domain, 0) + number
+        if come:
+            self.come[domain] = come
+        else:
+            del self.come[domain]
+
+
+class StagedSpread:
+    """The pods of a spread after each of two stages of moves.
+
+    Every move holds at the end of its stage and of each later one, as ``planned_spread`` asks of a plan.
+    """
+
+    def __init__(self, spread: Spread) -> None:
+        self._domains = spread.domains
+        self._max_skew = spread.max_skew
+        self._after = (_Counts(spread), _Counts(spread))
+        self._takes: dict[tuple[int, int], BoolArray] = {}
+        """By the domain that is left and stage: which domains take one, since the last move."""
+
+    def crowded(self, node: int) -> bool:
+        """See ``SpreadState``."""
+        domain, counts = self._domains[node], self._after[-1]
+        return bool(domain >= 0 and counts.by_domain[domain] - counts.least > self._max_skew)
+
+    def excess(self) -> int:
+        """See ``SpreadState``."""
+        counts = self._after[-1]
+        most = counts.least + self._max_skew
+        return sum((count - most) * many for count, many in counts.domains_with.items() if count > most)
+
+    def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
+        """See ``SpreadState``."""
+        here = int(self._domains[source])
+        known = self._takes.get((here, stage))
+        if known is None:
+            known = self._takes[here, stage] = self._taking(source, here, stage)
+        return fits & (self._domains >= 0) & known[self._domains]
+
+    def move(self, source: int, target: int, stage: int, sign: int) -> None:
+        """See ``SpreadState``."""
+        here, there = int(self._domains[source]), int(self._domains[target])
+        if here == there:
+            return
+        self._takes.clear()
+        if there >= 0:
+            self._after[stage - 1].arrive(there, sign)
+        for counts in self._after[stage - 1 :]:
+            if here >= 0:
+                counts.add(here, -sign)
+            if there >= 0:
+                counts.add(there, sign)
+
+    def _taking(self, source: int, here: int, stage: int) -> BoolArray:
+        """Domains that take one from ``here`` without spoiling a move of any stage."""
+        takes = np.ones(len(self._after[0].by_domain), dtype=np.bool_)
+        for counts in self._after[stage - 1 :]:
+            if here >= 0:
+                counts.add(here, -1)
+            takes &= counts.taking(self._max_skew, counts is self._after[stage - 1])
+            if here >= 0:
+                counts.add(here, 1)
+        if here >= 0:
+            takes[here] = not self.crowded(source)
+        return takes
