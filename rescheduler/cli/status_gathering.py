@@ -80,7 +80,7 @@ def picture_of(
         blockers=blockers_of(decided.skipped.counts()),
         source=found.source,
         headline=headline(plan) if whole else "",
-        dry_run=whole,
+        shows_plan=whole,
         warnings=(*found.warnings, *plan.metadata.warnings),
     )
 

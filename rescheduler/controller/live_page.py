@@ -94,6 +94,7 @@ class LivePage:
             self._words = headline(decision.plan)
             self._blockers = blockers_of(decision.blockers)
             self._decision = decision
+        self._trends.saw(snapshot.migrations.values(), snapshot.taken_at_s)
         self.show(
             ClusterPicture(
                 seen=seen,

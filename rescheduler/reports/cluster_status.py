@@ -5,7 +5,7 @@ Reads nothing that changes. The work grows with the number of nodes and of moves
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import gated_pods, why_gated
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ZONE
@@ -45,6 +46,15 @@ EVERY_S: Final = 60.0
 HOURS: Final = 6
 MOST_SAMPLES: Final = int(HOURS * 3600 / EVERY_S)
 _AT_REST: Final = (MigrationPhase.PENDING, *FINISHED)
+GOES_ON: Final = frozenset(
+    {
+        "", "Checking", "Reserving", "Starting", "ProvingGate", "Evicting",
+        "WaitingForReplacement", "HandingOver", "Adopting", "Recording",
+    }
+)  # fmt: skip
+"""Reasons of moves that take their next step; with any other one a move waits."""
+_NOTHING: Final = "Nothing to move"
+_REASONS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +94,9 @@ class ClusterPicture:
     source: str = ""
     headline: str = ""
     dry_run: bool = False
-    """The moves of the plan are shown: they are not carried out by anybody, and so are no PodMigrations."""
+    """The controller changes nothing."""
+    shows_plan: bool = False
+    """The moves of the plan are shown, which are no PodMigrations; with ``dry_run`` they are, too."""
     warnings: tuple[str, ...] = ()
 
 
@@ -92,17 +104,20 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
     """The document, as far as it is seen in objects and plans."""
     seen, plan = picture.seen, picture.plan
     under_way = moves_under_way(seen.migrations.values())
-    planned = plan.moves if plan is not None and picture.dry_run else ()
+    planned = plan.moves if plan is not None and (picture.dry_run or picture.shows_plan) else ()
+    waiting = _waiting(under_way)
     before = plan.before if plan is not None else None
     return ClusterStatus(
         at=format_seconds(seen.at_s),
         source=picture.source,
         dry_run=picture.dry_run,
-        headline=picture.headline,
+        headline=_headline(picture, under_way, waiting),
         gated=shown_gated(seen.gated, seen.reservations),
         gated_in_all=len(seen.gated),
         moves=(*under_way, *map(_planned, planned)),
         moves_in_all=len(under_way) + len(planned),
+        moves_under_way=len(under_way),
+        waiting=waiting,
         finished=finished_moves(seen.migrations.values()),
         planned_at=plan.metadata.generated_at if plan is not None else "",
         policies=tuple(
@@ -116,6 +131,41 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
         nodes=_nodes(seen, plan),
         samples=picture.samples,
         warnings=picture.warnings,
+    )
+
+
+def _headline(picture: ClusterPicture, under_way: Sequence[ShownMove], waiting: Sequence[Blocker]) -> str:
+    """What goes on before what would be better: "15 moves under way, 6 wait (DisruptionBudget 6); nothing more to move"."""
+    planned = picture.headline
+    if planned.startswith(_NOTHING):
+        stay = sum(one.pods for one in picture.blockers)
+        told = f"nothing {'more ' if under_way else ''}to move now"
+        told = (
+            f"{told}: {plural(stay, 'pod')} {verb(stay, 'stays', 'stay')} ({_counted(picture.blockers)})"
+            if stay
+            else ""
+        )
+        planned = told or (planned.replace(_NOTHING, "nothing more to move", 1) if under_way else planned)
+    if not under_way:
+        return planned.replace("nothing", "Nothing", 1) if planned.startswith("nothing") else planned
+    count = sum(one.pods for one in waiting)
+    which = "all of them wait" if count == len(under_way) > 1 else f"{count:,} {verb(count, 'waits', 'wait')}"
+    waits = f", {which} ({_counted(waiting)})" if count else ""
+    return f"{plural(len(under_way), 'move')} under way{waits}" + (f"; {planned}" if planned else "")
+
+
+def _counted(blockers: Iterable[Blocker]) -> str:
+    counts: Counter[str] = Counter()
+    for one in blockers:
+        counts[one.reason] += one.pods
+    return ", ".join(f"{reason} {pods:,}" for reason, pods in counts.most_common(_REASONS))
+
+
+def _waiting(moves: Iterable[ShownMove]) -> tuple[Blocker, ...]:
+    counts = Counter(move.reason for move in moves if move.waits)
+    return tuple(
+        Blocker(reason=reason, blocked_by="moves under way", pods=count)
+        for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
 
 
@@ -228,8 +278,17 @@ def _shown(move: PodMigration) -> ShownMove:
         reason=status.reason,
         message=status.message,
         by=move.by,
-        ended_at=format_seconds(status.finished_at_s) if status.finished_at_s else "",
+        waits=status.phase not in FINISHED and status.reason not in GOES_ON,
+        began_at=_moment(status.started_at_s or move.created_at_s),
+        reserved_at=_moment(status.reserved_at_s),
+        evicted_at=_moment(status.evicted_at_s),
+        landed_at=_moment(status.landed_at_s),
+        ended_at=_moment(status.finished_at_s),
     )
+
+
+def _moment(at_s: float) -> str:
+    return format_seconds(at_s) if at_s else ""
 
 
 def _shortened(move: ShownMove) -> ShownMove:
@@ -258,11 +317,14 @@ def _cut(text: str) -> str:
 
 
 class Trends:
-    """Collects samples of decisions; the oldest go."""
+    """Collects samples of decisions, and what goes on between them; the oldest go."""
 
     def __init__(self) -> None:
         self._ring: deque[TrendSample] = deque(maxlen=MOST_SAMPLES)
         self._last_s = float("-inf")
+        self._seen_s = float("-inf")
+        self._begun_s = float("-inf")
+        """The last sample counts the moves that ended since then."""
         self._samples: tuple[TrendSample, ...] = ()
 
     @property
@@ -274,13 +336,14 @@ class Trends:
         """A sample of this decision, unless the last one is less than a minute old."""
         if 0 <= at_s - self._last_s < EVERY_S:
             return
-        self._last_s = at_s
+        self._begun_s, self._last_s = max(self._seen_s, at_s - EVERY_S), at_s
         nodes = plan.before.nodes
         self._ring.append(
             TrendSample(
                 at=format_seconds(at_s),
                 badly_placed=sum(policy.badly_placed for policy in plan.before.policies),
-                moves_under_way=sum(move.status.phase not in _AT_REST for move in migrations),
+                moves_under_way=0,
+                moves_ended=0,
                 pending_pods=plan.before.pending_pods,
                 nodes_in_use=len(nodes) - plan.before.empty_nodes,
                 cpu_requested=_share(
@@ -292,7 +355,24 @@ class Trends:
                 ),
             )
         )
-        self._samples = tuple(self._ring)
+        self.saw(migrations, at_s)
+
+    def saw(self, migrations: Iterable[PodMigration], at_s: float) -> None:
+        """What has come between: the last sample has the most moves that were under way, and all that have ended since."""
+        self._seen_s = at_s
+        if not self._ring:
+            return
+        under_way = ended = 0
+        for move in migrations:
+            under_way += move.status.phase not in _AT_REST
+            ended += move.status.finished_at_s > self._begun_s
+        last = self._ring[-1]
+        if under_way > last.moves_under_way or ended != last.moves_ended:
+            most = max(under_way, last.moves_under_way)
+            self._ring[-1] = msgspec.structs.replace(last, moves_under_way=most, moves_ended=ended)
+            self._samples = tuple(self._ring)
+        elif len(self._samples) != len(self._ring) or self._samples[-1] is not last:
+            self._samples = tuple(self._ring)
 
 
 def _share(part: int, whole: int) -> float:

@@ -79,7 +79,15 @@ class ShownMove(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
-    rename={"source": "from", "target": "to", "ended_at": "endedAt"},
+    rename={
+        "source": "from",
+        "target": "to",
+        "began_at": "beganAt",
+        "reserved_at": "reservedAt",
+        "evicted_at": "evictedAt",
+        "landed_at": "landedAt",
+        "ended_at": "endedAt",
+    },
 ):
     """A move, or one that a plan would make (phase Planned)."""
 
@@ -92,6 +100,13 @@ class ShownMove(
     message: str
     """What it waits for, or how it ended."""
     by: str
+    waits: bool = False
+    """It cannot go on now; ``reason`` and ``message`` say because of what."""
+    began_at: str = ""
+    """This and what follows: RFC 3339."""
+    reserved_at: str = ""
+    evicted_at: str = ""
+    landed_at: str = ""
     ended_at: str = ""
 
 
@@ -122,6 +137,9 @@ class TrendSample(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     at: str
     badly_placed: int
     moves_under_way: int
+    """The most since the sample before."""
+    moves_ended: int
+    """Since the sample before."""
     pending_pods: int
     nodes_in_use: int
     cpu_requested: float
@@ -156,6 +174,10 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Under way or planned; None: they may not be read."""
     moves_in_all: int = 0
     """Also those that a limited document leaves out."""
+    moves_under_way: int = 0
+    """Of these, those that are no plan."""
+    waiting: tuple[Blocker, ...] = ()
+    """Why moves under way cannot go on now, and how many."""
     finished: tuple[ShownMove, ...] = ()
     planned_at: str = ""
     """When pods were counted and what follows was decided; "": they were not read."""

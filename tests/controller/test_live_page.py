@@ -220,4 +220,4 @@ def test_what_a_decision_has_counted_is_shown_with_its_age_in_a_real_browser(ser
     dom = browser(f"http://127.0.0.1:{serve(page).port}/")
     assert ", 4 min ago: pods and what they request were counted then" in dom
     assert "nodes / pods, 4 min ago" in dom
-    assert dom.count("as counted 4 min ago") == 4
+    assert dom.count("as counted 4 min ago") == 5

@@ -11,15 +11,28 @@
     { title: "pod", kind: "name", of: (m) => `${m.namespace}/${m.pod}` },
     { title: "from", kind: "name node", of: (m) => m.from },
     { title: "to", kind: "name node", of: (m) => m.to },
-    { title: "step", of: (m) => m.phase },
+    { title: "step", of: (m) => (m.waits ? `${m.phase}, waits` : m.phase) },
     { title: "by", of: (m) => m.by },
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
   ];
+  const since = (m, at) => span((Date.parse(at) - Date.parse(m.beganAt)) / 1000);
+  const span = (s) => (s < 120 ? `${Math.max(0, Math.round(s))} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`);
+  // When each step of a move was done, counted from its begin.
+  const steps = (m) => [["reserved", m.reservedAt], ["evicted", m.evictedAt], ["landed", m.landedAt]]
+    .filter(([, at]) => at).map(([word, at]) => `${word} ${since(m, at)}`).join(", ");
+  const took = { title: "took", of: (m) => (m.beganAt ? Date.parse(m.endedAt || state.at) - Date.parse(m.beganAt) : 0),
+    show: (m) => (m.beganAt ? since(m, m.endedAt || state.at) : "") };
+  const done = { title: "done after", of: steps };
   const groups = { policy: (m) => m.by, namespace: (m) => m.namespace, step: (m) => m.phase };
-  const showMoves = parts.table(at("moves"), moveColumns, groups);
+  const showMoves = parts.table(at("moves"), [...moveColumns.slice(0, 4), took, done, ...moveColumns.slice(4)], groups);
+  const showPlanned = parts.table(at("planned"), [...moveColumns.slice(0, 3), ...moveColumns.slice(4)], groups);
+  const showGated = parts.table(at("gated"), [
+    { title: "pod", kind: "name", of: (p) => `${p.namespace}/${p.pod}` },
+    { title: "waits", of: (p) => -Date.parse(p.since), show: (p) => span((Date.parse(state.at) - Date.parse(p.since)) / 1000) },
+    { title: "for", kind: "long", of: (p) => p.message }], { namespace: (p) => p.namespace });
   const showFinished = parts.table(at("finished"),
-    [{ title: "ended", of: (m) => m.endedAt }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
-      moveColumns[4], { title: "how", kind: "long", of: (m) => m.message || m.reason }], groups);
+    [{ title: "ended", of: (m) => m.endedAt, show: (m) => m.endedAt.slice(11, 19) }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
+      took, done, moveColumns[4], { title: "how", kind: "long", of: (m) => m.message || m.reason }], groups);
   const showPolicies = parts.table(at("policies"),
     [{ title: "policy", of: (p) => p.name }, { title: "pods", kind: "number", of: (p) => p.badlyPlaced }]);
   const showBlocked = parts.table(at("blocked"),
@@ -31,8 +44,10 @@
     { title: "zone", of: (n) => n.zone },
     { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
     { title: "pods", kind: "number", of: (n) => n.pods || 0 },
-    { title: "cpu requested", kind: "number", of: (n) => ratio(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli), show: (n) => percent(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli) },
-    { title: "memory requested", kind: "number", of: (n) => ratio(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes), show: (n) => percent(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes) },
+    { title: "cpu: requested, reserved, used", of: (n) => ratio(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli),
+      show: (n) => parts.bar(n.cpuRequestedMilli || 0, n.cpuReservedMilli || 0, n.cpuUsedMilli, n.cpuAllocatableMilli) },
+    { title: "memory: requested, reserved, used", of: (n) => ratio(n.memoryRequestedBytes || 0, n.memoryAllocatableBytes),
+      show: (n) => parts.bar(n.memoryRequestedBytes || 0, n.memoryReservedBytes || 0, n.memoryUsedBytes, n.memoryAllocatableBytes) },
   ], { zone: (n) => n.zone });
 
   function detail(node) {
@@ -51,11 +66,12 @@
   function age() {
     const s = Math.round((Date.parse(state.at) - Date.parse(state.plannedAt)) / 1000);
     if (!(s >= 5)) return "";
-    return `${s < 120 ? `${s} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`} ago`;
+    return `${span(s)} ago`;
   }
 
   function drawBadges() {
     const found = [];
+    if (state.gatedInAll) found.push(el("span", { class: "badge alert" }, `${plural(state.gatedInAll, "pod")} at the gate`));
     if (state.dryRun) found.push(el("span", { class: "badge alert" }, "dry run: nothing is changed"));
     const holder = state.controller.holder;
     if (holder) found.push(el("span", { class: "badge" }, state.leads ? `leads: ${holder}` : `led by ${holder}`));
@@ -80,17 +96,25 @@
     if (!known) return;
     const bad = state.policies.reduce((sum, p) => sum + p.badlyPlaced, 0);
     const blocked = state.blocked.reduce((sum, b) => sum + b.pods, 0);
-    const planned = state.moves.some((m) => m.phase === "Planned");
+    const planned = state.moves.filter((m) => m.phase === "Planned");
+    const moving = state.moves.filter((m) => m.phase !== "Planned");
+    const waiting = state.waiting.reduce((sum, b) => sum + b.pods, 0);
     at("cards").replaceChildren(
-      parts.card(count(bad), `found badly placed${counted}`), parts.card(count(blocked), `wanted, but not moved${counted}`),
-      parts.card(count(state.movesInAll), `${state.movesInAll === 1 ? "move" : "moves"} ${planned ? `planned${counted}` : "under way"}`),
-      parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, `nodes / pods${counted}`),
-      parts.card(count(state.pendingPods), `${state.pendingPods === 1 ? "pod" : "pods"} pending${counted}`));
-    at("moves-title").textContent = planned ? `Planned moves${counted}` : "Moves under way";
-    at("no-moves").textContent = state.movesInAll > state.moves.length ? `The first ${count(state.moves.length)} of ${count(state.movesInAll)}.` : "";
-    showMoves(state.moves);
+      parts.card(count(state.gatedInAll), `${state.gatedInAll === 1 ? "pod" : "pods"} at the gate`),
+      parts.card(count(state.pendingPods), `${state.pendingPods === 1 ? "pod" : "pods"} pending${counted}`),
+      parts.card(count(state.movesUnderWay), `${state.movesUnderWay === 1 ? "move" : "moves"} under way${waiting ? `, ${count(waiting)} of them waiting` : ""}`),
+      ...(planned.length ? [parts.card(count(state.movesInAll - state.movesUnderWay), `planned${counted}`)] : []),
+      parts.card(count(blocked), `wanted, but not moved${counted}`), parts.card(count(bad), `found badly placed${counted}`),
+      parts.card(`${count(state.nodes.length)} / ${count(state.pods)}`, `nodes / pods${counted}`));
+    at("gated-section").hidden = !state.gatedInAll;
+    at("more-gated").textContent = state.gatedInAll > state.gated.length ? `The oldest ${count(state.gated.length)} of ${count(state.gatedInAll)}.` : "";
+    showGated(state.gated);
+    at("no-moves").textContent = state.movesUnderWay > moving.length ? `The first ${count(moving.length)} of ${count(state.movesUnderWay)}.` : "";
+    showMoves(moving);
+    at("planned-section").hidden = !planned.length;
+    showPlanned(planned);
     showPolicies(state.policies);
-    showBlocked(state.blocked);
+    showBlocked([...state.waiting, ...state.blocked]);
     showFinished(state.finished);
     at("finished-section").hidden = !state.finished.length;
     showNodes(state.nodes);
@@ -104,6 +128,7 @@
     at("trends").replaceChildren(...(state.samples.length < 2 ? [] : [
       parts.trend("badly placed", state.samples, (s) => s.badlyPlaced, count),
       parts.trend("moves under way", state.samples, (s) => s.movesUnderWay, count),
+      parts.trend("moves ended", state.samples, (s) => s.movesEnded, count),
       parts.trend("pods pending", state.samples, (s) => s.pendingPods, count),
       parts.trend("nodes in use", state.samples, (s) => s.nodesInUse, count),
       parts.trend("cpu requested", state.samples, (s) => s.cpuRequested, (v) => `${Math.round(100 * v)}%`),

@@ -63,6 +63,17 @@ const parts = (() => {
     (n.memoryUsedBytes !== undefined ? `, ${memory(n.memoryUsedBytes)} used` : "") +
     `; ${plural(n.pods || 0, "pod")}`;
 
+  // A bar of one resource: requested in full, the reserved part of it lighter, used as a line below.
+  function bar(requested, reserved, used, whole) {
+    const width = 120, at = (part) => Math.round(width * Math.min(1, share(part, whole)));
+    const drawn = svg("svg", { class: "bar", width, height: 10, role: "img", "aria-label": `${percent(requested, whole)} requested` },
+      svg("rect", { class: "whole", width, height: 10, rx: 2 }), svg("rect", { class: "requested", width: at(requested), height: 10, rx: 2 }),
+      svg("rect", { class: "reserved", x: at(requested - reserved), width: at(requested) - at(requested - reserved), height: 10, rx: 2 }),
+      used === undefined ? null : svg("rect", { class: "used", y: 7, width: at(used), height: 3 }));
+    const told = [percent(requested, whole), reserved ? `${percent(reserved, whole)} reserved` : "", used === undefined ? "" : `${percent(used, whole)} used`];
+    return el("span", { class: "amount" }, drawn, told.filter(Boolean).join(", "));
+  }
+
   const cellSize = (nodes, width) => (nodes <= 60 ? 26 : nodes <= 700 ? 14 : width < 500 ? 7 : 9);
 
   // Draws one cell for each node, by zone. `options`: shows, changed (a Set of names), filter, chosen, choose.
@@ -209,5 +220,5 @@ const parts = (() => {
 
   const card = (big, small) => el("div", { class: "card" }, el("b", {}, big), el("span", {}, small));
 
-  return { el, clean, count, plural, percent, cpu, memory, nodeMap, mapLegend, nodeDetail, table, trend, card, SHOWS, MARK_WORDS };
+  return { el, clean, bar, count, plural, percent, cpu, memory, nodeMap, mapLegend, nodeDetail, table, trend, card, SHOWS, MARK_WORDS };
 })();

@@ -1,0 +1,88 @@
+"""The document of the live page while work is done: moves under way, what they wait for, and what trends keep of them."""
+
+import pytest
+
+from rescheduler.migrations.migration_lifecycle import MigrationReason
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import plan as make_plan
+from rescheduler.reports.cluster_status import (
+    GOES_ON,
+    ClusterPicture,
+    SeenObjects,
+    Trends,
+    cluster_status,
+)
+from rescheduler.reports.status_document import Blocker
+from rescheduler.scheduling.state import SchedulingState
+from rescheduler.testing import builders as b
+
+
+def move(name, phase=MigrationPhase.PENDING, reason="", finished_at_s=0.0):
+    status = MigrationStatus(phase=phase, reason=reason, started_at_s=100.0, finished_at_s=finished_at_s)
+    return PodMigration(namespace="shop", name=name, uid=name, pod_name=name, status=status)
+
+
+def document(*moves, blockers=(), headline="Nothing to move."):
+    snapshot = b.snapshot(b.node("n1"))
+    seen = SeenObjects(
+        at_s=snapshot.taken_at_s,
+        nodes=snapshot.nodes,
+        reservations={},
+        migrations={one.key: one for one in moves},
+        usage={},
+        gated=(),
+    )
+    return cluster_status(ClusterPicture(seen=seen, headline=headline, blockers=blockers))
+
+
+BUDGET = MigrationReason.DISRUPTION_BUDGET
+HEADLINES = {
+    "idle": ((), (), "Nothing to move."),
+    "at work": ((move("a", reason="Reserving"),), (), "1 move under way; nothing more to move."),
+    "some wait": (
+        (move("a", reason="Reserving"), move("b", reason=BUDGET)),
+        (),
+        "2 moves under way, 1 waits (DisruptionBudget 1); nothing more to move.",
+    ),
+    "all wait": (
+        (move("a", reason=BUDGET), move("b", reason=BUDGET)),
+        (Blocker(reason="WorkloadCooldown", blocked_by="limits", pods=3),),
+        "2 moves under way, all of them wait (DisruptionBudget 2); nothing more to move now: 3 pods stay (WorkloadCooldown 3)",
+    ),
+    "blocked": (
+        (),
+        (Blocker(reason="DisruptionBudget", blocked_by="api", pods=1),),
+        "Nothing to move now: 1 pod stays (DisruptionBudget 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADLINES)
+def test_the_headline_tells_first_what_goes_on_and_what_it_waits_for(name):
+    moves, blockers, words = HEADLINES[name]
+    found = document(*moves, blockers=blockers)
+    assert found.headline == words
+    assert found.moves_under_way == len(moves)
+    assert sum(one.pods for one in found.waiting) == sum(one.waits for one in found.moves)
+
+
+def test_moves_wait_for_every_reason_but_those_of_their_own_steps():
+    own = {"", "Recording"} | {
+        str(reason) for reason in list(MigrationReason)[: list(MigrationReason).index(MigrationReason.LANDED)]
+    }
+    assert own == GOES_ON
+
+
+def test_trends_keep_moves_that_began_and_ended_between_two_samples():
+    snapshot = b.snapshot(b.node("n1"))
+    plan = make_plan(snapshot, (), PlanningInputs(), SchedulingState(snapshot))
+    trends = Trends()
+    trends.add(plan, (), 1000.0)
+    trends.saw([move("a", MigrationPhase.EVICTING), move("b", MigrationPhase.RESERVING)], 1010.0)
+    ended = [move(name, MigrationPhase.SUCCEEDED, "Landed", 1020.0) for name in "ab"]
+    trends.saw(ended, 1020.0)
+    (sample,) = trends.samples
+    assert (sample.moves_under_way, sample.moves_ended) == (2, 2)
+    trends.add(plan, ended, 1070.0)
+    assert [(one.moves_under_way, one.moves_ended) for one in trends.samples] == [(2, 2), (0, 0)]
