@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -97,6 +97,20 @@ def listed(
             raise
         message = f"{selector!r} is no label selector: {error.message} (write it like app=web,tier!=cache)"
         raise CommandError(message, EXIT_USAGE) from error
+
+
+def select(
+    api: KubeApi, kind: Kind, record: type[Record], *, namespace: str = "", label: str = "", right: str = ""
+) -> list[Record]:
+    """Objects of one of our kinds by a label query, sorted by name; without damaged ones. ``right``: what gives the right to list them.
+
+    Raises CommandError, ApiError, TransportError.
+    """
+    plural, every = RESOURCES[kind].plural, " in all namespaces" if RESOURCES[kind].namespaced else ""
+    what = f"list {plural}{f' in namespace {namespace}' if namespace else every}"
+    with installed(plural), allowed(what, right) if right else nullcontext():
+        found = listed(api, kind, record, namespace=namespace, query=by_label(label))
+    return sorted(found, key=lambda one: (getattr(one, "namespace", ""), getattr(one, "name", "")))
 
 
 def by_label(selector: str) -> dict[str, str]:

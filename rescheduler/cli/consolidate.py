@@ -18,7 +18,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
-from rescheduler.cli.options import move_ttl
+from rescheduler.cli.options import move_ttl, parse_pairs
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
@@ -53,7 +53,7 @@ def run(
     cluster: NamedCluster,
 ) -> None:
     """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first."""
-    wanted = NodesWanted(nodes=nodes, pool=_labels(pool), until=_share(until))
+    wanted = NodesWanted(nodes=nodes, pool=tuple(parse_pairs("--pool", pool)), until=_share(until))
     limit_s = move_ttl(timeout)
     if resume and (nodes or until):
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
@@ -170,17 +170,6 @@ def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
         raise CommandError(
             f"{len(chosen.nodes)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
         )
-
-
-def _labels(text: str) -> tuple[tuple[str, str], ...]:
-    found: list[tuple[str, str]] = []
-    for part in filter(None, text.split(",")):
-        key, equals, value = part.partition("=")
-        value = value.removeprefix("=")
-        if not (key and equals) or key.endswith("!"):
-            raise CommandError(f"--pool: {part!r} is not KEY=VALUE", EXIT_USAGE)
-        found.append((key.strip(), value.strip()))
-    return tuple(found)
 
 
 def _share(text: str) -> float:

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.cli.clients import listed
-from rescheduler.cli.controller_deployment import CONTROLLER_PODS, controller_pods, why_none_runs
+from rescheduler.cli.controller_deployment import CONTROLLER_PODS, images_of_leader, why_none_runs
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.following import follow
 from rescheduler.configuration.document import parse_configuration
@@ -21,7 +21,7 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.election import Lease, LeaseSpec, LeaseTiming
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
+from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import Pod
@@ -51,7 +51,7 @@ def leader(api: KubeApi, namespace: str) -> ControllerStatus:
             return _status(again, Presence.LEADING)
     if found.holder_identity and _fresh(found):
         status = _status(found, Presence.LEADING)
-        return msgspec.structs.replace(status, images=_images(api, namespace, status.holder))
+        return msgspec.structs.replace(status, images=images_of_leader(api, namespace, status.holder))
     return _told(_status(found, Presence.STOPPED), api, namespace)
 
 
@@ -61,14 +61,6 @@ def _told(found: ControllerStatus, api: KubeApi, namespace: str) -> ControllerSt
         return found
     message, remedy = why_none_runs(api, namespace)
     return msgspec.structs.replace(found, message=message, remedy=remedy)
-
-
-def _images(api: KubeApi, namespace: str, holder: str) -> tuple[str, ...]:
-    try:
-        pods = controller_pods(api, namespace)
-    except ApiError:
-        return ()
-    return tuple(sorted({image for pod in pods if pod.has_identity(holder) for image in pod.images}))
 
 
 def need_controller(found: ControllerStatus, namespace: str, *, elects: bool) -> None:

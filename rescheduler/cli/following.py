@@ -178,15 +178,22 @@ def why_not(keys: Iterable[ObjectKey], found: Moves) -> list[str]:
     return lines
 
 
+def emit_objects(output: str, resource: str, names: Iterable[str], bodies: Iterable[bytes | None]) -> bool:
+    """Write objects as -o name, json or yaml; False for any other format. ``bodies``: read only if they are written, without those that are gone."""
+    if output == "name":
+        emit("".join(f"{resource}/{name}\n" for name in names))
+    elif output in ("json", "yaml"):
+        emit(objects_text([body for body in bodies if body is not None], output))
+    else:
+        return False
+    return True
+
+
 def print_moves(client: MigrationClient, keys: Iterable[ObjectKey], found: Moves, output: str) -> None:
     """The moves in one of the formats of ``-o``."""
-    wanted = list(keys)
-    if output == "name":
-        emit("".join(f"podmigration.rescheduler.dev/{key.name}\n" for key in wanted))
-    elif output in ("json", "yaml"):
-        emit(objects_text([body for key in wanted if (body := client.raw(key)) is not None], output))
-    else:
-        wide = output == "wide"
+    wanted, wide = list(keys), output == "wide"
+    names = (key.name for key in wanted)
+    if not emit_objects(output, "podmigration.rescheduler.dev", names, map(client.raw, wanted)):
         header = (*_NARROW, "REPLACEMENT", "MIGRATION", "MESSAGE") if wide else _NARROW
         emit(flat_table(header, [_row(found[key], wide=wide) for key in wanted if key in found]))
 

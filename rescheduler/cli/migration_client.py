@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rescheduler.cli.clients import allowed, by_label, installed, listed, why_left
+from rescheduler.cli.clients import allowed, installed, select, why_left
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
@@ -97,12 +97,8 @@ class MigrationClient:
 
     def select(self, namespace: str, label: str = "") -> list[PodMigration]:
         """PodMigrations of a namespace ("": of all) by a label query, sorted by name; without damaged ones."""
-        where = f"in namespace {namespace}" if namespace else "in all namespaces"
-        with installed("podmigrations"), allowed(f"list podmigrations {where}", RIGHT):
-            found = listed(
-                self.api, Kind.POD_MIGRATION, PodMigration, namespace=namespace, query=by_label(label)
-            )
-        return sorted(found, key=lambda move: move.key)
+        kind = Kind.POD_MIGRATION
+        return select(self.api, kind, PodMigration, right=RIGHT, namespace=namespace, label=label)
 
     def group(self, namespaces: Iterable[str], group: str) -> dict[ObjectKey, PodMigration]:
         """The moves of one command."""

@@ -12,7 +12,7 @@ import click
 from rescheduler.cli.by_name import asked_pods, pod_names
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
-from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_not
+from rescheduler.cli.following import emit_objects, exit_code, follow_moves, print_moves, why_not
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
@@ -26,7 +26,6 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.reports.structured import objects_text
 from rescheduler.reports.table import flat_table
 from rescheduler.suggestions import did_you_mean
 
@@ -208,11 +207,7 @@ def _refused(lines: Sequence[str]) -> str:
 
 
 def _print_dry_run(checked: Sequence[CheckedMove], made: Sequence[bytes], output: str) -> None:
-    if output in ("json", "yaml"):
-        emit(objects_text(made, output))
-    elif output == "name":
-        emit("".join(f"pod/{check.pod.name}\n" for check in checked))
-    else:
+    if not emit_objects(output, "pod", (check.pod.name for check in checked), made):
         rows = [
             (str(c.pod.key), c.pod.node or "-", "-" if c.refusal else c.target, c.refusal or "")
             for c in checked

@@ -125,15 +125,24 @@ def timeout_option(default: str, text: str) -> Callable[[F], F]:
     return click.option("--timeout", default=default, show_default=True, metavar="DURATION", help=text)
 
 
-def parse_now(text: str | None) -> float | None:
-    """Epoch seconds of --now."""
-    if text is None:
-        return None
+def parse_moment(option: str, text: str) -> float:
+    """Epoch seconds of a time. Raises CommandError."""
     try:
         return parse_timestamp(text)
     except ValueError as error:
-        remedy = "write it like 2026-11-21T10:00:00Z"
-        raise CommandError(f"--now: {text!r} is not an RFC 3339 time ({remedy})", EXIT_USAGE) from error
+        message = f"{option}: {text!r} is not an RFC 3339 time; write it like 2026-11-21T10:00:00Z"
+        raise CommandError(message, EXIT_USAGE) from error
+
+
+def parse_pairs(option: str, text: str, remedy: str = "") -> list[tuple[str, str]]:
+    """KEY=VALUE,... Raises CommandError; ``remedy``: behind its message."""
+    found: list[tuple[str, str]] = []
+    for part in text.split(",") if text else ():
+        key, equals, value = part.partition("=")
+        if not (key.strip() and equals) or key.endswith("!"):
+            raise CommandError(f"{option}: {part!r} is not KEY=VALUE{remedy}", EXIT_USAGE)
+        found.append((key.strip(), value.removeprefix("=").strip()))
+    return found
 
 
 def parse_seconds(option: str, text: str) -> float:

@@ -12,11 +12,11 @@ import msgspec
 from tenacity import stop_before_delay
 
 from rescheduler.cli.by_name import chosen
-from rescheduler.cli.clients import NamedCluster, by_label, installed, listed, why_left, why_refused
+from rescheduler.cli.clients import NamedCluster, installed, select, why_left, why_refused
 from rescheduler.cli.errors import CommandError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.decode.wire_form import manifest
@@ -130,18 +130,19 @@ class ReservationClient:
 
     def select(self, selector: str = "") -> tuple[Reservation, ...]:
         """Reservations by a label query, sorted by name, without damaged ones."""
-        with installed("reservations"):
-            found = listed(self.api, Kind.RESERVATION, Reservation, query=by_label(selector))
-        return tuple(sorted(found, key=lambda r: r.name))
+        return tuple(select(self.api, Kind.RESERVATION, Reservation, label=selector))
 
     def named(self, names: Sequence[str], selector: str = "") -> list[Reservation]:
         """Those of these names, or all that the query selects. Raises CommandError: one does not exist."""
         found = {room.name: room for room in self.select(selector)}
         return chosen(found, sorted(names) or sorted(found), "Reservation")
 
-    def raw(self, name: str) -> bytes:
-        """One Reservation as JSON."""
-        return self.api.get(RESOURCES[Kind.RESERVATION].object_path("", name))
+    def raw(self, name: str) -> bytes | None:
+        """One Reservation as JSON; None if it does not exist any more."""
+        try:
+            return self.api.get(RESOURCES[Kind.RESERVATION].object_path("", name))
+        except NotFoundError:
+            return None
 
     def release(self, uids: Mapping[str, str]) -> dict[str, str]:
         """Delete Reservations in parallel, within one time limit; returns the reason for each that may be left.

@@ -14,7 +14,7 @@ import click
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.following import follow
+from rescheduler.cli.following import emit_objects, follow
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import (
@@ -23,12 +23,10 @@ from rescheduler.cli.reservation_client import (
     reservation_line,
     status_message,
 )
-from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.own_objects import who_waits
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources
-from rescheduler.reports.structured import objects_text
 from rescheduler.reports.table import cpu, flat_table, memory
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.visible import visible_line
@@ -41,22 +39,13 @@ def list_reservations(*, names: tuple[str, ...], selector: str, output: str, clu
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
     rooms = reservation_client(cluster)
     chosen = rooms.named(names, selector)
-    if output == "name":
-        emit("".join(f"reservation.rescheduler.dev/{room.name}\n" for room in chosen))
+    names_found = [room.name for room in chosen]
+    if emit_objects(output, "reservation.rescheduler.dev", names_found, map(rooms.raw, names_found)):
         return
-    if output in ("text", "wide"):
-        if not chosen:
-            tell("no Reservations")
-            return
+    if chosen:
         emit(reservations_table(chosen, time.time(), wide=output == "wide"))
-        return
-    bodies = []
-    for room in chosen:
-        try:
-            bodies.append(rooms.raw(room.name))
-        except NotFoundError:  # released since the list
-            continue
-    emit(objects_text(bodies, output))
+    else:
+        tell("no Reservations")
 
 
 def watch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.following import follow
+from rescheduler.cli.following import emit_objects, follow
 from rescheduler.cli.options import (
     parse_seconds,
 )
@@ -32,7 +32,6 @@ from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.reports.structured import objects_text
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _LONG = "15m"
@@ -63,22 +62,22 @@ def run(
         CreateFlags(namespace=cluster.namespace(namespace), **flags),
     )
     check_owners(rooms.api, bodies)
+    names = [str(body["metadata"]["name"]) for body in bodies]
     aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
     by_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT
     limit_s = parse_seconds("--timeout", _LONG if aside and by_default else timeout)
     if dry_run:
         stored = [rooms.create_dry_run(body) for body in bodies]
-        _say(stored, output, "would be created")
+        _say(stored, names, output, "would be created")
         if aside and output == "text":
             emit(who_steps_aside(cluster, rooms.api, stored))
         return
     if aside:
         need_room_maker(cluster, rooms.api)
     rooms.create(bodies)
-    names = [str(body["metadata"]["name"]) for body in bodies]
     found = _waited(rooms, names, limit_s) if wait else ()
     if output != "text" or not wait:
-        _say([rooms.raw(name) for name in names], output, "created")
+        _say(map(rooms.raw, names), names, output, "created")
     else:
         emit("".join(f"{reservation_line(room)}\n" for room in found))
     _end(found, names, wait=wait)
@@ -148,12 +147,9 @@ def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> t
         return follow(look, done, ends_s=began_s + limit_s, show=show)
 
 
-def _say(bodies: Sequence[bytes], output: str, word: str) -> None:
-    if output == "text":
-        listed = [msgspec.json.decode(body)["metadata"]["name"] for body in bodies]
-        emit("".join(f"reservation.rescheduler.dev/{name} {word}\n" for name in listed))
-    else:
-        emit(objects_text(bodies, output))
+def _say(bodies: Iterable[bytes | None], names: Sequence[str], output: str, word: str) -> None:
+    if not emit_objects(output, "reservation.rescheduler.dev", names, bodies):
+        emit("".join(f"reservation.rescheduler.dev/{name} {word}\n" for name in names))
 
 
 def _end(found: Sequence[Reservation], names: Sequence[str], *, wait: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import msgspec
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.options import parse_seconds
+from rescheduler.cli.options import parse_moment, parse_pairs, parse_seconds
 from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
@@ -16,7 +16,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.resources import QuantityError, parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.model.times import parse_duration, parse_timestamp
+from rescheduler.model.times import parse_duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, gro
         template_raw=room_template(template, given.namespace, given.node),
         owners=(owner,),
         ttl_s=ttl_s,
-        expires_at_s=_moment(given.expires) if given.expires else None,
+        expires_at_s=parse_moment("--expires", given.expires) if given.expires else None,
         pre_allocation=given.pre_allocation,
         make_room=given.make_room,
         allocate_once=not given.several,
@@ -144,20 +144,5 @@ def _requests(given: CreateFlags) -> dict[str, str]:
 
 
 def _selector(text: str) -> LabelSelector:
-    requirements = []
-    for part in text.split(","):
-        key, equals, value = part.partition("=")
-        value = value.removeprefix("=")
-        if not (key.strip() and equals):
-            message = f"--owner-selector: {part!r} is not KEY=VALUE (in a file, -f, any selector is possible)"
-            raise CommandError(message, EXIT_USAGE)
-        requirements.append(Requirement(key.strip(), Operator.IN, (value.strip(),)))
-    return LabelSelector(tuple(requirements))
-
-
-def _moment(text: str) -> float:
-    try:
-        return parse_timestamp(text)
-    except ValueError as error:
-        message = f"--expires: {text!r} is not an RFC 3339 time; write it like 2026-11-21T10:00:00Z"
-        raise CommandError(message, EXIT_USAGE) from error
+    pairs = parse_pairs("--owner-selector", text, " (in a file, -f, any selector is possible)")
+    return LabelSelector(tuple(Requirement(key, Operator.IN, (value,)) for key, value in pairs))

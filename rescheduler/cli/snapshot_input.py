@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import InputError
 from rescheduler.cli.dump_reader import read_sources
-from rescheduler.cli.options import parse_now
+from rescheduler.cli.options import parse_moment
 from rescheduler.cli.output import StatusLine, warn
 from rescheduler.controller.reading import read_cluster, read_rules
 from rescheduler.model.cluster import ClusterState
@@ -72,7 +72,7 @@ def read_input(
 
     Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
     """
-    moment = parse_now(now)
+    moment = None if now is None else parse_moment("--now", now)
     if paths:
         sources = (*paths, *more_paths)
         with StatusLine() as line:

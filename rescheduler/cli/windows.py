@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 import msgspec
 
 from rescheduler.cli.by_name import chosen
-from rescheduler.cli.clients import NamedCluster, allowed, installed, listed
+from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
@@ -99,11 +99,12 @@ def _check_schedule(body: Mapping[str, Any]) -> None:
 def list_windows(*, names: tuple[str, ...], cluster: NamedCluster) -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
     api = reservation_client(cluster).api
-    with (
-        installed("reservationwindows"),
-        allowed("list reservationwindows", "ClusterRole rescheduler-viewer"),
-    ):
-        found = {one.name: one for one in listed(api, Kind.RESERVATION_WINDOW, ReservationWindow)}
+    found = {
+        one.name: one
+        for one in select(
+            api, Kind.RESERVATION_WINDOW, ReservationWindow, right="ClusterRole rescheduler-viewer"
+        )
+    }
     windows = chosen(found, sorted(names) or sorted(found), "ReservationWindow")
     if windows:
         emit(flat_table(_HEAD, [_row(window) for window in windows]))
