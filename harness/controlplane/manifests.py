@@ -10,12 +10,14 @@ __all__ = ["FOLDER", "apply", "load", "of", "path_of"]
 
 
 def of(gate: str) -> list[Json]:
-    """What is installed beside a controller outside of the cluster. ``gate``: "policy", or "webhook" (before 1.36)."""
+    """What is installed beside a controller outside of the cluster. ``gate``: "policy", "webhook" (before 1.36), or "guard"."""
     base = [obj for obj in load() if obj["kind"] != "Deployment"]
     if gate == "policy":
         return base
-    component = load(FOLDER / "components" / "webhook")
-    return [obj for obj in base if not obj["kind"].startswith("MutatingAdmissionPolicy")] + component
+    components = [obj for name in ("webhook-server", gate) for obj in load(FOLDER / "components" / name)]
+    if gate == "guard":
+        return base + components
+    return [obj for obj in base if not obj["kind"].startswith("MutatingAdmissionPolicy")] + components
 
 
 def apply(api: Api, objects: list[Json]) -> list[Answer]:

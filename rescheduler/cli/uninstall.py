@@ -21,6 +21,7 @@ _GATES: Final = (
     "MutatingAdmissionPolicy",
     "MutatingWebhookConfiguration",
 )
+_GUARD: Final = "ValidatingWebhookConfiguration"
 _KUBELET_S: Final = 30.0
 """A kubelet that has not ended a placeholder after so long is down."""
 _QUIET_S: Final = 3.0
@@ -100,11 +101,14 @@ def plan(
     """The steps that stop the controller, and those that remove what it leaves."""
     deployments = [obj for obj in manifests if obj["kind"] == "Deployment"]
     gates = [obj for obj in manifests if obj["kind"] in _GATES]
-    rest = [obj for obj in manifests if obj["kind"] not in ("Deployment", "Namespace", *_GATES)]
+    guards = [obj for obj in manifests if obj["kind"] == _GUARD]
+    rest = [obj for obj in manifests if obj["kind"] not in ("Deployment", "Namespace", _GUARD, *_GATES)]
     namespaced = [obj for obj in rest if "namespace" in obj["metadata"]]
     others = [obj for obj in rest if "namespace" not in obj["metadata"]]
     released = partial(RemovalStep, find=cluster.gated_pods)
     first = (
+        # Before the moves: evictions that wait would make new ones.
+        RemovalStep(title="The guard: evictions go on as without it", find=lambda: cluster.objects(guards)),
         RemovalStep(
             title="Moves: none begins any more, those that have evicted their pods end",
             find=cluster.moves,

@@ -16,6 +16,7 @@ from rescheduler.configuration.process_sections import GateSection, LeaderElecti
 from rescheduler.configuration.reader import SectionReader, dotted
 from rescheduler.configuration.strictyaml import Document, YamlError, load
 from rescheduler.configuration.value_checks import value_kind
+from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.replacement_rules import ReplacementRules
@@ -58,6 +59,7 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     limits: Limits = Limits()
     reservations: ReservationSettings = ReservationSettings()
     gate: GateSection = GateSection()
+    guard: GuardSettings = GuardSettings()
     protections: Protections = Protections()
     replacements: ReplacementRules = ReplacementRules()
     policies: tuple[ConfiguredPolicy, ...] = ()

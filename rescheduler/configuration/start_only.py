@@ -22,6 +22,7 @@ START_ONLY: Final = (
     "gate.mode",
     "gate.port",
     "gate.url",
+    "guard.enabled",
     "leaderElection.enabled",
     "server.port",
     "server.page",

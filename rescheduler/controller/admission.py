@@ -1,4 +1,4 @@
-"""Chooses what adds the gate to new pods: the admission policies, or the controller's own webhook.
+"""Chooses what adds the gate to new pods: the admission policies, or the controller's own webhook, which also serves the guard.
 
 Chosen once at the start, by discovery unless ``gate.mode`` says otherwise. Both read the same ConfigMaps, and both are
 proven in the same way before an eviction (``kube.gate``).
@@ -6,15 +6,49 @@ proven in the same way before an eviction (``kube.gate``).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
-from rescheduler.configuration.process_sections import GateMode, GateSection
+from rescheduler.configuration.process_sections import GateMode
+from rescheduler.controller.loop import Loop
 from rescheduler.controller.server import listening
 from rescheduler.extras import Extra, needs
+from rescheduler.guard.guard import Guard
+from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import Capabilities
+from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import Transport
+from rescheduler.model.decode import Record
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSelector
+from rescheduler.webhook.registration import (
+    ValidatingWebhook,
+    WebhookConfiguration,
+    WebhookSettings,
+    guarding,
+)
+
+
+@dataclass(slots=True)
+class LoopCaches:
+    """What the loop has read, as the guard asks for it. The webhook listens before there is a loop: then nothing is known."""
+
+    loop: Loop | None = None
+
+    def look(self, kind: Kind, key: str | ObjectKey) -> Record | None:
+        """One object as it was last seen."""
+        return self.loop.look(kind, key) if self.loop is not None else None
+
+    def all_of(self, kind: Kind) -> Sequence[Record]:
+        """All objects of a kind."""
+        return self.loop.all_of(kind) if self.loop is not None else ()
+
+    def complete(self) -> bool:
+        """Complete and up to date."""
+        return self.loop is not None and self.loop.ready().ok
 
 
 def by_webhook(mode: GateMode, capabilities: Capabilities) -> bool:
@@ -29,28 +63,58 @@ def installed_policy(gate: Gate, capabilities: Capabilities) -> Callable[[], boo
     return lambda: capabilities.mutating_admission_policies and gate.installed()
 
 
+def guard_installed(api: KubeApi) -> bool:
+    """True where the manifests of the guard are. Raises ApiError, TransportError."""
+    try:
+        WebhookConfiguration(api, ValidatingWebhook).look()
+    except (NotFoundError, ForbiddenError):
+        return False
+    return True
+
+
 def served_webhook(
     stack: ExitStack,
     transport: Transport,
-    gate: Gate,
-    *,
-    section: GateSection,
+    settings: WebhookSettings,
     leads: Callable[[], bool],
+    *,
+    gate: bool,
+    guard: Guard | None,
+    namespaces: Callable[[], LabelSelector],
 ) -> Callable[[], bool]:
-    """Start the webhook, to be stopped with ``stack``; returns a check whether it is in force.
+    """Start the webhook, to be stopped with ``stack``; returns a check whether its gate is in force.
+
+    ``namespaces``: those that are guarded.
 
     Raises:
         MissingExtraError: the extra ``webhook`` is not installed.
         CannotListenError: the port is taken.
     """
-    with needs(Extra.WEBHOOK, "the webhook, which adds the gate in clusters before 1.36 (gate.mode)"):
+    user = "the gate in clusters before 1.36 (gate.mode)" if gate else "the guard (guard.enabled)"
+    with needs(Extra.WEBHOOK, f"the webhook, which serves {user}"):
         # An extra; it takes 8 MB of memory.
-        from rescheduler.webhook.registration import WebhookSettings  # noqa: PLC0415
-        from rescheduler.webhook.webhook import Webhook  # noqa: PLC0415
+        from rescheduler.webhook.reconciler import Registration  # noqa: PLC0415
+        from rescheduler.webhook.webhook import GateWebhook, Webhook  # noqa: PLC0415
 
-    settings = WebhookSettings(namespace=gate.namespace, port=section.port, url=section.url)
-    with listening("the webhook", port=section.port, key="gate.port"):
-        webhook = Webhook(transport, settings, leads)
+    guarded = None
+    if guard is not None:
+        registration = Registration(
+            WebhookConfiguration(KubeApi(transport), ValidatingWebhook),
+            lambda bundle: guarding(settings, bundle, namespaces(), guard.own_user),
+            "apply manifests/components/guard",
+        )
+        guarded = (guard.respond, registration)
+    with listening("the webhook", port=settings.port, key="gate.port"):
+        webhook = Webhook(
+            transport,
+            settings,
+            leads,
+            gate=GateWebhook(transport, settings) if gate else None,
+            guard=guarded,
+        )
     webhook.start()
     stack.callback(webhook.stop)
+    if guard is not None:
+        guard.start()
+        stack.callback(guard.stop)
     return lambda: webhook.in_force

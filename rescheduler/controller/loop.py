@@ -34,6 +34,7 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import ClusterState, RecordChange
+from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, ObjectKey, Pod
@@ -195,6 +196,14 @@ class Loop:
         if age_s > self._timings.stale_s:
             return HealthReport(ok=False, reason=f"a cache has not been proven fresh for {age_s:.0f} s")
         return HealthReport(ok=True)
+
+    def look(self, kind: Kind, key: str | ObjectKey) -> Record | None:
+        """One object according to the events taken so far. Any thread may ask."""
+        return self._state.get(kind, key)
+
+    def all_of(self, kind: Kind) -> Sequence[Record]:
+        """All objects of a kind. Any thread may ask."""
+        return self._state.all_of(kind)
 
     def snapshot(self) -> Snapshot:
         """The cluster now, according to the events taken so far."""

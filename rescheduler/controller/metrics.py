@@ -19,6 +19,7 @@ from rescheduler import __version__
 from rescheduler.configuration.live import ReloadOutcome
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.crashes import Step
+from rescheduler.guard.decision import Why
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import EvictionOutcome
@@ -69,11 +70,33 @@ class InformerFacts(Protocol):
 class Metrics:
     """All metrics of one process. Counters may be used from any thread."""
 
+    def guarded(self, why: Why, seconds: float) -> None:
+        """The guard has answered."""
+        self.guard_answers.labels(why.value).inc()
+        self.guard_answer_seconds.observe(seconds)
+
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
         one = self.registry
         self.moves_planned = Counter(
             "rescheduler_moves_planned", "Moves that plans decided on and that were begun.", registry=one
+        )
+        self.guard_answers = Counter(
+            "rescheduler_guard_answers",
+            "Evictions of others that the guard was asked about, by its answer.",
+            ["answer"],
+            registry=one,
+        )
+        for why in Why:
+            self.guard_answers.labels(why.value)
+        self.guard_answer_seconds = Histogram(
+            "rescheduler_guard_answer_seconds",
+            "Time until the guard has answered.",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0),
+            registry=one,
+        )
+        self.guard_waiting = Gauge(
+            "rescheduler_guard_waiting", "Evictions that wait at this replica.", registry=one
         )
         self.reservations_available = Counter(
             "rescheduler_reservations_available", "Reservations that became Available.", registry=one

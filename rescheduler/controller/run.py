@@ -20,7 +20,13 @@ import structlog
 
 from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import LiveConfiguration
-from rescheduler.controller.admission import by_webhook, installed_policy, served_webhook
+from rescheduler.controller.admission import (
+    LoopCaches,
+    by_webhook,
+    guard_installed,
+    installed_policy,
+    served_webhook,
+)
 from rescheduler.controller.assembly import assemble, leadership
 from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
@@ -32,6 +38,7 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.ports import LoopTimings, Ports, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
+from rescheduler.guard.guard import Guard, GuardParts, Rules, user_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
@@ -49,9 +56,12 @@ from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
+from rescheduler.webhook.registration import WebhookSettings
 
 CALL_DEADLINE_S: Final = 15.0
 """Longer than an admission webhook may take by default (10 s), so that its refusal is heard."""
+_GUARD_CALL_S: Final = 5.0
+"""For a PodMigration of the guard; the next pass tries again."""
 _LAST_CALLS_S: Final = 5.0
 """How long calls under way are waited for when the process ends."""
 
@@ -103,6 +113,7 @@ class Controller:
         self._page: LivePage | None = None
         """None: it is off."""
         self.loop: Loop | None = None
+        self._caches = LoopCaches()
         self.port = 0
         """The port of the server; 0 while there is none."""
 
@@ -147,7 +158,7 @@ class Controller:
         with ExitStack() as stack:
             informers = Informers(self._transport, Decoder(), resources=_to_read(capabilities))
             loop = assemble(self._configuration, self._ports(stack, informers, capabilities))
-            self.loop = loop
+            self.loop = self._caches.loop = loop
             self._serve(stack, loop, informers)
             self._follow(stack, informers)
             self._log.info(
@@ -216,7 +227,7 @@ class Controller:
             api=KubeApi(self._transport, NO_RETRY, timeout_s=CALL_DEADLINE_S),
             informers=informers,
             leads=leads,
-            gate_ready=self._gate_ready(stack, leads, capabilities),
+            gate_ready=self._gate_ready(stack, leads, capabilities, recorder),
             gate_keys=self._watch_gate_keys(stack, informers),
             events=recorder,
             process=uuid.uuid4().hex[:8],
@@ -285,16 +296,55 @@ class Controller:
         self.stop.set()
 
     def _gate_ready(
-        self, stack: ExitStack, leads: Callable[[], bool], capabilities: Capabilities
+        self,
+        stack: ExitStack,
+        leads: Callable[[], bool],
+        capabilities: Capabilities,
+        recorder: EventRecorder,
     ) -> Callable[[], bool]:
-        """The check whether the gate is in force. Starts the webhook if this cluster needs it."""
-        current = self._configuration.current
+        """The check whether the gate is in force. Starts the webhook if this cluster needs it, for the gate or for the guard."""
+        current, options = self._configuration.current, self._options
         gate = Gate(self._api, namespace=current.reservations.namespace)
-        if not by_webhook(current.gate.mode, capabilities):
+        needed = by_webhook(current.gate.mode, capabilities)
+        if options.dry_run:
+            # A dry run evicts no pod, so it needs no gate.
+            return (lambda: True) if needed else installed_policy(gate, capabilities)
+        guarded = current.guard.enabled and not options.once and guard_installed(self._api)
+        if not (needed or guarded):
             return installed_policy(gate, capabilities)
-        if self._options.dry_run:
-            return lambda: True  # a dry run evicts no pod, so it needs no gate
-        return served_webhook(stack, self._transport, gate, section=current.gate, leads=leads)
+        section = current.gate
+        in_force = served_webhook(
+            stack,
+            self._transport,
+            WebhookSettings(namespace=gate.namespace, port=section.port, url=section.url),
+            leads,
+            gate=needed,
+            guard=self._guard(gate.namespace, leads, recorder) if guarded else None,
+            namespaces=lambda: self._configuration.current.guard.namespace_selector,
+        )
+        return in_force if needed else installed_policy(gate, capabilities)
+
+    def _guard(self, namespace: str, leads: Callable[[], bool], recorder: EventRecorder) -> Guard:
+        def rules() -> Rules:
+            current = self._configuration.current
+            return Rules(
+                settings=current.guard, replacements=current.replacements, judges=current.profile.judges
+            )
+
+        guard = Guard(
+            GuardParts(
+                caches=self._caches,
+                api=KubeApi(self._transport, NO_RETRY, timeout_s=_GUARD_CALL_S),
+                rules=rules,
+                leads=leads,
+                own_user=user_of(self._api, namespace),
+                now_s=self._time.now_s,
+                record=recorder.record,
+                count=self._metrics.guarded,
+            )
+        )
+        self._metrics.guard_waiting.set_function(lambda: len(guard.asks))
+        return guard
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:
         self._metrics.configuration_ok.set(not self._configuration.careful)

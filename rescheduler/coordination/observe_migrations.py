@@ -302,13 +302,17 @@ class MigrationObserver:
 
 
 def drains(migration: PodMigration, snapshot: Snapshot, pod: Pod) -> bool:
-    """True if the move was asked for to empty the pod's node, which is cordoned.
+    """True if the move was asked for to empty the pod's node, which is cordoned, or from which a node autoscaler evicts it.
 
     The protections of the configuration are about moves to better nodes. Who may cordon a node has decided that it is emptied.
     """
     node = snapshot.nodes.get(pod.node)
+    if node is None:
+        return False
+    if migration.requested_by:
+        return node.emptied_by_others
     asked = migration.requested and migration.annotations.get(names.ANNOTATION_EVICT) == "true"
-    return asked and node is not None and node.unschedulable
+    return asked and node.unschedulable
 
 
 def _delay_s(owner: OwnerRef | None) -> float:

@@ -41,6 +41,7 @@ _CLUSTER_SCOPED: Final = frozenset(
         "PriorityLevelConfiguration",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
     }
 )
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "PriorityClass", "ConfigMap")

@@ -159,6 +159,10 @@ class ClusterState:
         """The object with this key."""
         return self._objects[kind].get(key)
 
+    def all_of(self, kind: Kind) -> list[Record]:
+        """All objects of a kind. As ``get`` one look into the dict: another thread gets a state that was true at one moment."""
+        return list(self._objects[kind].values())
+
     def counts(self) -> dict[Kind, int]:
         """Number of objects of each kind."""
         return {kind: len(objects) for kind, objects in self._objects.items()}

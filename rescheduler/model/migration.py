@@ -12,10 +12,11 @@ import msgspec
 from msgspec import field
 
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
-from rescheduler.model.own_objects import LAYOUT, Condition, Layout, OwnObject, asked_by
+from rescheduler.model.own_objects import LAYOUT, LONGEST_USER, Condition, Layout, OwnObject, asked_by
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.times import Duration, Moment
+from rescheduler.visible import visible_line
 
 TARGET_REFUSED: Final = "TargetRefused"
 """Reason of a move whose placeholder its target did not take, or did not keep."""
@@ -87,6 +88,8 @@ class PodMigration(OwnObject, frozen=True, kw_only=True):
     """Of the eviction."""
     reason: str = ""
     policy: str = ""
+    requested_by: str = ""
+    """Whose eviction the guard has turned into this move. Set by the controller only: admission refuses it to everybody else."""
     after: tuple[ObjectKey, ...] = ()
     """Moves of the same decision that must have succeeded before this one begins: it needs the room that they leave.
 
@@ -112,7 +115,9 @@ class PodMigration(OwnObject, frozen=True, kw_only=True):
 
     @property
     def by(self) -> str:
-        """Who wants the move, for people: ``policy NAME``, ``user NAME``, or ``a request`` of somebody unknown."""
+        """Who wants the move, for people: ``policy NAME``, ``user NAME``, ``eviction by NAME``, or ``a request`` of somebody unknown."""
+        if self.requested_by:
+            return f"eviction by {visible_line(self.requested_by[:LONGEST_USER])}"
         return asked_by(self.annotations) if self.requested else by_policy(self.policy)
 
 

@@ -50,6 +50,12 @@ ANNOTATION_MAKES_ROOM: Final = "rescheduler.dev/makes-room"
 ANNOTATION_REQUESTED_BY: Final = "rescheduler.dev/requested-by"
 """On a PodMigration or Reservation: the user who created it. Admission writes it, and lets nobody write another one."""
 
+LABEL_GUARD: Final = "rescheduler.dev/guard-evictions"
+"""On a Namespace, "enabled": evictions that others ask for wait until there is room for the replacement."""
+
+GUARD: Final = "Guard"
+"""spec.policy of the PodMigrations that the guard makes."""
+
 MOVE_SUFFIX: Final = ".move"
 """The end of the names of Reservations that were made for moves."""
 

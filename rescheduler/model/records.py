@@ -343,6 +343,11 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return next((taint.key for taint in self.taints if taint.key in LEAVING_TAINTS), "")
 
     @property
+    def emptied_by_others(self) -> bool:
+        """True if somebody has cordoned it, or an autoscaler is about to delete it."""
+        return self.unschedulable or bool(self.leaving)
+
+    @property
     def unusable_because(self) -> str:
         """Why the node is not ``usable``, as the end of a sentence; empty if it is usable."""
         if self.deleting:

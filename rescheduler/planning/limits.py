@@ -13,7 +13,6 @@ import msgspec
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import DEFAULT_NAMESPACE
-from rescheduler.model.selectors import LabelSelector
 from rescheduler.model.written import (
     Count,
     DocumentSection,
@@ -23,7 +22,7 @@ from rescheduler.model.written import (
     Share,
     WrittenAs,
 )
-from rescheduler.policies.wire import LabelSelectorArgs
+from rescheduler.policies.wire import WrittenSelector
 
 EFFORT: Final = 128
 """How often a search is repeated if nobody says otherwise: more found little more on random clusters."""
@@ -73,13 +72,6 @@ class NamespaceFilter(DocumentSection, frozen=True, kw_only=True):
         return namespace not in (("kube-system",) if self.exclude is None else self.exclude)
 
 
-def _compiled(written: LabelSelectorArgs) -> LabelSelector:
-    selector = written.compiled()
-    if selector.invalid:
-        raise MistakenError([((), selector.invalid, "see labels and selectors")])
-    return selector
-
-
 class Protections(DocumentSection, frozen=True, kw_only=True):
     """Section ``protections``: pods that are left alone. True protects."""
 
@@ -92,7 +84,7 @@ class Protections(DocumentSection, frozen=True, kw_only=True):
     prefer_no_eviction: bool = False
     """True: descheduler's annotation of that name protects; False: pods that have it go last."""
     namespaces: NamespaceFilter = NamespaceFilter()
-    label_selector: Annotated[LabelSelector, WrittenAs(LabelSelectorArgs, _compiled)] | None = None
+    label_selector: WrittenSelector | None = None
     """Only pods that it selects may be moved; None: all."""
 
 

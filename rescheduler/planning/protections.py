@@ -8,6 +8,7 @@ or the descheduler's ``evict`` overrides.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from rescheduler.model.names import (
@@ -154,7 +155,7 @@ class Protector:
     def _judge(self, pod: Pod, *, lifted: bool) -> Iterator[Protected]:
         yield from self._impossible(pod)
         yield from self._unsupported(pod)
-        yield from self._forbidden(pod)
+        yield from _forbidden(pod)
         if not (lifted or _overridden(pod)):
             yield from self._configured(pod)
 
@@ -165,12 +166,7 @@ class Protector:
             yield Protected(SkipReason.PROTECTED, f"belongs to {name}", name)
         elif never is not None:
             yield Protected(SkipReason.PROTECTED, never.value, _NEVER[never])
-        if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
-            yield Protected(
-                SkipReason.PROTECTED,
-                f"is critical to the system (priority {pod.spec.priority})",
-                "priority",
-            )
+        yield from _critical(pod)
         yield from self._changing(pod)
 
     def _changing(self, pod: Pod) -> Iterator[Protected]:
@@ -189,39 +185,11 @@ class Protector:
                 yield Protected(SkipReason.WORKLOAD_BUSY, f"its {_named(of)} {what}", _named(of))
 
     def _unsupported(self, pod: Pod) -> Iterator[Protected]:
-        spec = pod.spec
         found = self._replacements.of(pod)
         if found.reason not in (None, NoReplacement.NEVER_MOVES):
             reason = SkipReason.WORKLOAD_BUSY if found.reason.passes else SkipReason.NOT_SUPPORTED
             yield Protected(reason, found.message, str(found.reason))
-        if spec.resource_claims:
-            yield Protected(
-                SkipReason.NOT_SUPPORTED,
-                "uses dynamic resource claims, whose placement is not judged here",
-                "spec.resourceClaims",
-            )
-        if spec.scheduling_group:
-            yield Protected(
-                SkipReason.NOT_SUPPORTED,
-                f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
-                "spec.schedulingGroup",
-            )
-        if not self._judges(spec.scheduler_name):
-            yield Protected(
-                SkipReason.NOT_SUPPORTED,
-                f"is placed by scheduler {spec.scheduler_name}, whose rules are not known here",
-                spec.scheduler_name,
-            )
-
-    def _forbidden(self, pod: Pod) -> Iterator[Protected]:
-        if pod.annotations is NO_LABELS:
-            return
-        if pod.annotations.get(ANNOTATION_EVICT) == "false":
-            yield _annotated(ANNOTATION_EVICT, "false")
-        if pod.annotations.get(SAFE_TO_EVICT) == "false":
-            yield _annotated(SAFE_TO_EVICT, "false")
-        if pod.annotations.get(DO_NOT_DISRUPT) == "true":
-            yield _annotated(DO_NOT_DISRUPT, "true")
+        yield from _unjudged(pod, self._judges)
 
     def _not_disrupted_yet(self, pod: Pod) -> bool:
         """Karpenter also takes a duration since the start of the pod; an unreadable one is ignored."""
@@ -296,6 +264,53 @@ class Protector:
 
     def _workload(self, pod: Pod) -> Workload | None:
         return self._snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+
+
+def stays_by_itself(pod: Pod, judges: Callable[[str], bool]) -> Protected | None:
+    """Why the pod is left alone, if the pod alone tells it: whatever is configured, and whatever becomes of its controller."""
+    return next(chain(_critical(pod), _unjudged(pod, judges), _forbidden(pod)), None)
+
+
+def _critical(pod: Pod) -> Iterator[Protected]:
+    if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
+        yield Protected(
+            SkipReason.PROTECTED,
+            f"is critical to the system (priority {pod.spec.priority})",
+            "priority",
+        )
+
+
+def _unjudged(pod: Pod, judges: Callable[[str], bool]) -> Iterator[Protected]:
+    spec = pod.spec
+    if spec.resource_claims:
+        yield Protected(
+            SkipReason.NOT_SUPPORTED,
+            "uses dynamic resource claims, whose placement is not judged here",
+            "spec.resourceClaims",
+        )
+    if spec.scheduling_group:
+        yield Protected(
+            SkipReason.NOT_SUPPORTED,
+            f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
+            "spec.schedulingGroup",
+        )
+    if not judges(spec.scheduler_name):
+        yield Protected(
+            SkipReason.NOT_SUPPORTED,
+            f"is placed by scheduler {spec.scheduler_name}, whose rules are not known here",
+            spec.scheduler_name,
+        )
+
+
+def _forbidden(pod: Pod) -> Iterator[Protected]:
+    if pod.annotations is NO_LABELS:
+        return
+    if pod.annotations.get(ANNOTATION_EVICT) == "false":
+        yield _annotated(ANNOTATION_EVICT, "false")
+    if pod.annotations.get(SAFE_TO_EVICT) == "false":
+        yield _annotated(SAFE_TO_EVICT, "false")
+    if pod.annotations.get(DO_NOT_DISRUPT) == "true":
+        yield _annotated(DO_NOT_DISRUPT, "true")
 
 
 def keeps_local_data(pod: Pod) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
-from rescheduler.model.written import SECONDS
+from rescheduler.model.written import SECONDS, MistakenError, WrittenAs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -55,6 +55,17 @@ class LabelSelectorArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
             values = tuple(sorted(expression.values))
             found.append(Requirement(expression.key, Operator(expression.operator), values))
         return LabelSelector(tuple(found))
+
+
+def _compiled(written: LabelSelectorArgs) -> LabelSelector:
+    selector = written.compiled()
+    if selector.invalid:
+        raise MistakenError([((), selector.invalid, "see labels and selectors")])
+    return selector
+
+
+WrittenSelector = Annotated[LabelSelector, WrittenAs(LabelSelectorArgs, _compiled)]
+"""A selector in a section of the configuration."""
 
 
 def _wrong(expression: LabelExpressionArgs) -> str:

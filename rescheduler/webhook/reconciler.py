@@ -1,4 +1,4 @@
-"""Reconciles what the API servers must know: certificates (every replica), MutatingWebhookConfiguration (the leader).
+"""Reconciles what the API servers must know: certificates (every replica), the webhooks' configurations (the leader).
 
 Level-triggered: each pass compares what should be with what is. It may be late, never wrong: nothing is
 evicted before a dry-run creation has proven that the gate is in force.
@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import structlog
 
 from rescheduler.kube.errors import ApiError, ConflictError
 from rescheduler.kube.transport import TransportError
 from rescheduler.webhook.certificates import Material, renewed
-from rescheduler.webhook.registration import MutatingWebhook, WebhookConfiguration, WebhookSettings, webhooks
+from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.secret import CertificateStore
 
 CERTIFICATES_EVERY_S: Final = 60.0
 CONFIGURATION_EVERY_S: Final = 30.0
 RETRY_S: Final = 1.0
-REMEDY: Final = "apply manifests/components/webhook"
+REMEDY: Final = "apply manifests/components/webhook-server"
 
 
 class Serving(Protocol):
@@ -34,22 +34,64 @@ class Serving(Protocol):
         ...
 
 
+class StoredConfiguration(Protocol):
+    """The object in which API servers find webhooks. Methods raise ApiError and TransportError."""
+
+    def holds(self, wanted: Any) -> bool:
+        """True if exactly that is stored."""
+        ...
+
+    def write(self, wanted: Any) -> None:
+        """Store exactly that."""
+        ...
+
+
+@dataclass(slots=True)
+class Registration:
+    """One configuration that the leader keeps; what befalls it says nothing of the others."""
+
+    configuration: StoredConfiguration
+    wanted: Callable[[bytes], tuple[Any, ...] | None]
+    """The webhooks that trust these authorities; None: it is not known yet."""
+    remedy: str
+    written: tuple[Any, ...] | None = field(default=None, init=False)
+    due_s: float = field(default=0.0, init=False)
+    problem: str = field(default="", init=False)
+
+    @property
+    def in_force(self) -> bool:
+        """It was written, and the last look at it met no error."""
+        return self.written is not None and not self.problem
+
+    def reconcile(self, bundle: bytes, now_s: float, *, leads: bool) -> None:
+        """Done by the leader; another replica forgets what it once wrote. Raises ApiError, TransportError."""
+        wanted = self.wanted(bundle)
+        if wanted is None or not leads:
+            self.written = None
+            self.due_s = now_s + (CONFIGURATION_EVERY_S if wanted is None else RETRY_S)
+            return
+        if wanted == self.written and now_s < self.due_s:
+            return
+        known, self.written = self.written is not None, None  # unknown until this has gone well
+        changed = known and now_s < self.due_s  # no need to look: it is what we wrote
+        if changed or not self.configuration.holds(wanted):
+            self.configuration.write(wanted)
+        self.written = wanted
+        if not changed:
+            self.due_s = now_s + CONFIGURATION_EVERY_S
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookParts:
     """What the reconciler reads and writes."""
 
     store: CertificateStore
     """The Secret with the certificates, shared by all replicas."""
-    configuration: WebhookConfiguration
-    """The MutatingWebhookConfiguration."""
     server: Serving
     settings: WebhookSettings
     leads: Callable[[], bool]
-    """Only the leader writes the MutatingWebhookConfiguration."""
-    gate_keys: Callable[[], Mapping[str, str] | None]
-    """Keys of pods that are held; None: not read yet."""
-    avoid_nodes: Callable[[], Mapping[str, str] | None]
-    """Uids of controllers whose pods get a hint; None: not read yet."""
+    """Only the leader writes the configurations."""
+    registrations: tuple[Registration, ...]
     clock: Callable[[], float] = time.time
     """Seconds since the epoch: certificates are checked against it."""
 
@@ -60,9 +102,7 @@ class WebhookReconciler:
     def __init__(self, parts: WebhookParts) -> None:
         self._parts = parts
         self._material: Material | None = None
-        self._written: tuple[MutatingWebhook, ...] | None = None
         self._certificates_due_s = 0.0
-        self._configuration_due_s = 0.0
         self._problem = ""
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -70,14 +110,19 @@ class WebhookReconciler:
         self._log = structlog.get_logger("rescheduler.webhook")
 
     @property
+    def serves(self) -> bool:
+        """There is a certificate, and the last look at it met no error."""
+        return self._material is not None and not self._problem
+
+    @property
     def in_force(self) -> bool:
-        """The certificate and the match conditions were written, and the last pass met no error."""
-        return self._material is not None and self._written is not None and not self._problem
+        """All of it is as it should be."""
+        return self.serves and all(r.in_force for r in self._parts.registrations)
 
     @property
     def problem(self) -> str:
         """The error of the last pass; empty if there was none."""
-        return self._problem
+        return self._problem or next((r.problem for r in self._parts.registrations if r.problem), "")
 
     def wake(self) -> None:
         """Reconcile at once. May be called by any thread."""
@@ -98,17 +143,17 @@ class WebhookReconciler:
         """One pass; seconds until the next one is due."""
         try:
             self._reconcile_certificates()
-            if self._material is not None:
-                self._reconcile_configuration(self._material)
         except ConflictError:
             self._certificates_due_s = 0.0  # another replica was faster: read what it wrote
             return 0.0
         except (ApiError, TransportError) as error:
-            self._tell(str(error))
+            self._problem = self._told(self._problem, str(error), REMEDY)
             return RETRY_S
-        self._tell("")
-        now_s = self._parts.clock()
-        return max(0.0, min(self._certificates_due_s, self._configuration_due_s) - now_s)
+        self._problem = self._told(self._problem, "", REMEDY)
+        now_s, due_s = self._parts.clock(), self._certificates_due_s
+        for registration in self._parts.registrations:
+            due_s = min(due_s, self._register(registration, now_s))
+        return max(0.0, due_s - now_s)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -116,6 +161,18 @@ class WebhookReconciler:
             if not self._stopping.is_set():
                 self._wake.wait(wait_s)
             self._wake.clear()
+
+    def _register(self, registration: Registration, now_s: float) -> float:
+        """When it is due again."""
+        if self._material is None:
+            return now_s + RETRY_S
+        problem = ""
+        try:
+            registration.reconcile(self._material.bundle, now_s, leads=self._parts.leads())
+        except (ApiError, TransportError) as error:
+            problem = str(error)
+        registration.problem = self._told(registration.problem, problem, registration.remedy)
+        return now_s + RETRY_S if problem else registration.due_s
 
     def _reconcile_certificates(self) -> None:
         parts, now_s = self._parts, self._parts.clock()
@@ -131,35 +188,14 @@ class WebhookReconciler:
             self._material = material
         self._certificates_due_s = now_s + CERTIFICATES_EVERY_S
 
-    def _reconcile_configuration(self, material: Material) -> None:
-        """Done by the leader; another replica forgets what it once wrote."""
-        parts, now_s = self._parts, self._parts.clock()
-        gate_keys, avoid_nodes = parts.gate_keys(), parts.avoid_nodes()
-        if gate_keys is None or avoid_nodes is None or not parts.leads():
-            self._written = None
-            self._configuration_due_s = (
-                now_s + CONFIGURATION_EVERY_S if gate_keys is None else now_s + RETRY_S
-            )
-            return
-        wanted = webhooks(parts.settings, material.bundle, gate_keys, avoid_nodes)
-        if wanted != self._written or now_s >= self._configuration_due_s:
-            known, self._written = self._written is not None, None  # unknown until this has gone well
-            changed = known and now_s < self._configuration_due_s  # no need to look: it is what we wrote
-            if changed or not parts.configuration.holds(wanted):
-                parts.configuration.write(wanted)
-            self._written = wanted
-            if not changed:
-                self._configuration_due_s = now_s + CONFIGURATION_EVERY_S
-
-    def _tell(self, problem: str) -> None:
-        if problem and problem != self._problem:
+    def _told(self, known: str, problem: str, remedy: str) -> str:
+        """The ``problem``, which is logged if it is another than the one that is ``known``."""
+        if problem and problem != known:
             self._log.warning(
-                "The webhook's certificates or its MutatingWebhookConfiguration cannot be updated",
+                "The webhook's certificates or its configuration cannot be updated",
                 error=problem,
-                remedy=REMEDY,
+                remedy=remedy,
             )
-        elif self._problem and not problem:
-            self._log.info(
-                "The webhook's certificates and its MutatingWebhookConfiguration are up to date again"
-            )
-        self._problem = problem
+        elif known and not problem:
+            self._log.info("The webhook's certificates and its configuration are up to date again")
+        return problem

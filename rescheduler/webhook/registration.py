@@ -1,20 +1,21 @@
-"""The MutatingWebhookConfiguration as it should be, and as it is.
+"""The MutatingWebhookConfiguration of the gate and the ValidatingWebhookConfiguration of the guard: as they should be, and as they are.
 
 Every field is set that the API server would fill in itself, so that what is stored can be compared. The
-object is made by the manifests (empty); the leader fills it in and keeps it current.
+objects are made by the manifests (empty); the leader fills them in and keeps them current.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.selectors import LabelSelector
 from rescheduler.webhook.match_conditions import MatchCondition, match_conditions
 
 CONFIGURATION_NAME: Final = "rescheduler.dev"
@@ -22,6 +23,7 @@ SERVICE_NAME: Final = "rescheduler-webhook"
 SERVICE_PORT: Final = 443
 GATE_PATH: Final = "/gate"
 HINT_PATH: Final = "/hint"
+GUARD_PATH: Final = "/guard"
 LEFT_OUT: Final = ("kube-system",)
 """Namespaces that are never gated, as in ``manifests/base/gate.yaml``."""
 
@@ -44,7 +46,7 @@ class ClientConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
-    """Creation of pods."""
+    """Creation of pods, or of what is named."""
 
     api_groups: tuple[str, ...] = ("",)
     api_versions: tuple[str, ...] = ("v1",)
@@ -53,12 +55,12 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
     scope: str = "*"
 
 
-class NamespaceRequirement(msgspec.Struct, frozen=True):
+class NamespaceRequirement(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a namespace selector."""
 
     key: str
     operator: str
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 class Selector(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -84,6 +86,25 @@ class MutatingWebhook(msgspec.Struct, frozen=True, rename="camel"):
     reinvocation_policy: str = "Never"
     side_effects: str = "None"
     timeout_seconds: int = 1
+
+
+class ValidatingWebhook(msgspec.Struct, frozen=True, rename="camel"):
+    """The guard, all fields set. An eviction that is not answered in two seconds goes on as without it."""
+
+    name: str
+    client_config: ClientConfig
+    match_conditions: tuple[MatchCondition, ...]
+    namespace_selector: Selector
+    rules: tuple[Rule, ...] = (Rule(resources=("pods/eviction",), scope="Namespaced"),)
+    object_selector: Selector = Selector()
+    admission_review_versions: tuple[str, ...] = ("v1",)
+    failure_policy: str = "Ignore"
+    match_policy: str = "Equivalent"
+    side_effects: str = "NoneOnDryRun"
+    timeout_seconds: int = 2
+
+
+AnyWebhook = TypeVar("AnyWebhook", MutatingWebhook, ValidatingWebhook)
 
 
 class _Stored(msgspec.Struct):
@@ -133,25 +154,52 @@ def webhooks(
     )
 
 
+def guarding(
+    settings: WebhookSettings, bundle: bytes, namespaces: LabelSelector, own_user: str
+) -> tuple[ValidatingWebhook, ...]:
+    """The webhook on evictions in these namespaces, but for the controller's own evictions.
+
+    It never stands before the cluster's own programs, or before the pods that serve it.
+    """
+    chosen = (NamespaceRequirement(r.key, r.operator.value, tuple(r.values)) for r in namespaces.requirements)
+    never = NamespaceRequirement(
+        "kubernetes.io/metadata.name", "NotIn", tuple(sorted({*LEFT_OUT, settings.namespace}))
+    )
+    user = msgspec.json.encode(own_user).decode()
+    return (
+        ValidatingWebhook(
+            name="guard.rescheduler.dev",
+            client_config=settings.client(GUARD_PATH, bundle),
+            match_conditions=(MatchCondition("not-our-own", f"request.userInfo.username != {user}"),),
+            namespace_selector=Selector((*chosen, never)),
+        ),
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class WebhookConfiguration:
-    """The object. Both methods raise ApiError (NotFoundError: not installed) and TransportError."""
+class WebhookConfiguration(Generic[AnyWebhook]):
+    """The object. All methods raise ApiError (NotFoundError: not installed) and TransportError."""
 
     api: KubeApi
+    kind: type[AnyWebhook]
     name: str = CONFIGURATION_NAME
 
-    def holds(self, wanted: tuple[MutatingWebhook, ...]) -> bool:
+    def look(self) -> None:
+        """Nothing, if it is installed and may be read."""
+        self.api.get(self._path)
+
+    def holds(self, wanted: tuple[AnyWebhook, ...]) -> bool:
         """True if exactly that is stored."""
         stored = read_answer(self.api.get(self._path), _Stored).webhooks or []
         try:
-            return tuple(msgspec.json.decode(raw, type=MutatingWebhook) for raw in stored) == wanted
+            return tuple(msgspec.json.decode(raw, type=self.kind) for raw in stored) == wanted
         except msgspec.ValidationError:
             return False
 
-    def write(self, wanted: tuple[MutatingWebhook, ...]) -> None:
+    def write(self, wanted: tuple[AnyWebhook, ...]) -> None:
         """Store exactly that."""
         self.api.merge_patch(self._path, msgspec.json.encode({"webhooks": wanted}))
 
     @property
     def _path(self) -> str:
-        return f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{self.name}"
+        return f"/apis/admissionregistration.k8s.io/v1/{self.kind.__name__.lower()}configurations/{self.name}"

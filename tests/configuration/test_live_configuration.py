@@ -23,6 +23,7 @@ OTHER_VALUES = {
     "gate.mode": "Webhook",
     "gate.port": 9444,
     "gate.url": "https://10.0.0.7:9443",
+    "guard.enabled": False,
     "leaderElection.enabled": False,
     "server.port": 8081,
     "server.page": True,

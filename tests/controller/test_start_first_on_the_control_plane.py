@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, gates_of, is_ready, node_of
+from harness.controlplane.ready_counts import ReadyCounts
+from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 
 pytestmark = pytest.mark.realcluster
@@ -27,37 +26,6 @@ def controller(control_plane):
 def world(control_plane):
     with World(control_plane.api(), "start") as world:
         yield world
-
-
-class Watcher:
-    """Counts the pods of a workload at every event, in the order of the API server."""
-
-    def __init__(self, world, replicas):
-        self.world, self.least, self.most, self.stop = world, replicas, replicas, False
-        answer = world.api.get(world.path("pods")).expect()
-        self.pods = {p["metadata"]["uid"]: p for p in answer.items}
-        self.version = answer.version
-        self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
-
-    def run(self):
-        path = self.world.path("pods")
-        while not self.stop:
-            for event in self.world.api.watch(path, seconds=2, resourceVersion=self.version):
-                pod = event["object"]
-                self.version = pod["metadata"]["resourceVersion"]
-                if event["type"] == "DELETED":
-                    self.pods.pop(pod["metadata"]["uid"], None)
-                else:
-                    self.pods[pod["metadata"]["uid"]] = pod
-                alive = [p for p in self.pods.values() if "deletionTimestamp" not in p["metadata"]]
-                self.least = min(self.least, sum(map(is_ready, alive)))
-                self.most = max(self.most, len(alive))
-
-    def end(self):
-        self.stop = True
-        self.thread.join(5)
-        return self.least, self.most
 
 
 def declared(world, kind, name, replicas, **more):
@@ -110,7 +78,7 @@ def nothing_left(world):
 def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
     declared(world, "Deployment", "web", replicas)
     closed_budget(world, "web", replicas)
-    watcher = Watcher(world, replicas)
+    watcher = ReadyCounts(world, replicas)
     for number in range(2):
         target = world.node(f"target{number}", cpu="1")
         old = min(world.pods("web"), key=node_of)
@@ -124,7 +92,7 @@ def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
 
 def test_a_replica_set_of_its_own_is_moved(controller, world):
     declared(world, "ReplicaSet", "web", 1)
-    watcher = Watcher(world, 1)
+    watcher = ReadyCounts(world, 1)
     target = world.node("target", cpu="1")
     (old,) = world.pods("web")
     status = move(world, old, target)
@@ -142,7 +110,7 @@ def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller,
     closed_budget(world, "web", 1)
     (old,) = world.pods("web")
     world.node("target", cpu="1")
-    watcher = Watcher(world, 1)
+    watcher = ReadyCounts(world, 1)
     taints = world.api.get(f"/api/v1/nodes/{source}").expect().body["spec"]["taints"]
     patch = {"spec": {"taints": [*taints, {"key": "old", "effect": "NoSchedule"}]}}
     world.api.patch(f"/api/v1/nodes/{source}", patch).expect()

@@ -324,7 +324,13 @@ def test_a_refusal_ends_it(scene):
 def test_every_object_of_the_manifests_is_one_of_its_steps():
     known = {path_of(obj) for obj in everything("rescheduler")}
     assert {path_of(obj) for obj in manifests.load()} <= known
-    for folder in ("components/webhook", "components/start-first", "monitoring"):
+    for folder in (
+        "components/webhook-server",
+        "components/webhook",
+        "components/guard",
+        "components/start-first",
+        "monitoring",
+    ):
         for obj in manifests.load(manifests.FOLDER / folder):
             placed = {**obj, "metadata": {"namespace": "rescheduler", **obj["metadata"]}}
             assert path_of(placed) in known

@@ -169,10 +169,12 @@ def test_labels_in_alerts_are_those_of_the_metrics():
 def test_the_webhook_component_grants_its_own_objects_only_and_ships_no_content():
     component = {
         (obj["kind"], obj["metadata"]["name"]): obj
-        for obj in manifests.load(manifests.FOLDER / "components" / "webhook")
+        for name in ("webhook-server", "webhook", "guard")
+        for obj in manifests.load(manifests.FOLDER / "components" / name)
     }
     assert "data" not in component["Secret", SECRET_NAME]
-    assert "webhooks" not in component["MutatingWebhookConfiguration", CONFIGURATION_NAME]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        assert "webhooks" not in component[kind, CONFIGURATION_NAME]
     (port,) = component["Service", SERVICE_NAME]["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (SERVICE_PORT, GateSection().port)
     for (kind, _), obj in component.items():

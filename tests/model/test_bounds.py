@@ -24,6 +24,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.own_objects import LONGEST_USER
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.room_sets import WindowPhase, YieldTo
 from rescheduler.model.selectors import LabelSet, Operator
@@ -50,6 +51,7 @@ LENGTHS = {
     "ttl": LONGEST_DURATION_TEXT,
     "reason": LONGEST_REASON,
     "policy": LONGEST_NAME,
+    "requestedBy": LONGEST_USER,
     "after": LONGEST_KEY,
     "containers.name": LONGEST_LABEL,
     "cron": LONGEST_CRON,

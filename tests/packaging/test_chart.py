@@ -97,6 +97,8 @@ def rendered(done):
         (("dryRun=true",), ("overlays/dry-run",), ()),
         (("highlyAvailable=true",), ("overlays/ha",), ()),
         (("highlyAvailable=true", "webhook=true"), ("overlays/webhook",), ()),
+        (("highlyAvailable=true", "guard=true"), ("overlays/guard",), ()),
+        (("webhook=true", "guard=true"), ("base",), ("webhook", "guard")),
         (("startFirst=true",), ("base",), ("start-first",)),
         (("dryRunCreation=false",), ("base",), ("no-dry-run-creation",)),
         (("monitoring=true",), ("base", "monitoring"), ()),

@@ -25,7 +25,7 @@ from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.registration import WebhookSettings
-from rescheduler.webhook.webhook import Webhook
+from rescheduler.webhook.webhook import GateWebhook, Webhook
 
 pytestmark = pytest.mark.realcluster
 
@@ -59,7 +59,11 @@ class Servers:
     def gate_alone(self):
         """The gate without a controller that would take back what nobody asked for."""
         settings = WebhookSettings(namespace=OWN, port=self._port, url=f"https://127.0.0.1:{self._port}")
-        webhook = Webhook(self.account, settings, leads=lambda: True) if self.way == "Webhook" else None
+        webhook = (
+            Webhook(self.account, settings, leads=lambda: True, gate=GateWebhook(self.account, settings))
+            if self.way == "Webhook"
+            else None
+        )
         if webhook is not None:
             webhook.start()
             self.world.wait(lambda: webhook.in_force)

@@ -20,7 +20,7 @@ from rescheduler.webhook.certificates import DAY_S, SETTLE_S, renewed
 from rescheduler.webhook.match_conditions import MOST_KEYS, MOVABLE
 from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.secret import CertificateStore
-from rescheduler.webhook.webhook import Webhook
+from rescheduler.webhook.webhook import GateWebhook, Webhook
 
 pytestmark = pytest.mark.realcluster
 
@@ -57,11 +57,8 @@ def world(old_control_plane):
 def hooked(old_control_plane, transport):
     """A running webhook alone, leading; nothing is switched on."""
     port = free_port()
-    webhook = Webhook(
-        transport,
-        WebhookSettings(namespace=OWN, port=port, url=f"https://127.0.0.1:{port}"),
-        leads=lambda: True,
-    )
+    settings = WebhookSettings(namespace=OWN, port=port, url=f"https://127.0.0.1:{port}")
+    webhook = Webhook(transport, settings, leads=lambda: True, gate=GateWebhook(transport, settings))
     webhook.start()
     api = old_control_plane.api()
     for name in ("gate-keys", AVOID_CONFIG_MAP):
@@ -78,8 +75,8 @@ def at_work(transport, monkeypatch):
     clock.offset_s = -70 * DAY_S
     prefill(transport, clock())
 
-    def make(*args):
-        made.append(Webhook(*args, clock=clock))
+    def make(*args, **more):
+        made.append(Webhook(*args, **more, clock=clock))
         return made[-1]
 
     monkeypatch.setattr("rescheduler.webhook.webhook.Webhook", make)
@@ -240,7 +237,7 @@ def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, tra
 
 def test_other_pods_are_never_sent(hooked, world, transport, monkeypatch):
     asked = []
-    monkeypatch.setattr(hooked, "_read_gate_keys", lambda: asked.append(1) or {})
+    monkeypatch.setattr(hooked._gate, "_read_gate_keys", lambda: asked.append(1) or {})
     world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, "uid-of-web"): "room"})).expect()
     world.wait(lambda: gates_of(tried(world, "uid-of-web")))
     assert not gates_of(tried(world, "uid-of-another"))
@@ -348,7 +345,7 @@ def test_one_replica_leads_and_another_serves_the_same_certificate(
 ):
     port = free_port()
     settings = WebhookSettings(namespace=OWN, port=port, url="https://127.0.0.1:1")
-    follower = Webhook(transport, settings, leads=lambda: False)
+    follower = Webhook(transport, settings, leads=lambda: False, gate=GateWebhook(transport, settings))
     follower.start()
     try:
         wait_for(lambda: follower._reconciler._material)
@@ -362,6 +359,6 @@ def test_one_replica_leads_and_another_serves_the_same_certificate(
 def test_what_somebody_else_changes_is_put_right(hooked, world, monkeypatch):
     before = world.api.get(HOOKS).expect().body["webhooks"]
     world.api.patch(HOOKS, {"webhooks": None}).expect()
-    hooked._reconciler._configuration_due_s = 0.0
+    hooked._gate.registration.due_s = 0.0
     hooked._reconciler.wake()
     world.wait(lambda: world.api.get(HOOKS).body.get("webhooks") == before)

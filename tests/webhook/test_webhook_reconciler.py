@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError
@@ -13,10 +11,11 @@ from rescheduler.webhook.reconciler import (
     CERTIFICATES_EVERY_S,
     CONFIGURATION_EVERY_S,
     RETRY_S,
+    Registration,
     WebhookParts,
     WebhookReconciler,
 )
-from rescheduler.webhook.registration import WebhookSettings
+from rescheduler.webhook.registration import WebhookSettings, webhooks
 from rescheduler.webhook.secret import Stored
 
 HOSTS = WebhookSettings(namespace="rescheduler", port=0).hosts
@@ -63,18 +62,21 @@ class Cluster:
         self.served.append(certificate)
 
 
-def reconciler_of(cluster, **more):
+def reconciler_of(cluster, *more):
+    settings = WebhookSettings(namespace="rescheduler", port=0)
+
+    def wanted(bundle):
+        return None if cluster.gate_keys is None else webhooks(settings, bundle, cluster.gate_keys, {})
+
     parts = WebhookParts(
         store=cluster,
-        configuration=cluster,
         server=cluster,
-        settings=WebhookSettings(namespace="rescheduler", port=0),
+        settings=settings,
         leads=lambda: cluster.leads,
-        gate_keys=lambda: cluster.gate_keys,
-        avoid_nodes=dict,
+        registrations=(Registration(cluster, wanted, "apply it"), *more),
         clock=lambda: cluster.now_s,
     )
-    return WebhookReconciler(replace(parts, **more))
+    return WebhookReconciler(parts)
 
 
 @pytest.fixture
@@ -129,7 +131,8 @@ def test_only_the_leader_writes_but_all_serve(cluster):
 def test_nothing_is_switched_off_before_the_live_controllers_are_known(cluster):
     reconciler_of(cluster).step()
     before = cluster.hooks
-    restarted = reconciler_of(cluster, gate_keys=lambda: None)
+    cluster.gate_keys = None
+    restarted = reconciler_of(cluster)
     restarted.step()
     assert cluster.hooks == before
     assert not restarted.in_force
@@ -184,3 +187,18 @@ def test_a_fault_is_a_problem_until_it_is_over(cluster, fault):
     reconciler.step()
     assert reconciler.in_force
     assert not reconciler.problem
+
+
+class Missing:
+    """A configuration that is not installed."""
+
+    def holds(self, wanted):
+        raise NotFoundError(404, "NotFound")
+
+
+def test_the_gate_is_in_force_though_the_guard_is_not_installed_any_more(cluster):
+    reconciler = reconciler_of(cluster, Registration(Missing(), lambda _: (), "apply the guard"))
+    assert reconciler.step() == RETRY_S
+    gate, guard = reconciler._parts.registrations
+    assert (reconciler.serves, gate.in_force, guard.in_force) == (True, True, False)
+    assert len(cluster.hooks) == 2

@@ -7,7 +7,7 @@
 {{- if $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" $values.image.pullPolicy }}{{ end -}}
 {{- if $values.resources }}{{ $_ := set $container "resources" $values.resources }}{{ end -}}
 {{- if $values.dryRun }}{{ $_ := set $container "args" (append $container.args "--dry-run") }}{{ end -}}
-{{- if $values.webhook }}{{ $_ := set $container "ports" (append $container.ports (dict "name" "webhook" "containerPort" 9443)) }}{{ end -}}
+{{- if or $values.webhook $values.guard }}{{ $_ := set $container "ports" (append $container.ports (dict "name" "webhook" "containerPort" 9443)) }}{{ end -}}
 {{- $_ := set $pod "containers" (list $container) -}}
 {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
 {{- if index $values $key }}{{ $_ := set $pod $key (index $values $key) }}{{ end -}}

@@ -1,0 +1,247 @@
+"""What an eviction that somebody asks for is answered: the pure core of the guard, one table.
+
+A function of what the caches know: no call, no clock, no state. Promises: in doubt, and in every case that the table does not
+name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s``, unless the
+configuration says that evictions without room are refused.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rescheduler.guard.settings import GuardSettings, WhenNoRoom
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Reason
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import Namespace, Pod, PodPhase
+
+SILENCE_S: Final = 120.0
+"""Who has not asked for so long has given up."""
+LAST_ASK_S: Final = 30.0
+"""How much later a move is told that its caller still asks."""
+TRY_AGAIN_S: Final = 60.0
+"""With ``whenNoRoom: Refuse``: after so long another move is tried."""
+_SOON_S: Final = 3
+_LATER_S: Final = 10
+
+
+class Why(enum.StrEnum):
+    """Why an eviction is answered so: a closed list, for metrics."""
+
+    # Let through, as without the guard
+    OWN = "Own"
+    DRY_RUN = "DryRun"
+    NOT_GUARDED = "NotGuarded"
+    CACHES_STALE = "CachesStale"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    UNKNOWN_POD = "UnknownPod"
+    ENDING = "Ending"
+    NOT_MOVED = "NotMoved"
+    BUDGET = "Budget"
+    TOO_MANY = "TooMany"
+    NOT_FILED = "NotFiled"
+    # Let through although it was to wait
+    NO_ROOM = "NoRoom"
+    LIMIT = "Limit"
+    # Asked to come again
+    WAITS = "Waits"
+    REFUSED = "Refused"
+
+
+WITHOUT_ROOM: Final = frozenset({Why.NO_ROOM, Why.LIMIT})
+"""People should hear of these: the replacement may stay pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The eviction goes on. ``message``: a warning to the caller; "": none."""
+
+    why: Why
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The caller gets 429 and asks again."""
+
+    message: str
+    retry_after_s: int
+    why: Why = Why.WAITS
+    budget: str = ""
+    """The PodDisruptionBudget that keeps the pod, in words; "": none."""
+
+
+Answer = Allow | Wait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What is known when the question is answered."""
+
+    user: str
+    own_user: str
+    """The controller's."""
+    dry_run: bool = False
+    uid: str = ""
+    """The caller's precondition; "": any pod of the name."""
+    fresh: bool = True
+    """The caches are complete and up to date."""
+    namespace: Namespace | None
+    pod: Pod | None
+    stays: str = ""
+    """Why the pod is never moved, as far as the pod alone tells it; "": it may be."""
+    move: PodMigration | None = None
+    """The pod's guarded move."""
+    first_asked_s: float | None
+    """When the eviction was first asked for; None: there is no place to remember it."""
+    problem: str = ""
+    """Why the API server refused the PodMigration; "": it did not."""
+    now_s: float
+
+
+def decide(known: Known, settings: GuardSettings) -> Answer:
+    """The first row of the table that answers, else the step that the move is in."""
+    for row in _TABLE:
+        answer = row(known, settings)
+        if answer is not None:
+            return answer
+    return _step(known.move)
+
+
+def asked_since_s(known_first_s: float, move: PodMigration | None, limit_s: float) -> float:
+    """When this request began: with the first ask, or with a move that another replica made for it before."""
+    if move is None or of_earlier_request(move, known_first_s, limit_s):
+        return known_first_s
+    return min(known_first_s, move.created_at_s)
+
+
+def of_earlier_request(move: PodMigration, first_asked_s: float, limit_s: float) -> bool:
+    """True for a finished move that says nothing of this request: its caller had given up, or was let through long ago."""
+    if not move.finished:
+        return False
+    withdrawn = move.status.reason == Reason.TIMEOUT and (move.ttl_s or 0.0) + 1.0 < limit_s
+    return withdrawn or move.status.finished_at_s + SILENCE_S < first_asked_s
+
+
+def _own(known: Known, _: GuardSettings) -> Answer | None:
+    return Allow(Why.OWN) if known.user == known.own_user else None
+
+
+def _dry_run(known: Known, _: GuardSettings) -> Answer | None:
+    return Allow(Why.DRY_RUN) if known.dry_run else None
+
+
+def _stale(known: Known, _: GuardSettings) -> Answer | None:
+    return None if known.fresh else Allow(Why.CACHES_STALE)
+
+
+def _other_namespace(known: Known, settings: GuardSettings) -> Answer | None:
+    namespace = known.namespace
+    if namespace is None or not settings.namespace_selector.matches(namespace.labels):
+        return Allow(Why.NOT_GUARDED)
+    return Allow(Why.NAMESPACE_TERMINATING) if namespace.deleting else None
+
+
+def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
+    pod = known.pod
+    if pod is None or (known.uid and known.uid != pod.uid):
+        return Allow(Why.UNKNOWN_POD)
+    ending = pod.deleting or pod.terminal or not pod.node
+    return Allow(Why.ENDING) if ending or pod.phase is PodPhase.PENDING else None
+
+
+def _not_moved(known: Known, _: GuardSettings) -> Answer | None:
+    if known.stays:
+        return Allow(Why.NOT_MOVED)
+    move = known.move
+    if move is not None and move.finished and move.status.reason in _NOT_FOR_LACK_OF_ROOM:
+        return Allow(Why.NOT_MOVED, f"evicted as it is: {move.status.reason}: {move.status.message}")
+    return None
+
+
+def _not_filed(known: Known, _: GuardSettings) -> Answer | None:
+    if known.first_asked_s is None:
+        return Allow(Why.TOO_MANY, "evicted as it is: too many evictions wait already")
+    return Allow(Why.NOT_FILED, f"evicted as it is: {known.problem}") if known.problem else None
+
+
+def _budget(known: Known, _: GuardSettings) -> Answer | None:
+    """A budget that can never allow the eviction: the API server says so itself."""
+    move = known.move
+    never = (
+        move is not None
+        and move.status.phase is MigrationPhase.PENDING
+        and move.status.reason == Reason.DISRUPTION_BUDGET
+    )
+    return Allow(Why.BUDGET) if never else None
+
+
+def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
+    """The move has failed, or the time is over."""
+    first_s, move = known.first_asked_s or known.now_s, known.move
+    failed = move is not None and move.status.phase is MigrationPhase.FAILED
+    ended = failed and move is not None and not of_earlier_request(move, first_s, settings.limit_s)
+    over = known.now_s - asked_since_s(first_s, move, settings.limit_s) >= settings.limit_s
+    if not (ended or over):
+        return None
+    refuses = settings.when_no_room is WhenNoRoom.REFUSE
+    if refuses and move is not None and not move.finished:
+        return None  # another try is under way
+    message = f"{move.status.reason}: {move.status.message}" if move is not None else "it had no turn"
+    if refuses:
+        return Wait(f"there is no room for the replacement ({message})", _LATER_S, Why.REFUSED)
+    why = Why.NO_ROOM if ended else Why.LIMIT
+    return Allow(why, f"evicted without room for its replacement ({message})")
+
+
+_TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
+    _own,
+    _dry_run,
+    _stale,
+    _other_namespace,
+    _no_running_pod,
+    _not_moved,
+    _not_filed,
+    _budget,
+    _no_room,
+)
+"""In the order in which they count."""
+
+_NOT_FOR_LACK_OF_ROOM: Final = frozenset(
+    {
+        Reason.POD_GONE,
+        Reason.POD_REPLACED,
+        Reason.NOT_MOVABLE,
+        Reason.MODE_NOT_SUPPORTED,
+        Reason.MULTIPLE_BUDGETS,
+        Reason.NOT_ADMITTED,
+        Reason.GATE_NOT_IN_FORCE,
+        Reason.FORBIDDEN,
+        Reason.EVICTION_FAILED,
+    }
+)
+"""Ends of a move that more room would not change: waiting helps nobody."""
+
+_STEPS: Final[Mapping[MigrationPhase, tuple[str, int]]] = {
+    MigrationPhase.PENDING: ("it is to be moved to a node with room for its replacement", _SOON_S),
+    MigrationPhase.RESERVING: ("room for its replacement is being reserved{node}", _SOON_S),
+    MigrationPhase.EVICTING: (
+        "room for its replacement is held{node}, and it is about to be evicted",
+        _SOON_S,
+    ),
+    MigrationPhase.HANDING_OVER: ("it is being evicted; room for its replacement is held{node}", _SOON_S),
+}
+
+
+def _step(move: PodMigration | None) -> Wait:
+    """What happens now, for the caller."""
+    if move is None or move.finished:
+        return Wait(f"{_STEPS[MigrationPhase.PENDING][0]}; ask again", _SOON_S)
+    status = move.status
+    words, retry_s = _STEPS[status.phase]
+    happens = words.format(node=f" on {status.node_name}" if status.node_name else "")
+    told = f" ({status.reason}: {status.message})" if status.message else ""
+    budget = status.message if status.reason == Reason.DISRUPTION_BUDGET else ""
+    return Wait(f"{happens}{told}; ask again", retry_s, budget=budget)

@@ -1,0 +1,140 @@
+"""Makes PodMigrations of the evictions that wait, off the path of the answers.
+
+Every replica files what it was asked itself: the name comes from the uid of the pod, so two replicas make one object between
+them, and an ask reaches the leader as an ordinary PodMigration. A replica writes a bounded number each second and has a bounded
+number open; limits of requested moves decide when each begins. That somebody still asks is told by a longer ``spec.ttl``,
+so a move whose caller has given up ends by itself, whoever leads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Final
+
+from rescheduler.guard.asks import Ask
+from rescheduler.guard.decision import (
+    LAST_ASK_S,
+    SILENCE_S,
+    TRY_AGAIN_S,
+    asked_since_s,
+    of_earlier_request,
+)
+from rescheduler.guard.settings import GuardSettings, WhenNoRoom
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import GUARD
+from rescheduler.model.records import ObjectKey
+
+MOST_OPEN: Final = 1_000
+"""PodMigrations of one replica that have not ended."""
+MOST_AT_ONCE: Final = 25
+"""Written in one pass."""
+ASKS_AGAIN_S: Final = 20.0
+"""Callers come again within seconds; nothing is made for one that does not."""
+SHOWN_S: Final = 10.0
+"""How long the caches may take to show what was written."""
+_NAME_LIMIT: Final = 52
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A PodMigration for an eviction that waits."""
+
+    ask: Ask
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """Its caller still asks."""
+
+    ask: Ask
+    move: PodMigration
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """One that has ended, and another is wanted."""
+
+    ask: Ask
+    move: PodMigration
+
+
+Write = Create | Extend | Remove
+
+
+def guarded_key(pod: ObjectKey, uid: str) -> ObjectKey:
+    """The PodMigration of the guard for that very pod."""
+    digest = hashlib.sha256(f"{uid}/{GUARD}".encode()).hexdigest()[:10]
+    return ObjectKey(pod.namespace, f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}")
+
+
+def is_guarded(move: object, uid: str) -> bool:
+    """True for a move of that pod that only the controller can have made, whatever others call theirs."""
+    return isinstance(move, PodMigration) and bool(move.requested_by) and move.pod_uid == uid
+
+
+def guarded_move(ask: Ask, ttl_s: float) -> PodMigration:
+    """The object. The controller chooses the node and the mode, as for every requested move that leaves them open."""
+    key = guarded_key(ask.pod, ask.uid)
+    return PodMigration(
+        namespace=key.namespace,
+        name=key.name,
+        pod_name=ask.pod.name,
+        pod_uid=ask.uid,
+        ttl_s=ttl_s,
+        policy=GUARD,
+        requested_by=ask.user,
+        reason="its eviction was asked for",
+    )
+
+
+def due(
+    asks: Iterable[Ask], move_of: Callable[[Ask], PodMigration | None], settings: GuardSettings, now_s: float
+) -> Iterator[Write]:
+    """What is to be written now; namespaces take turns. ``asks``: oldest first."""
+    rows: dict[str, list[tuple[Ask, PodMigration | None]]] = {}
+    open_moves = 0
+    for ask in asks:
+        move = move_of(ask)
+        filed = now_s - ask.filed_s < SHOWN_S
+        open_moves += (move is not None and not move.finished) or (move is None and filed)
+        if not filed:
+            rows.setdefault(ask.pod.namespace, []).append((ask, move))
+    left, room = MOST_AT_ONCE, max(0, MOST_OPEN - open_moves)
+    for ask, move in filter(None, chain.from_iterable(zip_longest(*rows.values()))):
+        write = _due(ask, move, settings, now_s)
+        if write is None or (isinstance(write, Create) and room <= 0):
+            continue
+        room -= isinstance(write, Create)
+        yield write
+        left -= 1
+        if left <= 0:
+            return
+
+
+def _due(ask: Ask, move: PodMigration | None, settings: GuardSettings, now_s: float) -> Write | None:
+    ends_s = asked_since_s(ask.first_s, move, settings.limit_s) + settings.limit_s
+    until_s = min(ask.last_s + SILENCE_S + LAST_ASK_S, ends_s)
+    if move is None:
+        refused = settings.when_no_room is WhenNoRoom.REFUSE and until_s <= now_s
+        ttl_s = settings.limit_s if refused else until_s - now_s
+        asks = now_s - ask.last_s < ASKS_AGAIN_S
+        return Create(ask, float(math.ceil(ttl_s))) if asks and ttl_s > 0 else None
+    if move.finished:
+        again = of_earlier_request(move, ask.first_s, settings.limit_s) or (
+            settings.when_no_room is WhenNoRoom.REFUSE
+            and move.status.phase is MigrationPhase.FAILED
+            and now_s - move.status.finished_at_s >= TRY_AGAIN_S
+        )
+        return Remove(ask, move) if again else None
+    if move.status.eviction_requested_at_s or move.status.evicted_at_s or move.deleting:
+        return None
+    wanted_s = float(math.ceil(until_s - move.created_at_s))
+    known_s = move.ttl_s or 0.0
+    nearly_over = until_s == ends_s and wanted_s > known_s
+    return Extend(ask, move, wanted_s) if wanted_s - known_s >= LAST_ASK_S or nearly_over else None

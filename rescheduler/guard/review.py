@@ -1,0 +1,105 @@
+"""The AdmissionReview of an eviction: what of it counts, and the answer as the API server hands it on. Bytes in, bytes out; pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.guard.decision import Allow, Answer
+from rescheduler.webhook.review import UnreadableReviewError
+
+TOO_MANY_REQUESTS: Final = 429
+_LONGEST_MESSAGE: Final = 1_000
+
+
+class _Preconditions(msgspec.Struct, frozen=True):
+    uid: str | None = None
+
+
+class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
+    preconditions: _Preconditions | None = None
+    dry_run: tuple[str, ...] | None = None
+
+
+class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    delete_options: _DeleteOptions | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """Somebody asks for the eviction of a pod."""
+
+    uid: str
+    """Of the question, to be repeated in the answer."""
+    namespace: str = ""
+    name: str = ""
+    user_info: _User = _User()
+    dry_run: bool | None = None
+    object: _Eviction | None = None
+
+    @property
+    def rehearsed(self) -> bool:
+        """A dry run. The API server takes the wish from the Eviction as well, where its own mark of dry runs is missing."""
+        options = self.object.delete_options if self.object is not None else None
+        return bool(self.dry_run) or bool(options is not None and options.dry_run)
+
+    @property
+    def pod_uid(self) -> str:
+        """The pod that the caller means; "": any of that name."""
+        options = self.object.delete_options if self.object is not None else None
+        wanted = options.preconditions if options is not None else None
+        return (wanted.uid if wanted is not None else "") or ""
+
+
+class _Review(msgspec.Struct, frozen=True):
+    request: Request
+
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+
+
+def read(body: bytes) -> Request:
+    """Raises UnreadableReviewError: the caller answers 400, and the eviction goes on (``failurePolicy: Ignore``)."""
+    try:
+        return _DECODER.decode(body).request
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReviewError(str(error)) from error
+
+
+def written(request: Request, answer: Answer) -> bytes:
+    """The AdmissionReview that says so."""
+    response: dict[str, Any] = {"uid": request.uid, "allowed": isinstance(answer, Allow)}
+    if isinstance(answer, Allow):
+        if answer.message:
+            response["warnings"] = [_cut(answer.message)]
+    else:
+        response["status"] = _too_many(request, answer.message, answer.retry_after_s, answer.budget)
+    return msgspec.json.encode(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    )
+
+
+def _too_many(request: Request, message: str, retry_after_s: int, budget: str) -> dict[str, Any]:
+    """As the API server's own refusal of an eviction, so that every caller knows to ask again."""
+    details: dict[str, Any] = {
+        "name": request.name,
+        "kind": "pods",
+        "retryAfterSeconds": retry_after_s,
+    }
+    if budget:
+        details["causes"] = [{"reason": "DisruptionBudget", "message": _cut(budget)}]
+    return {
+        "status": "Failure",
+        "code": TOO_MANY_REQUESTS,
+        "reason": "TooManyRequests",
+        "message": _cut(f"pod {request.namespace}/{request.name}: {message}"),
+        "details": details,
+    }
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 3]}..."

@@ -1,0 +1,231 @@
+"""The table of answers: each row, their order, and that nobody waits beyond the limit."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+
+from rescheduler.guard.decision import (
+    SILENCE_S,
+    Allow,
+    Known,
+    Wait,
+    Why,
+    asked_since_s,
+    decide,
+    of_earlier_request,
+)
+from rescheduler.guard.settings import GuardSettings, WhenNoRoom
+from rescheduler.migrations.migration_lifecycle import FINISHED, TRANSITIONS, MigrationReason
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import GUARD, LABEL_GUARD
+from rescheduler.model.records import Namespace
+from rescheduler.model.selectors import LabelSelector, LabelSet
+from rescheduler.testing import builders as b
+
+NOW_S = 1_800_000_000.0
+OWN = "system:serviceaccount:rescheduler:rescheduler"
+GUARDED = Namespace("shop", LabelSet({LABEL_GUARD: "enabled"}))
+SETTINGS = GuardSettings()
+REFUSE = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
+
+
+def pod(**more):
+    made = (
+        b.pod("web-1", namespace="shop").on("node-1").owner("ReplicaSet", "web", "u-web", "apps/v1").build()
+    )
+    return msgspec.structs.replace(made, **more)
+
+
+def move(phase=MigrationPhase.PENDING, reason="", *, ended_s=0.0, began_s=NOW_S, ttl_s=300.0, **status):
+    return PodMigration(
+        namespace="shop",
+        name="web-1-x",
+        pod_name="web-1",
+        policy=GUARD,
+        requested_by="kubectl",
+        created_at_s=began_s,
+        ttl_s=ttl_s,
+        status=MigrationStatus(phase=phase, reason=reason, finished_at_s=ended_s, **status),
+    )
+
+
+def failed(reason=MigrationReason.TARGET_REFUSED, **more):
+    return move(MigrationPhase.FAILED, reason, ended_s=NOW_S - 1, began_s=NOW_S - 60, **more)
+
+
+def known(**more):
+    facts = {
+        "user": "kubectl",
+        "own_user": OWN,
+        "namespace": GUARDED,
+        "pod": pod(),
+        "first_asked_s": NOW_S,
+        "now_s": NOW_S,
+    }
+    return Known(**{**facts, **more})
+
+
+ROWS = [
+    ("its own eviction", {"user": OWN}, Why.OWN),
+    ("a dry run", {"dry_run": True}, Why.DRY_RUN),
+    ("caches that are not up to date", {"fresh": False}, Why.CACHES_STALE),
+    ("a namespace that is not known", {"namespace": None}, Why.NOT_GUARDED),
+    ("a namespace without the label", {"namespace": Namespace("shop")}, Why.NOT_GUARDED),
+    (
+        "a namespace with another value",
+        {"namespace": Namespace("shop", LabelSet({LABEL_GUARD: "no"}))},
+        Why.NOT_GUARDED,
+    ),
+    (
+        "a namespace that ends",
+        {"namespace": Namespace("shop", GUARDED.labels, deleting=True)},
+        Why.NAMESPACE_TERMINATING,
+    ),
+    ("a pod that is not known", {"pod": None}, Why.UNKNOWN_POD),
+    ("a pod that has been replaced", {"uid": "another"}, Why.UNKNOWN_POD),
+    ("a pod that ends", {"pod": pod(deleting=True)}, Why.ENDING),
+    ("a pod that has no node", {"pod": pod(node="")}, Why.ENDING),
+    ("a pod that is never moved", {"stays": "belongs to a DaemonSet"}, Why.NOT_MOVED),
+    (
+        "a pod whose move says that it is not moved",
+        {"move": failed(MigrationReason.NOT_MOVABLE)},
+        Why.NOT_MOVED,
+    ),
+    ("no place to remember it", {"first_asked_s": None}, Why.TOO_MANY),
+    ("a PodMigration that is refused", {"problem": "403: quota"}, Why.NOT_FILED),
+    (
+        "a budget that never allows it",
+        {"move": move(reason=MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0")},
+        Why.BUDGET,
+    ),
+    ("a move that has failed", {"move": failed()}, Why.NO_ROOM),
+    ("no turn within the limit", {"first_asked_s": NOW_S - 300}, Why.LIMIT),
+    (
+        "a move that takes too long",
+        {"first_asked_s": NOW_S - 300, "move": move(began_s=NOW_S - 299)},
+        Why.LIMIT,
+    ),
+    (
+        "a move that another replica made too long ago",
+        {"first_asked_s": NOW_S - 1, "move": move(began_s=NOW_S - 300)},
+        Why.LIMIT,
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "why"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_it_is_let_through(facts, why):
+    answer = decide(known(**facts), SETTINGS)
+    assert isinstance(answer, Allow)
+    assert answer.why is why
+
+
+def test_every_reason_to_let_through_has_a_row():
+    assert {row[2] for row in ROWS} == set(Why) - {Why.WAITS, Why.REFUSED}
+
+
+WAITING = [
+    ("a first question", {}, "it is to be moved"),
+    (
+        "a move that has not begun",
+        {"move": move(reason=MigrationReason.NO_TARGET, message="none fits")},
+        "none fits",
+    ),
+    (
+        "room that is being reserved",
+        {"move": move(MigrationPhase.RESERVING, node_name="node-3")},
+        "room for its replacement is being reserved on node-3",
+    ),
+    ("room that is held", {"move": move(MigrationPhase.EVICTING, node_name="node-3")}, "is held on node-3"),
+    (
+        "an eviction that the cache does not show",
+        {"move": move(MigrationPhase.HANDING_OVER)},
+        "is being evicted",
+    ),
+    (
+        "a move whose caller had given up",
+        {"move": failed(MigrationReason.TIMEOUT, ttl_s=150.0)},
+        "it is to be moved",
+    ),
+    (
+        "a failure of long ago",
+        {"move": move(MigrationPhase.FAILED, MigrationReason.TARGET_REFUSED, ended_s=NOW_S - SILENCE_S - 1)},
+        "it is to be moved",
+    ),
+]
+
+
+@pytest.mark.parametrize(("facts", "words"), [row[1:] for row in WAITING], ids=[row[0] for row in WAITING])
+def test_it_waits_and_says_for_what(facts, words):
+    answer = decide(known(**facts), SETTINGS)
+    assert isinstance(answer, Wait)
+    assert words in answer.message
+    assert "ask again" in answer.message
+    assert 0 < answer.retry_after_s <= 10
+
+
+def test_a_budget_that_is_used_up_for_now_is_named_to_the_caller():
+    waits = move(MigrationPhase.EVICTING, MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0 of 3")
+    answer = decide(known(move=waits), SETTINGS)
+    assert isinstance(answer, Wait)
+    assert answer.budget == "PDB web allows 0 of 3"
+
+
+@pytest.mark.parametrize("facts", [{"move": failed()}, {"first_asked_s": NOW_S - 300}])
+def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
+    answer = decide(known(**facts), REFUSE)
+    assert isinstance(answer, Wait)
+    assert answer.why is Why.REFUSED
+
+
+def test_what_is_not_for_lack_of_room_is_never_refused():
+    assert isinstance(decide(known(move=failed(MigrationReason.NOT_MOVABLE)), REFUSE), Allow)
+
+
+def test_another_try_is_told_while_it_is_under_way():
+    again = move(MigrationPhase.RESERVING, node_name="node-3")
+    answer = decide(known(move=again, first_asked_s=NOW_S - 900), REFUSE)
+    assert isinstance(answer, Wait)
+    assert "node-3" in answer.message
+
+
+@pytest.mark.parametrize("phase", MigrationPhase)
+def test_whatever_the_move_says_nobody_waits_beyond_the_limit(phase):
+    """No tenant holds a drain up: neither by what becomes of the move, nor by what he writes into it."""
+    ends, begins, ttls = (0.0, NOW_S - 1, NOW_S - 400), (NOW_S - 400, NOW_S), (None, 1.0, 604_800.0)
+    for reason, ended_s, began_s, ttl_s in itertools.product([*MigrationReason, ""], ends, begins, ttls):
+        seen = move(phase, reason, ended_s=ended_s, began_s=began_s, ttl_s=ttl_s)
+        answer = decide(known(move=seen, first_asked_s=NOW_S - SETTINGS.limit_s), SETTINGS)
+        assert isinstance(answer, Allow), (seen, answer)
+
+
+def test_the_earlier_rows_go_first():
+    everything = {
+        "stays": "x",
+        "first_asked_s": None,
+        "problem": "x",
+        "move": failed(),
+        "namespace": None,
+        "fresh": False,
+    }
+    assert decide(known(user=OWN, dry_run=True, **everything), SETTINGS) == Allow(Why.OWN)
+    assert decide(known(dry_run=True, **everything), SETTINGS) == Allow(Why.DRY_RUN)
+    assert decide(known(**everything), SETTINGS) == Allow(Why.CACHES_STALE)
+
+
+def test_a_selector_of_the_configuration_chooses_the_namespaces():
+    everywhere = GuardSettings(namespace_selector=LabelSelector())
+    assert isinstance(decide(known(namespace=Namespace("any")), everywhere), Wait)
+
+
+def test_a_request_goes_on_with_the_move_that_another_replica_made():
+    assert asked_since_s(NOW_S, move(began_s=NOW_S - 100), 300.0) == NOW_S - 100
+    assert asked_since_s(NOW_S, failed(MigrationReason.TIMEOUT, ttl_s=150.0), 300.0) == NOW_S
+
+
+def test_a_move_that_has_not_ended_is_of_this_request():
+    for phase in TRANSITIONS.keys() - FINISHED:
+        assert not of_earlier_request(move(phase), NOW_S, 300.0)

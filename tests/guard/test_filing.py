@@ -1,0 +1,178 @@
+"""How evictions that wait become PodMigrations: once, at a bounded pace, in turns of namespaces, and for as long as somebody asks."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.guard.asks import MOST_ASKS, Ask, Asks
+from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
+from rescheduler.guard.filing import (
+    ASKS_AGAIN_S,
+    MOST_AT_ONCE,
+    MOST_OPEN,
+    SHOWN_S,
+    Create,
+    Extend,
+    Remove,
+    due,
+    guarded_key,
+    guarded_move,
+    is_guarded,
+)
+from rescheduler.guard.settings import GuardSettings, WhenNoRoom
+from rescheduler.migrations.migration_lifecycle import MigrationReason
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.records import ObjectKey
+
+NOW_S = 1_800_000_000.0
+SETTINGS = GuardSettings()
+
+
+def ask(name="web-1", namespace="shop", first_s=NOW_S, last_s=NOW_S, **more):
+    return Ask(ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", first_s, last_s, **more)
+
+
+def move(of, ttl_s=150.0, began_s=NOW_S, **status):
+    return msgspec.structs.replace(
+        guarded_move(of, ttl_s), created_at_s=began_s, uid="m", status=MigrationStatus(**status)
+    )
+
+
+def writes(*pairs, settings=SETTINGS, now_s=NOW_S):
+    moves = {asked.uid: made for asked, made in pairs}
+    return list(due([asked for asked, _ in pairs], lambda one: moves[one.uid], settings, now_s))
+
+
+def test_a_first_question_makes_a_move_that_lives_while_its_caller_asks():
+    asked = ask()
+    assert writes((asked, None)) == [Create(asked, SILENCE_S + LAST_ASK_S)]
+
+
+def test_no_move_lives_longer_than_the_limit():
+    asked = ask(first_s=NOW_S - 200)
+    assert writes((asked, None)) == [Create(asked, 100.0)]
+    assert writes((ask(first_s=NOW_S - 300), None)) == []
+
+
+def test_a_move_that_was_made_a_moment_ago_is_not_made_twice():
+    asked = ask(filed_s=NOW_S - 1)
+    assert writes((asked, None)) == []
+    assert len(writes((ask(filed_s=NOW_S - SHOWN_S), None))) == 1
+
+
+def test_nothing_is_made_for_a_caller_that_does_not_come_again():
+    assert writes((ask(last_s=NOW_S - ASKS_AGAIN_S), None)) == []
+
+
+def test_the_move_lives_on_while_its_caller_asks_and_is_told_so_now_and_then():
+    asked = ask(first_s=NOW_S - 60)
+    began_s = NOW_S - 60
+    assert writes((asked, move(asked, ttl_s=200.0, began_s=began_s))) == []
+    made = move(asked, began_s=began_s)
+    assert writes((asked, made)) == [Extend(asked, made, 210.0)]
+
+
+def test_a_move_whose_caller_is_silent_is_not_prolonged():
+    asked = ask(first_s=NOW_S - 90, last_s=NOW_S - 60)
+    assert writes((asked, move(asked, ttl_s=180.0, began_s=NOW_S - 90))) == []
+
+
+def test_in_the_end_it_lives_until_the_limit_and_no_longer():
+    asked = ask(first_s=NOW_S - 290)
+    made = move(asked, ttl_s=295.0, began_s=NOW_S - 290)
+    assert writes((asked, made)) == [Extend(asked, made, 300.0)]
+    assert writes((asked, move(asked, ttl_s=300.0, began_s=NOW_S - 290))) == []
+
+
+@pytest.mark.parametrize("moment", ["eviction_requested_at_s", "evicted_at_s"])
+def test_a_move_that_disturbs_its_pod_is_left_alone(moment):
+    asked = ask()
+    assert writes((asked, move(asked, ttl_s=1.0, phase=MigrationPhase.EVICTING, **{moment: NOW_S}))) == []
+
+
+def test_a_move_of_a_caller_that_had_given_up_makes_way_for_the_next():
+    asked = ask()
+    ended = {"phase": MigrationPhase.FAILED, "finished_at_s": NOW_S - 10}
+    withdrawn = move(asked, **ended, reason=MigrationReason.TIMEOUT)
+    assert writes((asked, withdrawn)) == [Remove(asked, withdrawn)]
+    refused = move(asked, ttl_s=300.0, **ended, reason=MigrationReason.TARGET_REFUSED)
+    assert writes((asked, refused)) == []
+
+
+def test_where_evictions_are_refused_another_move_is_tried():
+    settings = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
+    asked = ask(first_s=NOW_S - 1000)
+    ended = move(
+        asked,
+        ttl_s=300.0,
+        phase=MigrationPhase.FAILED,
+        reason=MigrationReason.TARGET_REFUSED,
+        finished_at_s=NOW_S - TRY_AGAIN_S,
+    )
+    assert writes((asked, ended), settings=settings) == [Remove(asked, ended)]
+    assert writes((asked, None), settings=settings) == [Create(asked, settings.limit_s)]
+
+
+def test_namespaces_take_turns():
+    many = [(ask(f"web-{n}", "loud"), None) for n in range(100)]
+    found = writes(*many, (ask("one", "quiet"), None))
+    assert len(found) == MOST_AT_ONCE
+    assert ObjectKey("quiet", "one") in {write.ask.pod for write in found[:2]}
+
+
+def test_open_moves_are_bounded_and_still_prolonged():
+    asks = [ask(f"web-{n}", first_s=NOW_S - 60) for n in range(MOST_OPEN)]
+    pairs = [(one, move(one, began_s=NOW_S - 60)) for one in asks]
+    found = writes(*pairs, (ask("another"), None))
+    assert found
+    assert all(isinstance(write, Extend) for write in found)
+
+
+def test_two_replicas_name_the_same_object():
+    assert guarded_key(ObjectKey("shop", "web-1"), "u") == guarded_key(ObjectKey("shop", "web-1"), "u")
+    assert guarded_key(ObjectKey("shop", "web-1"), "v") != guarded_key(ObjectKey("shop", "web-1"), "u")
+    assert len(guarded_key(ObjectKey("shop", "w" * 253), "u").name) <= 63
+
+
+def test_a_move_that_somebody_else_made_under_its_name_is_none_of_the_guard():
+    made = move(ask())
+    assert is_guarded(made, made.pod_uid)
+    assert not is_guarded(msgspec.structs.replace(made, requested_by=""), made.pod_uid)
+    assert not is_guarded(made, "another")
+
+
+def test_what_waits_is_bounded_and_forgotten_when_nobody_asks():
+    asks = Asks(most=3)
+    pods = [ObjectKey("shop", f"web-{n}") for n in range(4)]
+    heard = [asks.hear(pod, pod.name, "kubectl", NOW_S) for pod in pods]
+    assert heard == [True, True, True, False]
+    assert asks.full("web-3")
+    assert not asks.full("web-0")
+    assert asks.hear(pods[0], "web-0", "karpenter", NOW_S + 100)
+    later_s = NOW_S + SILENCE_S
+    assert [one.user for one in asks.current(lambda _: True, later_s)] == ["kubectl"]
+    assert asks.find("web-1", later_s) is None
+    assert asks.hear(pods[3], "web-3", "kubectl", later_s)
+
+
+def test_who_returns_after_a_silence_asks_anew():
+    asks = Asks()
+    pod = ObjectKey("shop", "web-0")
+    asks.hear(pod, "u", "kubectl", NOW_S)
+    asks.hear(pod, "u", "karpenter", NOW_S + SILENCE_S)
+    found = asks.find("u", NOW_S + SILENCE_S)
+    assert (found.user, found.first_s) == ("karpenter", NOW_S + SILENCE_S)
+
+
+def test_ten_thousand_questions_cost_a_few_megabytes():
+    import tracemalloc  # noqa: PLC0415 - of this test only
+
+    tracemalloc.start()
+    asks = Asks()
+    for n in range(MOST_ASKS + 5):
+        asks.hear(ObjectKey("shop", f"web-{n}"), f"uid-{n}", "kubectl", NOW_S)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(asks) == MOST_ASKS
+    assert used < 10_000_000

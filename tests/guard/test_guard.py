@@ -1,0 +1,315 @@
+"""The guard of one replica: what API servers are answered, what is filed and told, and that it never stands in the way."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import msgspec
+import pytest
+
+from rescheduler.guard.decision import SILENCE_S
+from rescheduler.guard.guard import Guard, GuardParts, Rules, user_of
+from rescheduler.guard.settings import GuardSettings
+from rescheduler.kube.errors import ForbiddenError
+from rescheduler.kube.transport import TransportError
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import GUARD, LABEL_GUARD
+from rescheduler.model.records import Namespace, Node, ObjectKey
+from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.selectors import LabelSet
+from rescheduler.testing import builders as b
+from rescheduler.webhook.review import UnreadableReviewError
+
+OWN = "system:serviceaccount:rescheduler:rescheduler"
+
+
+class Cluster:
+    """Caches, API server, Events and clock of one guard."""
+
+    def __init__(self):
+        self.objects = {kind: {} for kind in Kind}
+        self.calls, self.told, self.counted = [], [], []
+        self.now_s, self.fault, self.ready = 1_800_000_000.0, None, True
+        self.settings = GuardSettings()
+        self.objects[Kind.NAMESPACE]["shop"] = Namespace("shop", LabelSet({LABEL_GUARD: "enabled"}))
+        self.guard = Guard(
+            GuardParts(
+                caches=self,
+                api=self,
+                rules=lambda: Rules(
+                    settings=self.settings,
+                    replacements=ReplacementRules(),
+                    judges="default-scheduler".__eq__,
+                ),
+                leads=lambda: True,
+                own_user=OWN,
+                now_s=lambda: self.now_s,
+                record=self.told.append,
+                count=lambda why, seconds: self.counted.append(why),
+            )
+        )
+        self.guard.step()
+
+    def look(self, kind, key):
+        return self.objects[kind].get(key)
+
+    def all_of(self, kind):
+        return list(self.objects[kind].values())
+
+    def complete(self):
+        return self.ready
+
+    def create(self, path, body):
+        self.calls.append(("create", path, body))
+        if self.fault:
+            raise self.fault
+        stored = {
+            **body,
+            "metadata": {**body["metadata"], "uid": "m", "creationTimestamp": "2027-01-15T08:00:00Z"},
+        }
+        record = Decoder().record(Kind.POD_MIGRATION, json.dumps(stored).encode())
+        self.objects[Kind.POD_MIGRATION][record.key] = record
+
+    def merge_patch(self, path, patch):
+        self.calls.append(("patch", path, patch))
+
+    def delete(self, path, *, uid):
+        self.calls.append(("delete", path, uid))
+
+    def pod(self, name="web-1", namespace="shop", **more):
+        pod = msgspec.structs.replace(
+            b.pod(name, namespace=namespace)
+            .on("node-1")
+            .owner("ReplicaSet", "web", "u-web", "apps/v1")
+            .build(),
+            **more,
+        )
+        self.objects[Kind.POD][pod.key] = pod
+        return pod
+
+    def ask(self, name="web-1", namespace="shop", user="kubectl", **request):
+        review = {"uid": "q", "namespace": namespace, "name": name, "userInfo": {"username": user}, **request}
+        answer = json.loads(self.guard.respond(json.dumps({"request": review}).encode()))
+        assert answer["response"]["uid"] == "q"
+        return answer["response"]
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+def test_the_answer_is_a_429_as_of_the_api_server_itself(cluster):
+    cluster.pod()
+    answer = cluster.ask()
+    assert answer["allowed"] is False
+    status = answer["status"]
+    assert (status["code"], status["reason"]) == (429, "TooManyRequests")
+    assert status["details"]["retryAfterSeconds"] > 0
+    assert status["message"].startswith("pod shop/web-1: ")
+
+
+def test_the_answer_sends_nothing(cluster):
+    cluster.pod()
+    cluster.ask()
+    assert cluster.calls == []
+
+
+def test_the_next_pass_makes_one_move_in_the_name_of_the_caller(cluster):
+    pod = cluster.pod()
+    for _ in range(3):
+        cluster.ask(user="system:serviceaccount:karpenter:karpenter")
+        cluster.guard.step()
+    ((verb, path, body),) = cluster.calls
+    assert (verb, path) == ("create", "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations")
+    assert body["spec"]["podRef"] == {"name": "web-1", "uid": pod.uid}
+    assert body["spec"]["requestedBy"] == "system:serviceaccount:karpenter:karpenter"
+    assert body["spec"]["policy"] == GUARD
+    assert "target" not in body["spec"]
+    assert "labels" not in body["metadata"]
+    (moved,) = cluster.objects[Kind.POD_MIGRATION].values()
+    assert moved.requested
+    assert moved.by == "eviction by system:serviceaccount:karpenter:karpenter"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"dryRun": True},
+        {"object": {"deleteOptions": {"dryRun": ["All"]}}},
+        {"userInfo": {"username": OWN}},
+        {"object": {"deleteOptions": {"preconditions": {"uid": "of another pod"}}}},
+        {"name": "not-there"},
+        {"namespace": "elsewhere"},
+    ],
+    ids=str,
+)
+def test_these_start_nothing(cluster, request_):
+    cluster.pod()
+    cluster.pod(namespace="elsewhere")
+    assert cluster.ask(**request_)["allowed"] is True
+    cluster.guard.step()
+    assert cluster.calls == []
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        b.pod("x", namespace="shop").on("node-1").build(),
+        b.pod("x", namespace="shop").on("node-1").owner("DaemonSet", "ds", "u-ds", "apps/v1").build(),
+        b.pod("x", namespace="shop").on("node-1").owner("Job", "j", "u-j", "batch/v1").build(),
+        b.pod("x", namespace="shop")
+        .on("node-1")
+        .owner("Rollout", "r", "u-r", "argoproj.io/v1alpha1")
+        .build(),
+        b.pod("x", namespace="shop")
+        .on("node-1")
+        .owner("ReplicaSet", "w", "u-w", "apps/v1")
+        .annotate({"rescheduler.dev/evict": "false"})
+        .build(),
+        b.pod("x", namespace="shop")
+        .on("node-1")
+        .owner("ReplicaSet", "w", "u-w", "apps/v1")
+        .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})
+        .build(),
+    ],
+    ids=["bare", "DaemonSet", "Job", "foreign controller", "evict: false", "safe-to-evict: false"],
+)
+def test_pods_that_are_not_moved_are_let_through_at_once(cluster, pod):
+    cluster.objects[Kind.POD][pod.key] = pod
+    assert cluster.ask("x") == {"uid": "q", "allowed": True}
+
+
+def test_until_the_caches_are_complete_everything_is_let_through():
+    cluster = Cluster()
+    cluster.ready = False
+    cluster.guard._fresh_at_s = float("-inf")
+    cluster.pod()
+    cluster.guard.step()
+    assert cluster.ask()["allowed"] is True
+    cluster.ready = True
+    cluster.guard.step()
+    assert cluster.ask()["allowed"] is False
+
+
+def test_a_thread_that_does_not_look_any_more_lets_everything_through(cluster, monkeypatch):
+    cluster.pod()
+    later_s = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    assert cluster.ask()["allowed"] is True
+
+
+def test_a_refused_move_lets_the_eviction_through_with_the_reason(cluster):
+    cluster.pod()
+    cluster.fault = ForbiddenError(403, "Forbidden", "exceeded quota: moves")
+    cluster.ask()
+    cluster.guard.step()
+    answer = cluster.ask()
+    assert answer["allowed"] is True
+    assert "exceeded quota" in answer["warnings"][0]
+
+
+def test_no_answer_of_the_api_server_is_tried_again(cluster):
+    cluster.pod()
+    cluster.fault = TransportError("refused")
+    cluster.ask()
+    cluster.guard.step()
+    cluster.fault, cluster.now_s = None, cluster.now_s + 15
+    assert cluster.ask()["allowed"] is False
+    cluster.guard.step()
+    assert [call[0] for call in cluster.calls] == ["create", "create"]
+
+
+def test_without_room_pod_and_node_are_told(cluster):
+    cluster.pod()
+    cluster.ask()
+    assert [event.reason for event in cluster.told] == ["EvictionWaits"]
+    for _ in range(10):
+        cluster.now_s += 30
+        cluster.ask()
+    assert cluster.ask()["warnings"]
+    found = {
+        (event.regarding.kind, event.warning)
+        for event in cluster.told
+        if event.reason == "EvictedWithoutRoom"
+    }
+    assert found == {("Pod", True), ("Node", True)}
+    assert all("kubectl evicts pod shop/web-1 from node node-1" in event.note for event in cluster.told)
+
+
+def test_what_nobody_asks_for_any_more_is_forgotten(cluster):
+    cluster.pod()
+    cluster.ask()
+    cluster.now_s += SILENCE_S
+    cluster.guard.step()
+    assert len(cluster.guard.asks) == 0
+    assert cluster.calls == []
+
+
+def test_a_pod_that_is_gone_is_forgotten(cluster):
+    pod = cluster.pod()
+    cluster.ask()
+    del cluster.objects[Kind.POD][pod.key]
+    cluster.guard.step()
+    assert len(cluster.guard.asks) == 0
+
+
+def test_a_cordon_asks_for_the_pods_of_its_node_where_that_is_chosen(cluster):
+    cluster.pod()
+    cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True)
+    cluster.guard.step()
+    assert cluster.calls == []
+    cluster.settings = GuardSettings(follow_cordons=True)
+    cluster.guard.step()
+    ((_, _, body),) = cluster.calls
+    assert body["spec"]["requestedBy"] == "cordon of node node-1"
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"request": 1}', b"\xff"])
+def test_what_is_no_review_is_refused_as_such(cluster, body):
+    with pytest.raises(UnreadableReviewError):
+        cluster.guard.respond(body)
+
+
+def test_hostile_names_stay_texts_and_short(cluster):
+    cluster.pod()
+    answer = cluster.ask(user="x" * 100_000 + "\n\x1b[31m")
+    assert answer["allowed"] is False
+    cluster.guard.step()
+    ((_, _, body),) = cluster.calls
+    assert len(body["spec"]["requestedBy"]) <= 256
+
+
+def test_an_answer_takes_less_than_a_hundredth_of_a_second(cluster):
+    """In the mean, on a busy machine as well; bench/guard.py measures the rest."""
+    pod = cluster.pod()
+    for n in range(1_000):
+        one = msgspec.structs.replace(pod, name=f"web-{n}", uid=f"uid-{n}")
+        cluster.objects[Kind.POD][one.key] = one
+    cluster.guard.step()
+    begun_s = time.process_time()
+    for n in range(1_000):
+        assert cluster.ask(f"web-{n}")["allowed"] is False
+    assert (time.process_time() - begun_s) / 1_000 < 0.01
+
+
+def test_who_it_is_is_asked_of_the_api_server():
+    class Api:
+        def create(self, path, body):
+            return b'{"status": {"userInfo": {"username": "me"}}}'
+
+    class Deaf:
+        def create(self, path, body):
+            raise TransportError("refused")
+
+    assert user_of(Api()) == "me"
+    assert user_of(Deaf(), "elsewhere") == "system:serviceaccount:elsewhere:rescheduler"
+
+
+def test_the_key_of_a_move_is_found_by_its_pod(cluster):
+    cluster.pod()
+    cluster.ask()
+    cluster.guard.step()
+    assert all(isinstance(key, ObjectKey) for key in cluster.objects[Kind.POD_MIGRATION])

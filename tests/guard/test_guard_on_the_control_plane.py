@@ -1,0 +1,344 @@
+"""Somebody else's evictions, on the real control plane: kubectl drain and bare calls of the eviction API, with the guard and without."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.nodes import cordon
+from harness.controlplane.processes import free_port
+from harness.controlplane.ready_counts import ReadyCounts
+from harness.controlplane.world import World, gates_of, node_of
+from rescheduler.guard.guard import PASS_S
+from rescheduler.model.names import ANNOTATION_MODE, GUARD, LABEL_GUARD
+
+pytestmark = pytest.mark.realcluster
+
+OWN = "rescheduler"
+MOVES = "rescheduler.dev/v1alpha1"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/rescheduler.dev"
+DRAINED = 0
+CUT = 1
+"""Exit code of kubectl drain whose --timeout is over."""
+
+
+@pytest.fixture(scope="session")
+def guarded_plane(control_plane):
+    """The shared control plane with what the guard needs besides."""
+    components = manifests.FOLDER / "components"
+    for name in ("webhook-server", "guard"):
+        manifests.apply(control_plane.api(), manifests.load(components / name))
+    return control_plane
+
+
+@contextmanager
+def guarding(plane, world, **guard):
+    """A controller with the rights of the manifests that serves the guard; the API server asks it."""
+    port = free_port()
+    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
+    gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
+    with running(transport, gate=gate, guard=guard or {}) as work:
+        opt_in(world)
+        probe = world.pod("probe", gates=("test/never",))
+        answered = work.controller._metrics.guard_answers.labels("DryRun")._value
+
+        def reached():
+            assert not work.faults
+            world.evict(probe, dryRun="All")
+            return answered.get() and work.controller.loop.ready().ok
+
+        world.wait(reached, 60)
+        world.delete_pod(probe).expect()
+        world.wait_gone(probe)
+        time.sleep(2 * PASS_S)  # the guard has looked whether its caches are complete
+        yield work
+
+
+@pytest.fixture
+def world(guarded_plane):
+    with World(guarded_plane.api(), "guard") as world:
+        yield world
+
+
+def opt_in(world, value="enabled"):
+    world.api.patch(
+        f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": {LABEL_GUARD: value}}}
+    ).expect()
+
+
+def drain(plane, node, *more, timeout="60s"):
+    line = [plane.kubectl, f"--kubeconfig={plane.kubeconfig}", "drain", node, "--ignore-daemonsets"]
+    return subprocess.run(
+        [*line, f"--timeout={timeout}", *more], capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def moves(world):
+    return world.api.get(world.path("podmigrations", group=MOVES)).expect().items
+
+
+def guarded_moves(world):
+    return [move for move in moves(world) if move["spec"].get("policy") == GUARD]
+
+
+def asked(world, pod, seconds=60.0):
+    """Asks until the answer is not the guard's 429 any more; gives all answers."""
+    answers, deadline = [], time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answers.append(world.evict(pod))
+        if answers[-1].status != 429:
+            return answers
+        time.sleep(0.5)
+    raise AssertionError([answer.body["message"] for answer in answers[-3:]])
+
+
+def moved(world, pod, seconds=60.0):
+    """Asks until the pod leaves by its guarded move: it ends, or is gone, when the guard lets the last question through."""
+    asked(world, pod, seconds)
+    world.wait_gone(pod)
+    uid = pod["metadata"]["uid"]
+    (found,) = [m for m in guarded_moves(world) if m["spec"]["podRef"]["uid"] == uid]
+    world.wait(lambda: world.move_status(found["metadata"]["name"])["phase"] == "Succeeded")
+
+
+def placed(world, replicas=2, **more):
+    """A workload on ``source``, and ``target`` with room for all of it."""
+    source = world.node("source", cpu=str(replicas))
+    world.workload("Deployment", "web", replicas, **more)
+    pods = world.wait_ready("web", replicas)
+    return source, pods, world.node("target", cpu=str(replicas))
+
+
+def test_kubectl_drain_moves_each_pod_into_reserved_room(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        source, pods, target = placed(world)
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        assert [node_of(pod) for pod in world.wait_ready("web", 2)] == [target, target]
+        found = guarded_moves(world)
+        assert {move["spec"]["podRef"]["uid"] for move in found} == {p["metadata"]["uid"] for p in pods}
+        world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"})
+        assert {move["spec"]["requestedBy"] for move in found} == {"admin"}
+        assert not [pod for pod in world.pods() if gates_of(pod)]
+
+
+def test_the_room_is_not_taken_by_pods_that_wait(guarded_plane, world):
+    """Without the guard the strangers, who came first, take what the drain leaves."""
+    with guarding(guarded_plane, world):
+        source, _, target = placed(world)
+        cordon(world.api, source)
+        world.wait(lambda: drain(guarded_plane, source, "--dry-run=server").returncode == DRAINED)
+        assert not moves(world)
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        for index in range(4):
+            world.pod(f"stranger-{index}")
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
+
+
+@pytest.fixture
+def may_start_first(guarded_plane):
+    granted = manifests.load(manifests.FOLDER / "components" / "start-first")
+    manifests.apply(guarded_plane.api(), granted)
+    yield
+    for obj in granted:
+        guarded_plane.api().delete(manifests.path_of(obj))
+
+
+def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
+    guarded_plane, world, may_start_first
+):
+    with guarding(guarded_plane, world):
+        source, _, target = placed(world, 1)
+        path = world.path("deployments", "web", group="apps/v1")
+        world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_MODE: "StartFirst"}}}).expect()
+        counts = ReadyCounts(world, 1)
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        assert [node_of(pod) for pod in world.wait_ready("web", 1)] == [target]
+        assert counts.end() == (1, 2)
+
+
+def test_without_room_the_eviction_is_let_through_at_the_limit_with_the_reason(guarded_plane, world):
+    with guarding(guarded_plane, world, limit="12s"):
+        world.node("source", cpu="1")
+        world.workload("Deployment", "web", 1)
+        (pod,) = world.wait_ready("web", 1)
+        began = time.monotonic()
+        answers = asked(world, pod)
+        assert 10 <= time.monotonic() - began <= 40
+        assert answers[-1].status == 201
+        assert "NoTarget" in answers[-2].body["message"]
+        events = f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events"
+
+        def told():
+            return [e for e in world.api.get(events).expect().items if e["reason"] == "EvictedWithoutRoom"]
+
+        (event,) = world.wait(told)
+        assert "admin evicts pod" in event["note"]
+        assert event["regarding"]["name"] == pod["metadata"]["name"]
+
+
+def test_without_room_the_eviction_is_refused_where_the_configuration_says_so(guarded_plane, world):
+    with guarding(guarded_plane, world, limit="10s", whenNoRoom="Refuse"):
+        world.node("source", cpu="1")
+        world.workload("Deployment", "web", 1)
+        (pod,) = world.wait_ready("web", 1)
+        deadline = time.monotonic() + 25
+        while time.monotonic() < deadline:
+            answer = world.evict(pod).expect(429)
+            time.sleep(1)
+        assert "there is no room for the replacement" in answer.body["message"]
+        world.node("target", cpu="1")
+        moved(world, pod, 150)
+
+
+def test_the_answer_says_what_happens_and_when_to_ask_again(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        _, (pod,), _ = placed(world, 1)
+        answer = world.evict(pod).expect(429)
+        assert answer.body["reason"] == "TooManyRequests"
+        assert answer.body["details"]["retryAfterSeconds"] > 0
+        assert "guard.rescheduler.dev" in answer.body["message"]
+        moved(world, pod)
+        assert len(guarded_moves(world)) == 1
+
+
+@pytest.mark.parametrize("where", ["query", "body"])
+def test_a_dry_run_starts_nothing(guarded_plane, world, where):
+    with guarding(guarded_plane, world):
+        _, (pod,), _ = placed(world, 1)
+        if where == "query":
+            world.evict(pod, dryRun="All").expect(201)
+        else:
+            body = {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": pod["metadata"]["name"], "namespace": world.namespace},
+                "deleteOptions": {"dryRun": ["All"]},
+            }
+            path = world.path("pods", pod["metadata"]["name"], "eviction")
+            world.api.create(path, body).expect(201)
+        time.sleep(2)
+        assert not moves(world)
+        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def test_a_namespace_that_has_not_opted_in_is_evicted_as_without_the_guard(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        opt_in(world, None)
+        _, (pod,), _ = placed(world, 1)
+        time.sleep(1)  # the API server follows labels of namespaces by a watch
+        world.evict(pod).expect(201)
+        assert not moves(world)
+
+
+def test_pods_that_nobody_moves_are_let_through_at_once(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        world.node("source", cpu="4")
+        bare = world.pod("bare")
+        world.workload("Deployment", "kept", 1, annotations={"rescheduler.dev/evict": "false"})
+        (kept,) = world.wait_ready("kept", 1)
+        world.wait_bound("bare")
+        for pod in (bare, kept):
+            world.evict(pod).expect(201)
+        assert not moves(world)
+
+
+def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        _, (pod,), _ = placed(world, 1)
+        world.budget("web", "web", minAvailable=1)
+        world.wait(
+            lambda: (
+                world.api.get(world.path("poddisruptionbudgets", "web", group="policy/v1"))
+                .body.get("status", {})
+                .get("expectedPods")
+            )
+        )
+        world.wait(lambda: "violate the pod's disruption budget" in world.evict(pod).body.get("message", ""))
+        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def test_who_gives_up_leaves_nothing(guarded_plane, world, monkeypatch):
+    for module in ("decision", "asks", "filing"):
+        monkeypatch.setattr(f"rescheduler.guard.{module}.SILENCE_S", 6.0)
+    monkeypatch.setattr("rescheduler.guard.filing.LAST_ASK_S", 2.0)
+    with guarding(guarded_plane, world):
+        _, (pod,), _ = placed(world, 1)
+        world.budget("web", "web", maxUnavailable=0)
+        done = drain(guarded_plane, node_of(pod), timeout="4s")
+        assert done.returncode == CUT
+        ended = world.wait(
+            lambda: [m for m in guarded_moves(world) if m.get("status", {}).get("phase") == "Failed"]
+        )
+        assert ended[0]["status"]["reason"] == "Timeout"
+        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+        assert not [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
+
+
+def serves(reservation, world):
+    notes = reservation["metadata"].get("annotations", {})
+    return notes.get("rescheduler.dev/migration", "").startswith(f"{world.namespace}/")
+
+
+def test_while_the_controller_is_down_evictions_go_on(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        _, pods, _ = placed(world)
+        world.evict(pods[0]).expect(429)
+    for pod in pods:
+        assert world.evict(pod).status == 201
+
+
+def test_a_drain_goes_on_with_the_next_leader(guarded_plane, world):
+    """The first controller ends in the middle; what it filed is an ordinary PodMigration."""
+    with guarding(guarded_plane, world):
+        _, pods, target = placed(world)
+        for pod in pods:
+            world.evict(pod).expect(429)
+        world.wait(lambda: len(guarded_moves(world)) == 2)
+    with guarding(guarded_plane, world):
+        for pod in pods:
+            moved(world, pod)
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
+        assert len(guarded_moves(world)) == 2
+
+
+def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guarded_plane, world):
+    with guarding(guarded_plane, world, followCordons=True):
+        source, _, target = placed(world)
+        cordon(world.api, source)
+        world.wait(lambda: {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}, 60)
+        assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node {source}"}
+
+
+def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
+    body = {
+        "apiVersion": MOVES,
+        "kind": "PodMigration",
+        "metadata": {"name": "m"},
+        "spec": {"podRef": {"name": "web-1"}, "policy": GUARD, "requestedBy": "somebody"},
+    }
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
+    world.api.create(world.path("serviceaccounts"), account).expect()
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "team"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "team", "namespace": world.namespace}],
+    }
+    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
+    team = Api.from_kubeconfig(guarded_plane.kubeconfig_for(world.namespace, "team"))
+    path = world.path("podmigrations", group=MOVES)
+    world.wait(lambda: team.get(path).ok)
+    answer = team.create(path, body).expect(403)
+    assert "whose eviction a PodMigration replaces" in answer.body["message"]
+    del body["spec"]["requestedBy"]
+    team.create(path, body).expect(201)
