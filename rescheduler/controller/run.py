@@ -38,7 +38,7 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.ports import LoopTimings, Ports, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
-from rescheduler.guard.guard import Guard, GuardParts, Rules, user_of
+from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
@@ -205,7 +205,7 @@ class Controller:
             )
 
     def _compare_rules(self) -> None:
-        """Rules of another version are told, and stop nothing."""
+        """GuardRules of another version are told, and stop nothing."""
         found = InstalledRules() if self._options.dry_run else installed_rules(self._api)
         if found.others:
             self._log.warning("Admission policies or CRDs are of another version", which=found.others)
@@ -325,9 +325,9 @@ class Controller:
         return in_force if needed else installed_policy(gate, capabilities)
 
     def _guard(self, namespace: str, leads: Callable[[], bool], recorder: EventRecorder) -> Guard:
-        def rules() -> Rules:
+        def rules() -> GuardRules:
             current = self._configuration.current
-            return Rules(
+            return GuardRules(
                 settings=current.guard, replacements=current.replacements, judges=current.profile.judges
             )
 

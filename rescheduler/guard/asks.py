@@ -19,7 +19,7 @@ MOST_ASKS: Final = 10_000
 
 
 @dataclass(slots=True)
-class Ask:
+class WaitingEviction:
     """One eviction that waits."""
 
     pod: ObjectKey
@@ -39,13 +39,13 @@ class Asks:
 
     def __init__(self, most: int = MOST_ASKS) -> None:
         self._most = most
-        self._asks: dict[str, Ask] = {}
+        self._asks: dict[str, WaitingEviction] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._asks)
 
-    def find(self, uid: str, now_s: float) -> Ask | None:
+    def find(self, uid: str, now_s: float) -> WaitingEviction | None:
         """The request that goes on; None if nobody has asked for a while."""
         ask = self._asks.get(uid)
         return ask if ask is not None and now_s - ask.last_s < SILENCE_S else None
@@ -59,14 +59,14 @@ class Asks:
                 return True
             if uid not in self._asks and len(self._asks) >= self._most:
                 return False
-            self._asks[uid] = Ask(pod, uid, user[:LONGEST_USER] or "unknown", now_s, now_s)
+            self._asks[uid] = WaitingEviction(pod, uid, user[:LONGEST_USER] or "unknown", now_s, now_s)
             return True
 
     def full(self, uid: str) -> bool:
         """True if this pod would find no place."""
         return len(self._asks) >= self._most and uid not in self._asks
 
-    def current(self, wanted: Callable[[Ask], bool], now_s: float) -> list[Ask]:
+    def current(self, wanted: Callable[[WaitingEviction], bool], now_s: float) -> list[WaitingEviction]:
         """Those for which somebody still asks, oldest first; all others, and those that are not ``wanted``, are forgotten."""
         with self._lock:
             found = list(self._asks.values())

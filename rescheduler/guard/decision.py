@@ -63,7 +63,7 @@ class Allow:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class AskAgain:
     """The caller gets 429 and asks again."""
 
     message: str
@@ -73,7 +73,7 @@ class Wait:
     """The PodDisruptionBudget that keeps the pod, in words; "": none."""
 
 
-Answer = Allow | Wait
+Answer = Allow | AskAgain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
         return None  # another try is under way
     message = f"{move.status.reason}: {move.status.message}" if move is not None else "it had no turn"
     if refuses:
-        return Wait(f"there is no room for the replacement ({message})", _LATER_S, Why.REFUSED)
+        return AskAgain(f"there is no room for the replacement ({message})", _LATER_S, Why.REFUSED)
     why = Why.NO_ROOM if ended else Why.LIMIT
     return Allow(why, f"evicted without room for its replacement ({message})")
 
@@ -235,13 +235,13 @@ _STEPS: Final[Mapping[MigrationPhase, tuple[str, int]]] = {
 }
 
 
-def _step(move: PodMigration | None) -> Wait:
+def _step(move: PodMigration | None) -> AskAgain:
     """What happens now, for the caller."""
     if move is None or move.finished:
-        return Wait(f"{_STEPS[MigrationPhase.PENDING][0]}; ask again", _SOON_S)
+        return AskAgain(f"{_STEPS[MigrationPhase.PENDING][0]}; ask again", _SOON_S)
     status = move.status
     words, retry_s = _STEPS[status.phase]
     happens = words.format(node=f" on {status.node_name}" if status.node_name else "")
     told = f" ({status.reason}: {status.message})" if status.message else ""
     budget = status.message if status.reason == Reason.DISRUPTION_BUDGET else ""
-    return Wait(f"{happens}{told}; ask again", retry_s, budget=budget)
+    return AskAgain(f"{happens}{told}; ask again", retry_s, budget=budget)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Final
 
-from rescheduler.guard.asks import Ask
+from rescheduler.guard.asks import WaitingEviction
 from rescheduler.guard.decision import (
     LAST_ASK_S,
     SILENCE_S,
@@ -43,7 +43,7 @@ _NAME_LIMIT: Final = 52
 class Create:
     """A PodMigration for an eviction that waits."""
 
-    ask: Ask
+    ask: WaitingEviction
     ttl_s: float
 
 
@@ -51,7 +51,7 @@ class Create:
 class Extend:
     """Its caller still asks."""
 
-    ask: Ask
+    ask: WaitingEviction
     move: PodMigration
     ttl_s: float
 
@@ -60,7 +60,7 @@ class Extend:
 class Remove:
     """One that has ended, and another is wanted."""
 
-    ask: Ask
+    ask: WaitingEviction
     move: PodMigration
 
 
@@ -78,7 +78,7 @@ def is_guarded(move: object, uid: str) -> bool:
     return isinstance(move, PodMigration) and bool(move.requested_by) and move.pod_uid == uid
 
 
-def guarded_move(ask: Ask, ttl_s: float) -> PodMigration:
+def guarded_move(ask: WaitingEviction, ttl_s: float) -> PodMigration:
     """The object. The controller chooses the node and the mode, as for every requested move that leaves them open."""
     key = guarded_key(ask.pod, ask.uid)
     return PodMigration(
@@ -94,10 +94,13 @@ def guarded_move(ask: Ask, ttl_s: float) -> PodMigration:
 
 
 def due(
-    asks: Iterable[Ask], move_of: Callable[[Ask], PodMigration | None], settings: GuardSettings, now_s: float
+    asks: Iterable[WaitingEviction],
+    move_of: Callable[[WaitingEviction], PodMigration | None],
+    settings: GuardSettings,
+    now_s: float,
 ) -> Iterator[Write]:
     """What is to be written now; namespaces take turns. ``asks``: oldest first."""
-    rows: dict[str, list[tuple[Ask, PodMigration | None]]] = {}
+    rows: dict[str, list[tuple[WaitingEviction, PodMigration | None]]] = {}
     open_moves = 0
     for ask in asks:
         move = move_of(ask)
@@ -117,7 +120,9 @@ def due(
             return
 
 
-def _due(ask: Ask, move: PodMigration | None, settings: GuardSettings, now_s: float) -> Write | None:
+def _due(
+    ask: WaitingEviction, move: PodMigration | None, settings: GuardSettings, now_s: float
+) -> Write | None:
     ends_s = asked_since_s(ask.first_s, move, settings.limit_s) + settings.limit_s
     until_s = min(ask.last_s + SILENCE_S + LAST_ASK_S, ends_s)
     if move is None:

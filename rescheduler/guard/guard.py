@@ -16,8 +16,8 @@ import msgspec
 import structlog
 
 from rescheduler.guard import review
-from rescheduler.guard.asks import Ask, Asks
-from rescheduler.guard.decision import WITHOUT_ROOM, Answer, Known, Wait, Why, decide
+from rescheduler.guard.asks import Asks, WaitingEviction
+from rescheduler.guard.decision import WITHOUT_ROOM, Answer, AskAgain, Known, Why, decide
 from rescheduler.guard.filing import (
     SHOWN_S,
     Create,
@@ -77,7 +77,7 @@ class Caches(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class GuardRules:
     """What the guard takes of the configuration in force."""
 
     settings: GuardSettings
@@ -92,7 +92,7 @@ class GuardParts:
 
     caches: Caches
     api: KubeApi
-    rules: Callable[[], Rules]
+    rules: Callable[[], GuardRules]
     leads: Callable[[], bool]
     """Only the leader follows cordons."""
     own_user: str
@@ -144,14 +144,14 @@ class Guard:
         self._parts.count(answer.why, time.perf_counter() - begun_s)
         return review.written(request, answer)
 
-    def _answer(self, request: review.Request) -> Answer:
+    def _answer(self, request: review.EvictionReview) -> Answer:
         rules, now_s = self._parts.rules(), self._parts.now_s()
         known = self._known(request, rules, now_s)
         answer = decide(known, rules.settings)
         pod = known.pod
         if pod is None:
             return answer
-        if isinstance(answer, Wait):
+        if isinstance(answer, AskAgain):
             first = self.asks.find(pod.uid, now_s) is None
             if not self.asks.hear(pod.key, pod.uid, request.user_info.username, now_s):
                 return decide(replace(known, first_asked_s=None), rules.settings)
@@ -164,7 +164,7 @@ class Guard:
             self._tell("EvictedWithoutRoom", request, pod, answer.message, warning=True)
         return answer
 
-    def _known(self, request: review.Request, rules: Rules, now_s: float) -> Known:
+    def _known(self, request: review.EvictionReview, rules: GuardRules, now_s: float) -> Known:
         caches = self._parts.caches
         pod = caches.look(Kind.POD, ObjectKey(request.namespace, request.name))
         namespace = caches.look(Kind.NAMESPACE, request.namespace)
@@ -196,7 +196,7 @@ class Guard:
         return found if isinstance(found, PodMigration) and is_guarded(found, uid) else None
 
     def _tell(
-        self, reason: str, request: review.Request, pod: Pod, message: str, *, warning: bool = False
+        self, reason: str, request: review.EvictionReview, pod: Pod, message: str, *, warning: bool = False
     ) -> None:
         note = f"{request.user_info.username} evicts pod {pod.key} from node {pod.node}: {message}"
         of_pod = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
@@ -239,7 +239,7 @@ class Guard:
                 return
             self._send(write, now_s)
 
-    def _stands(self, ask: Ask) -> bool:
+    def _stands(self, ask: WaitingEviction) -> bool:
         pod = self._parts.caches.look(Kind.POD, ask.pod)
         return isinstance(pod, Pod) and pod.uid == ask.uid and not pod.deleting
 
@@ -300,7 +300,7 @@ class Guard:
                 self.asks.hear(pod.key, pod.uid, f"cordon of node {pod.node}", now_s)
 
 
-def why_stays(pod: Pod, rules: Rules, now_s: float) -> str:
+def why_stays(pod: Pod, rules: GuardRules, now_s: float) -> str:
     """Why the pod is never moved, as far as the pod alone tells it; "": it may be."""
     alone = not_replaced(Asked(pod, None, None, rules.replacements, 0, now_s))
     if alone is not None:

@@ -30,7 +30,7 @@ class _User(msgspec.Struct, frozen=True):
     username: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
     """Somebody asks for the eviction of a pod."""
 
     uid: str
@@ -56,13 +56,13 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Review(msgspec.Struct, frozen=True):
-    request: Request
+    request: EvictionReview
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)
 
 
-def read(body: bytes) -> Request:
+def read(body: bytes) -> EvictionReview:
     """Raises UnreadableReviewError: the caller answers 400, and the eviction goes on (``failurePolicy: Ignore``)."""
     try:
         return _DECODER.decode(body).request
@@ -70,7 +70,7 @@ def read(body: bytes) -> Request:
         raise UnreadableReviewError(str(error)) from error
 
 
-def written(request: Request, answer: Answer) -> bytes:
+def written(request: EvictionReview, answer: Answer) -> bytes:
     """The AdmissionReview that says so."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": isinstance(answer, Allow)}
     if isinstance(answer, Allow):
@@ -83,7 +83,7 @@ def written(request: Request, answer: Answer) -> bytes:
     )
 
 
-def _too_many(request: Request, message: str, retry_after_s: int, budget: str) -> dict[str, Any]:
+def _too_many(request: EvictionReview, message: str, retry_after_s: int, budget: str) -> dict[str, Any]:
     """As the API server's own refusal of an eviction, so that every caller knows to ask again."""
     details: dict[str, Any] = {
         "name": request.name,

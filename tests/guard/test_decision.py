@@ -10,8 +10,8 @@ import pytest
 from rescheduler.guard.decision import (
     SILENCE_S,
     Allow,
+    AskAgain,
     Known,
-    Wait,
     Why,
     asked_since_s,
     decide,
@@ -161,7 +161,7 @@ WAITING = [
 @pytest.mark.parametrize(("facts", "words"), [row[1:] for row in WAITING], ids=[row[0] for row in WAITING])
 def test_it_waits_and_says_for_what(facts, words):
     answer = decide(known(**facts), SETTINGS)
-    assert isinstance(answer, Wait)
+    assert isinstance(answer, AskAgain)
     assert words in answer.message
     assert "ask again" in answer.message
     assert 0 < answer.retry_after_s <= 10
@@ -170,14 +170,14 @@ def test_it_waits_and_says_for_what(facts, words):
 def test_a_budget_that_is_used_up_for_now_is_named_to_the_caller():
     waits = move(MigrationPhase.EVICTING, MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0 of 3")
     answer = decide(known(move=waits), SETTINGS)
-    assert isinstance(answer, Wait)
+    assert isinstance(answer, AskAgain)
     assert answer.budget == "PDB web allows 0 of 3"
 
 
 @pytest.mark.parametrize("facts", [{"move": failed()}, {"first_asked_s": NOW_S - 300}])
 def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
     answer = decide(known(**facts), REFUSE)
-    assert isinstance(answer, Wait)
+    assert isinstance(answer, AskAgain)
     assert answer.why is Why.REFUSED
 
 
@@ -188,7 +188,7 @@ def test_what_is_not_for_lack_of_room_is_never_refused():
 def test_another_try_is_told_while_it_is_under_way():
     again = move(MigrationPhase.RESERVING, node_name="node-3")
     answer = decide(known(move=again, first_asked_s=NOW_S - 900), REFUSE)
-    assert isinstance(answer, Wait)
+    assert isinstance(answer, AskAgain)
     assert "node-3" in answer.message
 
 
@@ -218,7 +218,7 @@ def test_the_earlier_rows_go_first():
 
 def test_a_selector_of_the_configuration_chooses_the_namespaces():
     everywhere = GuardSettings(namespace_selector=LabelSelector())
-    assert isinstance(decide(known(namespace=Namespace("any")), everywhere), Wait)
+    assert isinstance(decide(known(namespace=Namespace("any")), everywhere), AskAgain)
 
 
 def test_a_request_goes_on_with_the_move_that_another_replica_made():

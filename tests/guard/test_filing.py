@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.guard.asks import MOST_ASKS, Ask, Asks
+from rescheduler.guard.asks import MOST_ASKS, Asks, WaitingEviction
 from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
 from rescheduler.guard.filing import (
     ASKS_AGAIN_S,
@@ -30,7 +30,9 @@ SETTINGS = GuardSettings()
 
 
 def ask(name="web-1", namespace="shop", first_s=NOW_S, last_s=NOW_S, **more):
-    return Ask(ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", first_s, last_s, **more)
+    return WaitingEviction(
+        ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", first_s, last_s, **more
+    )
 
 
 def move(of, ttl_s=150.0, began_s=NOW_S, **status):

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rescheduler.guard.decision import SILENCE_S
-from rescheduler.guard.guard import Guard, GuardParts, Rules, user_of
+from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import TransportError
@@ -38,7 +38,7 @@ class Cluster:
             GuardParts(
                 caches=self,
                 api=self,
-                rules=lambda: Rules(
+                rules=lambda: GuardRules(
                     settings=self.settings,
                     replacements=ReplacementRules(),
                     judges="default-scheduler".__eq__,

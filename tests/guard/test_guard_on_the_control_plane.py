@@ -318,6 +318,33 @@ def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guar
         assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node {source}"}
 
 
+def member(plane, world, role):
+    """A client with a ClusterRole of the cluster in the world's namespace."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": role}}
+    world.api.create(world.path("serviceaccounts"), account).expect()
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": role, "namespace": world.namespace}],
+    }
+    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
+    client = Api.from_kubeconfig(plane.kubeconfig_for(world.namespace, role))
+    world.wait(lambda: client.get(world.path("pods")).ok)
+    return client
+
+
+def test_who_may_not_evict_starts_nothing(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        _, (pod,), _ = placed(world, 1)
+        viewer = member(guarded_plane, world, "view")
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
+        viewer.create(world.path("pods", pod["metadata"]["name"], "eviction"), body).expect(403)
+        time.sleep(2)
+        assert not moves(world)
+
+
 def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
     body = {
         "apiVersion": MOVES,
@@ -325,17 +352,7 @@ def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
         "metadata": {"name": "m"},
         "spec": {"podRef": {"name": "web-1"}, "policy": GUARD, "requestedBy": "somebody"},
     }
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
-    world.api.create(world.path("serviceaccounts"), account).expect()
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "team"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
-        "subjects": [{"kind": "ServiceAccount", "name": "team", "namespace": world.namespace}],
-    }
-    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
-    team = Api.from_kubeconfig(guarded_plane.kubeconfig_for(world.namespace, "team"))
+    team = member(guarded_plane, world, "edit")
     path = world.path("podmigrations", group=MOVES)
     world.wait(lambda: team.get(path).ok)
     answer = team.create(path, body).expect(403)
