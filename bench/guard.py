@@ -1,0 +1,214 @@
+"""How fast the guard answers when a whole pool is drained, and what it remembers.
+
+    python -m bench.guard [--evictions 10000] [--rate 1000] [--connections 32]
+
+The server of the webhook with its certificates runs in this process, beside a thread that computes as a decision does (``--busy``). Another
+process asks about each pod once, at the given rate, over connections that it keeps as API servers do. An answer that
+comes late counts from the moment at which it was due.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import multiprocessing
+import resource
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import click
+import msgspec
+import structlog
+
+from rescheduler.guard.guard import Guard, GuardParts, GuardRules
+from rescheduler.guard.settings import GuardSettings
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Request, Response, TransportError
+from rescheduler.model.decode import Record
+from rescheduler.model.kinds import Kind
+from rescheduler.model.names import CONTROLLER_USER, LABEL_GUARD
+from rescheduler.model.records import Namespace, ObjectKey
+from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.selectors import LabelSet
+from rescheduler.testing import builders as b
+from rescheduler.webhook.certificates import renewed
+from rescheduler.webhook.https_server import WebhookServer
+from rescheduler.webhook.registration import GUARD_PATH
+
+NAMESPACES: Final = 20
+
+
+class Deaf:
+    """No API server: nothing that is filed is answered."""
+
+    def send(self, request: Request) -> Response:
+        """Raises TransportError."""
+        raise TransportError(f"nobody is there for {request.path}")
+
+
+class Caches:
+    """Pods of a drained pool."""
+
+    def __init__(self, pods: int) -> None:
+        one = b.pod("web").on("node-1").owner("ReplicaSet", "web", "u-web").build()
+        namespaces = [f"shop-{n}" for n in range(NAMESPACES)]
+        self._objects: Mapping[Kind, dict[str | ObjectKey, Record]] = {
+            Kind.NAMESPACE: {
+                name: Namespace(name, LabelSet({LABEL_GUARD: "enabled"})) for name in namespaces
+            },
+            Kind.POD: {},
+        }
+        for n in range(pods):
+            pod = msgspec.structs.replace(
+                one, namespace=f"shop-{n % NAMESPACES}", name=f"web-{n}", uid=f"uid-{n}"
+            )
+            self._objects[Kind.POD][pod.key] = pod
+
+    def look(self, kind: Kind, key: str | ObjectKey) -> Record | None:
+        """One object."""
+        return self._objects.get(kind, {}).get(key)
+
+    def all_of(self, kind: Kind) -> Sequence[Record]:
+        """All of a kind."""
+        return list(self._objects.get(kind, {}).values())
+
+    def complete(self) -> bool:
+        """Always."""
+        return True
+
+
+def guard_of(pods: int) -> Guard:
+    """A guard of these pods; nothing that it files is answered."""
+    rules = GuardRules(
+        settings=GuardSettings(),
+        replacements=ReplacementRules(),
+        judges="default-scheduler".__eq__,
+    )
+    return Guard(
+        GuardParts(
+            caches=Caches(pods),
+            api=KubeApi(Deaf(), NO_RETRY),  # type: ignore[arg-type]
+            rules=lambda: rules,
+            leads=lambda: True,
+            own_user=CONTROLLER_USER,
+            now_s=time.time,
+            record=lambda _: None,
+        )
+    )
+
+
+def ask_all(port: int, evictions: int, rate: float, connections: int, found: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
+    """In a process of its own: milliseconds of each answer, and how many were 429."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    taken, begins_s = iter(range(evictions)), time.monotonic() + 0.5
+    lock, times_ms, held = threading.Lock(), [], []
+
+    def work() -> None:
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+        connection.connect()
+        while True:
+            with lock:
+                n = next(taken, None)
+            if n is None:
+                return
+            due_s = begins_s + n / rate
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            review = {
+                "uid": str(n),
+                "namespace": f"shop-{n % NAMESPACES}",
+                "name": f"web-{n}",
+                "userInfo": {"username": "admin"},
+            }
+            connection.request("POST", GUARD_PATH, msgspec.json.encode({"request": review}))
+            answer = connection.getresponse().read()
+            times_ms.append((time.monotonic() - due_s) * 1000)
+            held.append(b'"code":429' in answer)
+
+    threads = [threading.Thread(target=work) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found.put((sorted(times_ms), sum(held)))
+
+
+def memory_mb() -> float:
+    """The peak of this process."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def compute(ended: threading.Event) -> None:
+    """As a decision does: Python without a pause."""
+    while not ended.is_set():
+        sum(range(10_000))
+
+
+def decided_ms(guard: Guard, evictions: int) -> list[float]:
+    """The answers alone, without HTTP."""
+    times_ms = []
+    for n in range(evictions):
+        review = {"uid": "q", "namespace": f"shop-{n % NAMESPACES}", "name": f"web-{n}"}
+        body = msgspec.json.encode({"request": review})
+        begun_s = time.perf_counter()
+        guard.respond(body)
+        times_ms.append((time.perf_counter() - begun_s) * 1000)
+    return sorted(times_ms)
+
+
+def show(what: str, times_ms: Sequence[float]) -> None:
+    """One line."""
+    count = len(times_ms)
+    print(
+        f"{what:44} p50 {times_ms[count // 2]:7.2f} ms  p99 {times_ms[int(count * 0.99)]:7.2f} ms  most {times_ms[-1]:7.2f} ms"
+    )
+
+
+@click.command(help=__doc__)
+@click.option("--evictions", default=10_000)
+@click.option("--rate", default=1_000.0, help="Evictions a second.")
+@click.option("--connections", default=32)
+@click.option("--busy", is_flag=True, help="While a decision computes.")
+def main(evictions: int, rate: float, connections: int, busy: bool) -> None:  # noqa: FBT001 - an option
+    """Ask about every pod once, and print how long the answers took."""
+    silent = structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(wrapper_class=silent)
+    guard = guard_of(evictions)
+    guard.step()
+    before_mb = memory_mb()
+    show("the answer alone", decided_ms(guard, min(evictions, 5_000)))
+    guard = guard_of(evictions)
+    server = WebhookServer(port=0, host="127.0.0.1", routes={GUARD_PATH: guard.respond})
+    material = renewed(None, ("127.0.0.1",), time.time())
+    server.use(material.certificate, material.key)
+    ended = threading.Event()
+    spawned = multiprocessing.get_context("spawn")
+    found = spawned.Queue()
+    client = spawned.Process(target=ask_all, args=(server.port, evictions, rate, connections, found))
+    server.start()
+    guard.start()
+    if busy:
+        threading.Thread(target=compute, args=(ended,), daemon=True).start()
+    cpu_s = time.process_time()
+    client.start()
+    times_ms, held = found.get(timeout=600)
+    client.join()
+    ended.set()
+    cpu_ms = 1000 * (time.process_time() - cpu_s) / evictions
+    show(f"over HTTPS, {rate:g} a second, {connections} connections", times_ms)
+    print(
+        f"{held} of {evictions} wait, {len(guard.asks)} are remembered; {cpu_ms:.2f} ms of CPU each; {memory_mb() - before_mb:.1f} MB more than before"
+    )
+    guard.stop()
+    server.stop()
+    if held != evictions:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
