@@ -42,7 +42,7 @@ from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
 from rescheduler.planning.plan import Move, PendingRoom, PodRef
 from rescheduler.planning.stages import stages_of
-from rescheduler.reservations.making_room import making_room, pending_room_manifest, pending_room_name
+from rescheduler.reservations.room_decisions import making_room, pending_room_manifest, pending_room_name
 
 FRESH_S: Final = 10.0
 """How old a decision may be when one of its moves begins: after slow answers the rest is decided anew."""

@@ -195,7 +195,7 @@ class Reconciler:
             now_s=now_s,
         )
         found = self._gather(objects.index)
-        return _Begun(objects, found, self._migrations(objects, found))
+        return _Begun(objects, found, self._migrations(found))
 
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
@@ -259,14 +259,13 @@ class Reconciler:
     def _crashed_in_observation(self, reservation: Reservation, error: Exception) -> None:
         self._crashed(Step.RESERVATION, ObjectKey("", reservation.name), error, reservation.uid)
 
-    def _migrations(self, objects: RoundObjects, found: Gathered) -> MigrationObserver:
+    def _migrations(self, found: Gathered) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
         return MigrationObserver(
             index=found.index,
             placement=self.placement,
             memory=self.memory,
             concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
-            earlier_moves=objects.earlier,
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(

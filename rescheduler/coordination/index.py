@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rescheduler.coordination.kept_index import KeptIndex
-from rescheduler.coordination.made_rooms import MadeRooms
+from rescheduler.coordination.waiting_room import WaitingRoom
 from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
@@ -57,7 +57,7 @@ class RoundIndex:
     waiting: tuple[Pod, ...]
     """Pods without a node and without scheduling gates."""
     kept: KeptIndex
-    made_rooms: MadeRooms
+    waiting_room: WaitingRoom
 
     @classmethod
     def of(cls, snapshot: Snapshot, kept: KeptIndex | None = None) -> RoundIndex:
@@ -67,7 +67,7 @@ class RoundIndex:
         pending = kept.pods.unbound.values()
         gated = tuple(pod for pod in pending if holds_gate(pod))
         waiting = tuple(pod for pod in pending if not pod.spec.gates and not pod.deleting)
-        return cls(snapshot, snapshot, gated, waiting, kept, MadeRooms(snapshot))
+        return cls(snapshot, snapshot, gated, waiting, kept, WaitingRoom(snapshot))
 
     def about(
         self, reservations: Mapping[str, Reservation], migrations: Mapping[ObjectKey, PodMigration]

@@ -54,7 +54,7 @@ def leftovers(
         *(Leftover(release_machine(pod.uid), (unsteer(pod),)) for pod in lost),
         *(
             Leftover(_machine("room", room.uid), _given_up(room, why, snapshot.pods))
-            for room, why in index.made_rooms.given_up(now_s)
+            for room, why in index.waiting_room.given_up(now_s)
         ),
         *_ownerless(index, sightings, settings, now_s),
         *_unanswered(index, sightings, settings, now_s),

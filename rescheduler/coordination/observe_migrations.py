@@ -12,7 +12,7 @@ import msgspec
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_history import MoveHistory
-from rescheduler.coordination.move_order import ConcurrentMoves, EarlierMoves, evicts_first
+from rescheduler.coordination.move_order import ConcurrentMoves, evicts_first
 from rescheduler.coordination.observe_reservations import new_pods, replacement_to_come
 from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.coordination.placement import Placement
@@ -69,7 +69,6 @@ class MigrationObserver:
     placement: Placement
     memory: Memory
     concurrent_moves: ConcurrentMoves
-    earlier_moves: EarlierMoves
     start_first: StartFirstObserver
     replacements: Replacements
     unbudgeted: UnbudgetedWorkloads
@@ -89,8 +88,8 @@ class MigrationObserver:
         seen = self.start_first.observe(migration, pod if same else None)
         recorded = self.history.recorded(migration)
         held_back = self._held_back(migration, pod) if pod is not None and not recorded.begun else None
-        earlier = self.earlier_moves.before(migration)
-        waits = held_back is not None or bool(earlier.waits_for)
+        waiting = self.index.waiting_room.of_move(migration, self.rooms)
+        waits = held_back is not None or bool(waiting.begins_after)
         now = self._as_evicting(migration)
         case = _Case(now, pod if same else None, reservation, waits)
         seen, judged = self._modes_judged(case, seen)
@@ -131,9 +130,7 @@ class MigrationObserver:
             evicts_first=self._evicts_first(now, pod) if same and pod else "",
             none_comes=self._none_comes(owner) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
-            earlier=earlier,
-            made_room=self.index.made_rooms.before(migration, self.rooms),
-            awaited=migration.key in self.earlier_moves.awaited,
+            waits=waiting,
             another=self.concurrent_moves.before(migration, pod) if same else "",
             controller=owner,
             source=self._left_behind(migration, owner),

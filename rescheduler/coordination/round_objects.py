@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
-from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import PodMigration
@@ -30,8 +29,6 @@ class RoundObjects:
     index: RoundIndex
     moves: tuple[PodMigration, ...]
     """Those that take a step, oldest first."""
-    earlier: EarlierMoves
-    """Which moves others begin after."""
     wake_at_s: tuple[float | None, ...]
     """When others are to be looked at."""
 
@@ -53,14 +50,13 @@ class Chooser:
         now_s: float,
     ) -> RoundObjects:
         """``counts``: whether limits count a move already, although its status does not show that it has begun."""
-        snapshot, begun = index.snapshot, self.memory.expectations.begun
+        snapshot, begun, waits = index.snapshot, self.memory.expectations.begun, index.waiting_room
         rooms = self.memory.rooms.of(
             snapshot.reservations, lambda room: self._holds(index, room), migrations.reservations, now_s
         )
-        earlier = EarlierMoves.of(snapshot.migrations)
         moves = self.memory.moves.of(
             snapshot.migrations,
-            lambda key, move: key in begun or key in self.under_way or counts(move) or earlier.over(move),
+            lambda key, move: key in begun or key in self.under_way or counts(move) or waits.over(move),
             migrations,
             limits,
             now_s,
@@ -73,7 +69,7 @@ class Chooser:
         taken = (m for m in snapshot.migrations.values() if took_given_room(m))
         view |= {move.key: move for move in taken}
         wakes_s = (rooms.wake_at_s, moves.wake_at_s)
-        return RoundObjects(index.about(rooms.rooms, view), moves.moves, earlier, wakes_s)
+        return RoundObjects(index.about(rooms.rooms, view), moves.moves, wakes_s)
 
     def _holds(self, index: RoundIndex, room: Reservation) -> bool:
         """A pod or another object may hold it, or what is being written for it; or its move still reads what became of it."""

@@ -35,10 +35,10 @@ def may_begin(draft: Draft) -> bool:
 
     Limits come before everything that costs a call or a look at the cluster: thousands may wait for one.
     """
-    if not (still_wanted(draft) and _earlier_moves_may_succeed(draft) and _mode_known(draft)):
+    if not (still_wanted(draft) and _mode_known(draft)):
         return False
     observed = draft.observed
-    if observed.earlier.waits_for:
+    if observed.waits.begins_after:
         _wait_for_earlier_moves(draft)
         return False
     if observed.held_back is None and not asked(draft, FRESH_S):
@@ -157,8 +157,8 @@ def still_wanted(draft: Draft) -> bool:
         draft.fail(Why.POD_GONE, f"pod {pod.key} is terminating or has ended already")
     elif stuck := _cannot_leave(pod, observed.stands_on):
         draft.fail(Why.NOT_MOVABLE, stuck)
-    elif observed.made_room.given_up:
-        draft.fail(Why.ROOM_GIVEN_UP, observed.made_room.given_up)
+    elif observed.waits.in_vain:
+        draft.fail(*observed.waits.in_vain)
     elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(
@@ -259,24 +259,16 @@ def budget_words(budget: DisruptionBudget) -> str:
     )
 
 
-def _earlier_moves_may_succeed(draft: Draft) -> bool:
-    """False, and the move ends, if one of the moves whose room it needs has not succeeded: it was planned with their success."""
-    earlier = draft.observed.earlier
-    if earlier.failed:
-        draft.fail(Why.EARLIER_MOVE_FAILED, earlier.failed)
-    return not earlier.failed
-
-
 def _wait_for_earlier_moves(draft: Draft) -> None:
     """Where it makes room for a pending pod, what they leave is kept for it: nobody else takes it before it begins."""
     observed = draft.observed
     node = observed.migration.target_node
     known = observed.reservation is not None or observed.reservation_refused
-    reserves = observed.made_room.keeps_place and draft.status.mode is MoveMode.RESERVE_FIRST
+    reserves = observed.waits.keeps_place and draft.status.mode is MoveMode.RESERVE_FIRST
     if reserves and node and not known:
         draft.change(reservation_name=observed.reservation_name, node_name=node)
         _create(draft, pre_allocation=True)
-    listed = ", ".join(map(str, observed.earlier.waits_for))
+    listed = ", ".join(map(str, observed.waits.begins_after))
     draft.say(Why.EARLIER_MOVES, f"begins after the moves {listed}, whose room it needs")
 
 

@@ -133,7 +133,7 @@ def _keeps_its_place(draft: Draft, result: EvictionResult | None) -> bool:
 
 def _others_ready(draft: Draft) -> bool:
     """False while the room that this pod steps aside for is not kept, or another one has nowhere to go yet."""
-    waits_for = draft.observed.made_room.waits_for
+    waits_for = draft.observed.waits.evicts_after
     if waits_for:
         draft.say(Why.MAKING_ROOM, waits_for)
         draft.wake(draft.now_s + _LOOK_AGAIN_S)
@@ -175,7 +175,7 @@ def _rehearse(draft: Draft) -> None:
         if draft.now_s < retry_at_s:
             draft.wake(retry_at_s)
             return
-        # Only now, so that a move that says it waits for others could evict itself (``coordination.made_rooms``).
+        # Only now, so that a move that says it waits for others could evict itself (``coordination.waiting_room``).
         if settles(draft) or not _others_ready(draft):
             return
         draft.change(eviction_requested_at_s=draft.now_s)

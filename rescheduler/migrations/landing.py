@@ -63,7 +63,7 @@ def finished(draft: Draft) -> None:
         _watch_ready(draft)
     collect_at_s = status.finished_at_s + settings.reservations.finished_ttl_s
     if draft.now_s >= collect_at_s:
-        if draft.observed.awaited:
+        if draft.observed.waits.awaited:
             return  # the move that begins after this one could not tell its success from its deletion
         if not draft.observed.recorded.ended:
             return  # what limits count of it would be lost; the round after the record is stored deletes it

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, Workload
@@ -130,31 +131,22 @@ class ObservedCreation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedEarlierMoves:
-    """What has become of the moves that this one begins after (``spec.after``)."""
+class ObservedWait:
+    """What the move waits for because of other moves (``coordination.waiting_room``)."""
 
-    waits_for: tuple[ObjectKey, ...] = ()
-    """Those that have not ended."""
-    failed: str = ""
-    """Why they will never all have succeeded; "": they may."""
-
-
-NO_EARLIER_MOVES = ObservedEarlierMoves()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedMadeRoom:
-    """The room of a pending pod that the pod of this move steps aside for."""
-
-    waits_for: str = ""
-    """What is missing before anybody is evicted for it; "": nothing."""
-    given_up: str = ""
-    """Why nobody is evicted for it any more; "": it is made."""
+    begins_after: tuple[ObjectKey, ...] = ()
+    """Moves of ``spec.after`` that have not ended."""
+    evicts_after: str = ""
+    """What is missing before anybody is evicted for the room that it makes; "": nothing."""
+    in_vain: tuple[MigrationReason, str] | None = None
+    """Why it ends: what it waits for will not come."""
     keeps_place: bool = False
     """The move begins after others, and what they leave is kept for it meanwhile."""
+    awaited: bool = False
+    """Others begin after it."""
 
 
-NO_MADE_ROOM = ObservedMadeRoom()
+NO_WAIT = ObservedWait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,10 +234,7 @@ class ObservedMigration:
     """Why the controller of the evicted pod creates no more pods; empty while one is expected."""
     replacement_delay_s: float = 0.0
     """How long the controller may wait after the end of the old pod before it creates the new one."""
-    earlier: ObservedEarlierMoves = NO_EARLIER_MOVES
-    made_room: ObservedMadeRoom = NO_MADE_ROOM
-    awaited: bool = False
-    """An unfinished move begins after this one, so it is kept until that has ended."""
+    waits: ObservedWait = NO_WAIT
     another: str = ""
     """What goes first: a move of the same pod, or one into the same Reservation."""
     controller: OwnerRef | None = None

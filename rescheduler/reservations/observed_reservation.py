@@ -21,6 +21,21 @@ NOT_ASKED: Final = Choice()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedMaking:
+    """The room that others make for it (``coordination.waiting_room``)."""
+
+    given_up: str = ""
+    """Why the pods that step aside for it will not make its room; "": they may, or none does."""
+    others_wanted: str = ""
+    """Why others than were planned must step aside for the rest of its room."""
+    step_aside: tuple[str, ...] = ()
+    """Pods that step aside for it, each with its new node."""
+
+
+NOBODY_MAKES_ROOM: Final = ObservedMaking()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedReservation:
     """One Reservation at one moment."""
 
@@ -63,12 +78,7 @@ class ObservedReservation:
     """Why it must wait until others of its namespace have ended; "": it need not."""
     node_autoscaler: bool = False
     """One reports that it is at work. It adds nodes for pods, and sees none of a Reservation that fits nowhere."""
-    room_given_up: str = ""
-    """Why the pods that step aside for it will not make its room; "": they may, or none does."""
-    others_wanted: str = ""
-    """Why others than were planned must step aside for the rest of its room."""
-    step_aside: tuple[str, ...] = ()
-    """Pods that step aside for it, each with its new node."""
+    making: ObservedMaking = NOBODY_MAKES_ROOM
     higher_waits: str = ""
     """Why its owners would lose its capacity to a pending pod of higher priority as soon as they land; "": they would not."""
     other_node: str = ""

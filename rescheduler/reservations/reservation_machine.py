@@ -27,23 +27,18 @@ from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_w
 from rescheduler.reservations.handover import hand_over
 from rescheduler.reservations.koordinator import given_away
 from rescheduler.reservations.koordinator_steps import follow
-from rescheduler.reservations.making_room import (
-    keeps_another_node,
-    made_elsewhere,
-    room_given_up,
-    waiting_words,
-)
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
 from rescheduler.reservations.placeholder_check import held_by_others
 from rescheduler.reservations.preallocation import (
-    LOOK_EVERY_S,
-    goes_elsewhere,
+    given_up,
     is_preallocated,
+    keeps_another_node,
+    made_elsewhere,
     recreate,
-    wait_for_room,
+    wait,
 )
 from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.reservation_lifecycle import (
@@ -162,7 +157,7 @@ def _pending(draft: ReservationDraft) -> None:
     if refused is not None:
         draft.enter(refused.event, refused.message)
         return
-    if _ended_early(draft) or room_given_up(draft):
+    if _ended_early(draft) or given_up(draft):
         return
     placeholder, making = observed.placeholder, draft.status.making_room
     if placeholder is None:
@@ -177,7 +172,7 @@ def _pending(draft: ReservationDraft) -> None:
     elif making is not None and keeps_another_node(placeholder, making):
         draft.do(delete_placeholder(placeholder))
     elif observed.reservation.preallocated:
-        _preallocated(draft, placeholder)
+        wait(draft, placeholder)
     else:
         _unbound(draft, placeholder)
 
@@ -212,17 +207,6 @@ def _why_not_placed(draft: ReservationDraft) -> str:
     if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
         return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
     return message
-
-
-def _preallocated(draft: ReservationDraft, placeholder: Pod) -> None:
-    """The placeholder is gated and waits for room that is not free yet (row K45)."""
-    draft.do(*wait_for_room(draft.observed, placeholder))
-    if not draft.observed.reservation.template_node:
-        draft.wake(draft.now_s + LOOK_EVERY_S)
-    if goes_elsewhere(draft, placeholder):
-        return
-    draft.change(node_name=pinned_node(placeholder))
-    draft.enter(ReservationEvent.PREALLOCATED, waiting_words(draft, placeholder))
 
 
 def _unbound(draft: ReservationDraft, placeholder: Pod) -> None:
@@ -284,7 +268,7 @@ def _bound(draft: ReservationDraft, placeholder: Pod) -> None:
 
 
 def _holding(draft: ReservationDraft) -> None:
-    if _ended_early(draft) or _arrived(draft) or room_given_up(draft) or made_elsewhere(draft):
+    if _ended_early(draft) or _arrived(draft) or given_up(draft) or made_elsewhere(draft):
         return
     observed, node = draft.observed, draft.status.node_name
     if observed.node is None:
@@ -299,7 +283,7 @@ def _holding(draft: ReservationDraft) -> None:
     elif not observed.node_usable:
         _node_bad(draft)
     elif observed.placeholder is not None and not observed.placeholder.node:
-        _preallocated(draft, observed.placeholder)
+        wait(draft, observed.placeholder)
     elif observed.placeholder is not None and draft.status.phase is ReservationPhase.WAITING:
         _bound(draft, observed.placeholder)
     elif observed.assigned:

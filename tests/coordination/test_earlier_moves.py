@@ -5,14 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.coordination.move_order import EarlierMoves
 from rescheduler.coordination.move_turns import MoveTurns
+from rescheduler.coordination.waiting_room import WaitingRoom
 from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 
 PHASE = MigrationPhase
@@ -32,24 +33,28 @@ def move(name, phase=PHASE.PENDING, *, after=(), reason="", policy="NodeAffinity
     )
 
 
+def waiting_room(*moves):
+    return WaitingRoom(Snapshot(taken_at_s=0.0, migrations={m.key: m for m in moves}))
+
+
 def seen(mine, *others):
-    return EarlierMoves.of({m.key: m for m in (*others, mine)}).before(mine)
+    return waiting_room(*others, mine).of_move(mine, {})
 
 
 def test_who_names_nobody_waits_for_nobody():
     found = seen(move("a"), move("b"))
-    assert (found.waits_for, found.failed) == ((), "")
+    assert (found.begins_after, found.in_vain) == ((), None)
 
 
 @pytest.mark.parametrize("phase", UNDER_WAY)
 def test_it_waits_for_each_that_is_under_way(phase):
     found = seen(move("c", after=("a", "b")), move("a", PHASE.SUCCEEDED), move("b", phase))
-    assert (found.waits_for, found.failed) == ((ObjectKey("shop", "b"),), "")
+    assert (found.begins_after, found.in_vain) == ((ObjectKey("shop", "b"),), None)
 
 
 def test_it_goes_on_once_all_have_succeeded():
     found = seen(move("c", after=("a", "b")), move("a", PHASE.SUCCEEDED), move("b", PHASE.SUCCEEDED))
-    assert (found.waits_for, found.failed) == ((), "")
+    assert (found.begins_after, found.in_vain) == ((), None)
 
 
 @pytest.mark.parametrize(
@@ -63,24 +68,24 @@ def test_it_goes_on_once_all_have_succeeded():
 )
 def test_it_is_dropped_at_once_if_one_cannot_succeed_any_more(other, words):
     found = seen(move("c", after=("a", "b")), move("a", PHASE.RESERVING), other)
-    assert "move shop/b" in found.failed
-    assert words in found.failed
+    reason, why = found.in_vain
+    assert (reason, "move shop/b" in why, words in why) == ("EarlierMoveFailed", True, True)
 
 
 @pytest.mark.parametrize("fields", [{"labels": NO_LABELS}, {"policy": ""}])
 def test_who_was_not_planned_names_nobody(fields):
     """Nothing is said of the moves that it names, which may be in other namespaces."""
     found = seen(move("c", after=("a",), **fields), move("a", PHASE.FAILED, reason="Secret"))
-    assert "Secret" not in found.failed
-    assert "controller" in found.failed
-    assert not EarlierMoves.of({m.key: m for m in [move("c", after=("a",), **fields)]}).awaited
+    assert "Secret" not in found.in_vain[1]
+    assert "controller" in found.in_vain[1]
+    assert not waiting_room(move("c", after=("a",), **fields)).awaited
 
 
 def test_who_is_waited_for_is_kept_until_the_other_has_ended():
     a, waits = move("a", PHASE.SUCCEEDED), move("c", after=("a",))
-    assert EarlierMoves.of({m.key: m for m in (a, waits)}).awaited == {a.key}
+    assert waiting_room(a, waits).awaited == {a.key}
     ended = move("c", PHASE.FAILED, after=("a",))
-    assert not EarlierMoves.of({m.key: m for m in (a, ended)}).awaited
+    assert not waiting_room(a, ended).awaited
 
 
 def test_a_move_that_waits_costs_no_look_until_its_wait_is_over():
@@ -90,8 +95,8 @@ def test_a_move_that_waits_costs_no_look_until_its_wait_is_over():
 
     def looked_at(now_s, *moves):
         by_key = {m.key: m for m in moves}
-        earlier = EarlierMoves.of(by_key)
-        found = turns.of(by_key, lambda _, m: earlier.over(m), settings, limits, now_s).moves
+        waits = waiting_room(*moves)
+        found = turns.of(by_key, lambda _, m: waits.over(m), settings, limits, now_s).moves
         return {m.key for m in found}
 
     assert c.key in looked_at(0.0, a, c)

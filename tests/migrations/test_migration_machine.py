@@ -15,9 +15,8 @@ from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import (
     Calls,
     MigrationSettings,
-    ObservedEarlierMoves,
-    ObservedMadeRoom,
     ObservedMigration,
+    ObservedWait,
     Permission,
     Recorded,
 )
@@ -209,20 +208,20 @@ def test_what_it_waits_for_is_said(fields, extra, reason, words):
 
 
 def test_a_move_begins_after_those_that_it_names_and_asks_for_nothing_before():
-    waits = ObservedEarlierMoves(waits_for=(ObjectKey("shop", "a"), ObjectKey("db", "b")))
-    outcome = look(migration(pod_uid=""), earlier=waits, recorded=Recorded(begun=False))
+    waits = ObservedWait(begins_after=(ObjectKey("shop", "a"), ObjectKey("db", "b")))
+    outcome = look(migration(pod_uid=""), waits=waits, recorded=Recorded(begun=False))
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "EarlierMoves")
     assert "shop/a, db/b" in outcome.status.message
     assert (kinds(outcome), outcome.begins) == (["write_status"], False)
     assert outcome.wake_at_s == look(migration(paused=True)).wake_at_s, "its ttl counts"
-    late = look(migration(created_at_s=NOW - 301), earlier=waits)
+    late = look(migration(created_at_s=NOW - 301), waits=waits)
     assert (late.status.phase, late.status.reason) == (PHASE.FAILED, "Timeout")
-    assert "create_reservation" in kinds(look(migration(), earlier=ObservedEarlierMoves()))
+    assert "create_reservation" in kinds(look(migration(), waits=ObservedWait()))
 
 
 def test_what_earlier_moves_leave_is_kept_for_a_move_that_makes_room():
-    waits = ObservedEarlierMoves(waits_for=(ObjectKey("shop", "a"),))
-    outcome = look(migration(target_node="n2"), earlier=waits, made_room=ObservedMadeRoom(keeps_place=True))
+    waits = ObservedWait(begins_after=(ObjectKey("shop", "a"),), keeps_place=True)
+    outcome = look(migration(target_node="n2"), waits=waits)
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, "EarlierMoves")
     (made,) = [action for action in outcome.calls if action.does == "create_reservation"]
     spec = msgspec.json.decode(made.body)["spec"]
@@ -231,7 +230,8 @@ def test_what_earlier_moves_leave_is_kept_for_a_move_that_makes_room():
 
 
 def test_a_move_ends_if_one_that_it_begins_after_did_not_succeed():
-    outcome = look(migration(), earlier=ObservedEarlierMoves(failed="move shop/a failed"))
+    in_vain = (MigrationReason.EARLIER_MOVE_FAILED, "move shop/a failed")
+    outcome = look(migration(), waits=ObservedWait(in_vain=in_vain))
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "EarlierMoveFailed")
     assert kinds(outcome) == ["write_status"]
 
@@ -242,7 +242,7 @@ def test_a_finished_move_is_kept_while_another_one_begins_after_it():
         over, status=msgspec.structs.replace(over.status, finished_at_s=NOW - 9999)
     )
     assert "delete_migration" in kinds(look(over))
-    assert "delete_migration" not in kinds(look(over, awaited=True))
+    assert "delete_migration" not in kinds(look(over, waits=ObservedWait(awaited=True)))
 
 
 def test_a_name_without_uid_is_taken_over_first():

@@ -16,7 +16,7 @@ from rescheduler.model.reservation import (
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.reservations.observed_reservation import Choice, ObservedReservation
+from rescheduler.reservations.observed_reservation import Choice, ObservedMaking, ObservedReservation
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
@@ -79,7 +79,7 @@ def test_it_says_who_steps_aside():
         reservation(),
         holder(),
         turn=PlaceholderTurn.NOMINATE,
-        step_aside=("shop/a (to n3)", "shop/b (to n4)"),
+        making=ObservedMaking(step_aside=("shop/a (to n3)", "shop/b (to n4)")),
     )
     assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
     assert ready(found).message.endswith("; 2 pods step aside: shop/a (to n3), shop/b (to n4)")
@@ -107,7 +107,11 @@ def test_once_the_room_is_held_nobody_steps_aside_any_more():
 
 def test_what_is_given_up_waits_again_and_is_told():
     for phase, node in ((PENDING, ""), (WAITING, "n2")):
-        found = look(reservation(phase, node=node), holder(), room_given_up="move shop/a failed (Expired)")
+        found = look(
+            reservation(phase, node=node),
+            holder(),
+            making=ObservedMaking(given_up="move shop/a failed (Expired)"),
+        )
         assert (found.status.phase, found.status.making_room, found.status.node_name) == (PENDING, None, "")
         assert condition(found.status.conditions, "Scheduled").reason == "Unschedulable"
         told = [one for one in found.calls if one.does == "record_event"]
@@ -116,7 +120,11 @@ def test_what_is_given_up_waits_again_and_is_told():
 
 
 def test_a_room_that_is_there_is_not_given_up():
-    found = look(reservation(WAITING, node="n2"), holder(node="n2"), room_given_up="move shop/a failed")
+    found = look(
+        reservation(WAITING, node="n2"),
+        holder(node="n2"),
+        making=ObservedMaking(given_up="move shop/a failed"),
+    )
     assert found.status.phase is AVAILABLE
 
 
@@ -132,7 +140,9 @@ def test_it_is_never_soft():
 
 def test_if_a_pod_stays_the_node_is_kept_and_others_are_looked_for():
     found = look(
-        reservation(WAITING, node="n2"), holder(nominated="n2"), others_wanted="move shop/b failed (Expired)"
+        reservation(WAITING, node="n2"),
+        holder(nominated="n2"),
+        making=ObservedMaking(others_wanted="move shop/b failed (Expired)"),
     )
     making = found.status.making_room
     assert (found.status.phase, found.status.node_name) == (WAITING, "n2")
@@ -155,7 +165,9 @@ def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told()
         ),
         owners=(ReservationOwner(object=ObjectRef("shop", "big", "uid-big")),),
     )
-    found = look(mine, holder(nominated="n2"), others_wanted="move shop/b failed (Expired)")
+    found = look(
+        mine, holder(nominated="n2"), making=ObservedMaking(others_wanted="move shop/b failed (Expired)")
+    )
     making = found.status.making_room
     assert (found.status.phase, making.node, making.moves, making.since_s) == (WAITING, "n2", 0, NOW)
     (told,) = [one for one in found.calls if one.does == "record_event"]

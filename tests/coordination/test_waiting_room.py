@@ -7,7 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.coordination.made_rooms import MOVES_SHOWN_S, REST_S, ROOM_FREE_S, MadeRooms
+from rescheduler.coordination.waiting_room import MOVES_SHOWN_S, REST_S, ROOM_FREE_S, WaitingRoom
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
@@ -80,14 +80,14 @@ def observed(reservation, nominated="n1"):
 
 def before(one, *others, reservation, nominated="n1"):
     snapshot = cluster(one, *others, reservation=reservation)
-    return MadeRooms(snapshot).before(one, observed(reservation, nominated))
+    return WaitingRoom(snapshot).of_move(one, observed(reservation, nominated))
 
 
 def test_a_move_waits_until_the_others_may_evict():
     a, late = move("a"), move("b", PHASE.RESERVING, "Reserving")
-    assert "1 other moves" in before(a, late, reservation=room()).waits_for
-    assert before(a, move("b"), reservation=room()).waits_for == ""
-    assert "1 other moves" in before(a, reservation=room()).waits_for, "one was not created"
+    assert "1 other moves" in before(a, late, reservation=room()).evicts_after
+    assert before(a, move("b"), reservation=room()).evicts_after == ""
+    assert "1 other moves" in before(a, reservation=room()).evicts_after, "one was not created"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_move_waits_until_the_others_may_evict():
     ids=["intends", "evicted", "landed", "starts first, later"],
 )
 def test_who_is_on_the_way_or_has_no_room_to_reserve_yet_is_not_waited_for(other):
-    assert before(move("a"), other, reservation=room()).waits_for == ""
+    assert before(move("a"), other, reservation=room()).evicts_after == ""
 
 
 def later(**fields):
@@ -115,44 +115,46 @@ def later(**fields):
 
 def test_the_place_of_a_later_move_is_kept_before_anybody_is_evicted():
     a, b, kept = move("a"), later(), {**observed(room()), **observed(room(name="b.move"))}
-    rooms = MadeRooms(cluster(a, b, reservation=room()))
-    assert rooms.before(b, observed(room())).keeps_place
-    assert "1 other moves" in rooms.before(a, observed(room())).waits_for
-    assert rooms.before(a, kept).waits_for == ""
+    rooms = WaitingRoom(cluster(a, b, reservation=room()))
+    assert rooms.of_move(b, observed(room())).keeps_place
+    assert "1 other moves" in rooms.of_move(a, observed(room())).evicts_after
+    assert rooms.of_move(a, kept).evicts_after == ""
 
 
 def test_a_place_is_not_kept_where_it_would_be_in_the_way_of_an_earlier_move():
     a, b = msgspec.structs.replace(move("a"), target_node="n1"), later()
-    rooms = MadeRooms(cluster(a, b, reservation=room()))
-    assert not rooms.before(b, observed(room())).keeps_place
-    assert rooms.before(a, observed(room())).waits_for == ""
+    rooms = WaitingRoom(cluster(a, b, reservation=room()))
+    assert not rooms.of_move(b, observed(room())).keeps_place
+    assert rooms.of_move(a, observed(room())).evicts_after == ""
 
 
 @pytest.mark.parametrize("reason", ["DisruptionBudget", "Forbidden"])
 def test_who_may_not_evict_is_waited_for(reason):
-    assert before(move("a"), move("b", reason=reason), reservation=room()).waits_for
+    assert before(move("a"), move("b", reason=reason), reservation=room()).evicts_after
 
 
 def test_nobody_is_evicted_before_the_node_is_kept():
-    assert "keep its node" in before(move("a"), reservation=room(1), nominated="").waits_for
+    assert "keep its node" in before(move("a"), reservation=room(1), nominated="").evicts_after
     pending = room(1, status=ReservationStatus())
-    assert "keep its node" in before(move("a"), reservation=pending).waits_for
+    assert "keep its node" in before(move("a"), reservation=pending).evicts_after
 
 
 def test_without_the_reservation_the_moves_end():
     one = move("a")
-    assert MadeRooms(cluster(one)).before(one, {}).given_up
+    assert WaitingRoom(cluster(one)).of_move(one, {}).in_vain
     over = room(status=ReservationStatus(phase=ReservationPhase.FAILED))
-    assert before(one, reservation=over).given_up
+    assert before(one, reservation=over).in_vain
 
 
 def test_what_people_write_makes_no_room():
     asked = msgspec.structs.replace(move("a"), labels=LabelSet({}))
-    assert MadeRooms(cluster(asked)).before(asked, {}) == MadeRooms(cluster()).before(move("x", mark=""), {})
+    assert WaitingRoom(cluster(asked)).of_move(asked, {}) == WaitingRoom(cluster()).of_move(
+        move("x", mark=""), {}
+    )
 
 
 def given_up(*moves, reservation=None, pod=BIG, now_s=NOW_S):
-    found = MadeRooms(cluster(*moves, reservation=reservation or room(), pod=pod)).given_up(now_s)
+    found = WaitingRoom(cluster(*moves, reservation=reservation or room(), pod=pod)).given_up(now_s)
     return [why for _, why in found]
 
 
@@ -193,7 +195,7 @@ def test_any_number_of_moves_can_be_read(text):
     odd = msgspec.structs.replace(
         room(), annotations=LabelSet({ANNOTATION_PENDING_POD: "shop/big", ANNOTATION_PENDING_POD_MOVES: text})
     )
-    assert before(move("a"), reservation=odd).waits_for == ""
+    assert before(move("a"), reservation=odd).evicts_after == ""
 
 
 MAKING = MakingRoom(node="n1", moves=2, attempt="x", since_s=NOW_S)
@@ -210,7 +212,9 @@ def in_cluster(*moves, reservation):
 
 def why(*moves, reservation=None, now_s=NOW_S):
     reservation = reservation or asked()
-    return MadeRooms(in_cluster(*moves, reservation=reservation)).why_given_up(reservation, now_s)
+    return (
+        WaitingRoom(in_cluster(*moves, reservation=reservation)).of_reservation(reservation, now_s).given_up
+    )
 
 
 def aside(name, *args, mark="peak/x", **status):
@@ -219,9 +223,9 @@ def aside(name, *args, mark="peak/x", **status):
 
 def test_moves_for_a_reservation_of_people_wait_for_each_other_too():
     a, late = aside("a"), aside("b", PHASE.RESERVING, "Reserving")
-    assert "1 other moves" in before(a, late, reservation=asked()).waits_for
-    assert before(a, aside("b"), reservation=asked()).waits_for == ""
-    assert "keep its node" in before(a, aside("b"), reservation=asked(ReservationPhase.PENDING)).waits_for
+    assert "1 other moves" in before(a, late, reservation=asked()).evicts_after
+    assert before(a, aside("b"), reservation=asked()).evicts_after == ""
+    assert "keep its node" in before(a, aside("b"), reservation=asked(ReservationPhase.PENDING)).evicts_after
 
 
 @pytest.mark.parametrize(
@@ -234,10 +238,8 @@ def test_moves_for_a_reservation_of_people_wait_for_each_other_too():
     ids=["given up", "there", "decided anew"],
 )
 def test_moves_end_once_the_reservation_needs_them_no_more(reservation):
-    assert (
-        before(aside("a"), reservation=reservation).given_up
-        == "Reservation peak needs no room of it any more"
-    )
+    reason, why = before(aside("a"), reservation=reservation).in_vain
+    assert (reason, why) == ("RoomGivenUp", "Reservation peak needs no room of it any more")
 
 
 def test_moves_of_an_earlier_decision_count_no_more():
@@ -264,11 +266,13 @@ def test_a_reservation_of_people_is_told_why_its_room_is_not_made():
 def test_who_steps_aside_is_told_with_the_new_node():
     one = msgspec.structs.replace(aside("a"), target_node="n2")
     reservation = asked()
-    assert MadeRooms(in_cluster(one, reservation=reservation)).step_aside(reservation) == ("shop/a (to n2)",)
+    assert WaitingRoom(in_cluster(one, reservation=reservation)).of_reservation(
+        reservation, NOW_S
+    ).step_aside == ("shop/a (to n2)",)
 
 
 def others(*moves):
-    return MadeRooms(in_cluster(*moves, reservation=asked())).why_others(asked())
+    return WaitingRoom(in_cluster(*moves, reservation=asked())).of_reservation(asked(), NOW_S).others_wanted
 
 
 def test_after_an_eviction_others_are_looked_for_instead_of_giving_up():
@@ -298,9 +302,9 @@ def test_others_are_looked_for_for_a_while():
 
 def test_for_a_pending_pod_others_are_looked_for_as_for_a_reservation():
     left, stays = move("a", PHASE.SUCCEEDED, "", evicted_at_s=NOW_S), move("b", PHASE.FAILED, "Expired")
-    rooms = MadeRooms(cluster(left, stays, reservation=room()))
+    rooms = WaitingRoom(cluster(left, stays, reservation=room()))
     words = "move shop/b failed (Expired); 1 of 2 pods were moved, they stay where they are"
-    assert rooms.why_others(room()) == words
+    assert rooms.of_reservation(room(), NOW_S).others_wanted == words
     assert given_up(left, stays) == []
     rest = MakingRoom(node="n1", moves=0, attempt="", since_s=NOW_S)
     kept = room(status=ReservationStatus(phase=ReservationPhase.WAITING, making_room=rest))
