@@ -30,7 +30,7 @@ from rescheduler.controller.dispatcher import FRESH_S
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.loop import GATE_KEYS_CHANGED
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.ports import LoopTimings, Ports
+from rescheduler.controller.ports import Clocks, GatePorts, LoopTimings, Ports, Reports
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
@@ -293,18 +293,16 @@ class Program:
             api=api,
             informers=self.caches,
             leads=self.leads,
-            gate_ready=Gate(api).installed,
-            gate_keys=lambda: self._gate_keys,
-            events=self.events,
+            gate=GatePorts(
+                ready=Gate(api).installed,
+                keys=lambda: self._gate_keys,
+                proof=virtual_proof(chance, self._sleep),
+            ),
+            reports=Reports(events=self.events, metrics=self.metrics, heartbeat=Heartbeat(clock=clock)),
             process=f"{self._options.identity}-{self.died + self.deposed}",
-            metrics=self.metrics,
-            heartbeat=Heartbeat(clock=clock),
             timings=self._options.timings,
-            clock=clock,
-            server_time=self.server_time,
-            cpu=lambda: 0.0,
+            clocks=Clocks(monotonic=clock, server=self.server_time, cpu=lambda: 0.0),
             pool=self.pool,
-            gate_proof=virtual_proof(chance, self._sleep),
             deciding=lambda _: nullcontext(),
         )
 

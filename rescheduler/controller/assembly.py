@@ -91,15 +91,15 @@ class _Assembly:
 
     def loop(self) -> Loop:
         ports = self.ports
-        ports.metrics.events_dropped.set_function(lambda: ports.events.dropped)
-        ports.metrics.clock_skew.set_function(ports.server_time.skew_s)
-        ports.metrics.server_clocks_apart.set_function(ports.server_time.apart_s)
+        ports.reports.metrics.events_dropped.set_function(lambda: ports.reports.events.dropped)
+        ports.reports.metrics.clock_skew.set_function(ports.clocks.server.skew_s)
+        ports.reports.metrics.server_clocks_apart.set_function(ports.clocks.server.apart_s)
         gates: list[Mirror] = []
         sender, issuer = self._strategy(lambda: gates[0].known)
         recorder = MoveRecorder(
             mirror=self._mirror(sender, HISTORY_CONFIG_MAP),
             required=not ports.dry_run,
-            no_time=ports.server_time.problem,
+            no_time=ports.clocks.server.problem,
         )
         reconciler = self._reconciler(sender, recorder)
         gates.append(reconciler.gate)
@@ -108,15 +108,15 @@ class _Assembly:
             reconciler=self._cautious(reconciler),
             cycle=Cycle(
                 issuer=issuer,
-                metrics=ports.metrics,
+                metrics=ports.reports.metrics,
                 states=self.states,
-                crashes=CrashReports(ports.metrics.crashed),
+                crashes=CrashReports(ports.reports.metrics.crashed),
                 whole_plans=ports.once,
-                clock=ports.clock,
+                clock=ports.clocks.monotonic,
                 on_emptying=reconciler.follow_emptying,
             ),
             configuration=self.configuration,
-            crashes=CrashReports(ports.metrics.crashed),
+            crashes=CrashReports(ports.reports.metrics.crashed),
             inputs=DecisionInputs(
                 usage=RepeatedRead(
                     what=USAGE,
@@ -127,13 +127,13 @@ class _Assembly:
                 ),
                 node_autoscaler=RepeatedRead(
                     what=AUTOSCALER,
-                    read=lambda: node_autoscaler_reports(ports.api, ports.server_time.now_s()),
+                    read=lambda: node_autoscaler_reports(ports.api, ports.clocks.server.now_s()),
                     pool=ports.pool,
                     every_s=30.0,
                     unknown=False,
                 ),
                 recorder=recorder,
-                gate=RepeatedRead(what=GATE, read=ports.gate_ready, pool=ports.pool, every_s=5.0),
+                gate=RepeatedRead(what=GATE, read=ports.gate.ready, pool=ports.pool, every_s=5.0),
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
             informed=reconciler.informed,
@@ -146,13 +146,15 @@ class _Assembly:
         sender = ApiSender(
             api=self.ports.api,
             gate=Gate(
-                self.ports.api, namespace=self._namespace(), proof=self.ports.gate_proof, known=gate_keys
+                self.ports.api, namespace=self._namespace(), proof=self.ports.gate.proof, known=gate_keys
             ),
             still_leader=self.ports.leads,
-            gate_stands=partial(_stands, gate_keys, self.ports.gate_keys),
-            record_event=lambda event: self.ports.events.record(occurrence(event)),
+            gate_stands=partial(_stands, gate_keys, self.ports.gate.keys),
+            record_event=lambda event: self.ports.reports.events.record(occurrence(event)),
         )
-        return sender, ApiIssuer(self.ports.api, self.ports.leads, self.ports.pool, self.ports.clock)
+        return sender, ApiIssuer(
+            self.ports.api, self.ports.leads, self.ports.pool, self.ports.clocks.monotonic
+        )
 
     def _settings(self) -> Settings:
         settings = self.settings_of(self.configuration.current)
@@ -165,7 +167,7 @@ class _Assembly:
             gate=self._mirror(
                 sender,
                 GATE_CONFIG_MAP,
-                watched=self.ports.gate_keys,
+                watched=self.ports.gate.keys,
                 lenient=True,
                 lasts_s=KEYS_LAST_S,
                 removals_wait_s=KEYS_STAY_S,
@@ -177,10 +179,13 @@ class _Assembly:
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
             pool=self.ports.pool,
-            clock=self.ports.clock,
+            clock=self.ports.clocks.monotonic,
             # Of a dry run nothing is true: each round would log again what it would write.
-            listeners=(MoveCounter(self.ports.metrics), *(() if self.ports.dry_run else (MoveLog(),))),
-            crashes=CrashReports(self.ports.metrics.crashed),
+            listeners=(
+                MoveCounter(self.ports.reports.metrics),
+                *(() if self.ports.dry_run else (MoveLog(),)),
+            ),
+            crashes=CrashReports(self.ports.reports.metrics.crashed),
         )
 
     def _cautious(self, reconciler: Reconciler) -> Reconciles:
@@ -226,8 +231,8 @@ class _Assembly:
             reconciler.settings = self._settings()
             reconciler.placement = _placement(self.configuration.current, self.states)
         ports = self.ports
-        record = None if ports.dry_run else ports.events.record
-        report_reload(reload, ports.metrics, ports.configured_by, record)
+        record = None if ports.dry_run else ports.reports.events.record
+        report_reload(reload, ports.reports.metrics, ports.reports.configured_by, record)
 
 
 def machine_settings(configuration: Configuration) -> Settings:

@@ -93,9 +93,9 @@ class Loop:
 
         ``informed``: adds to a snapshot what the API server has answered besides its objects.
         """
-        self._ports, self._informers, self._metrics = ports, ports.informers, ports.metrics
+        self._ports, self._informers, self._metrics = ports, ports.informers, ports.reports.metrics
         self._pool, self._once, self._timings = ports.pool, ports.once, ports.timings
-        self._clock, self._wall = ports.clock, ports.server_time.now_s
+        self._clock, self._wall = ports.clocks.monotonic, ports.clocks.server.now_s
         self._reconciler, self._cycle, self._informed = reconciler, cycle, informed
         self._configuration, self._inputs, self._crashes = configuration, inputs, crashes
         self._seen, self._marks = SeenReplacements(), MarksMemory()
@@ -144,7 +144,7 @@ class Loop:
         Raises:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
-        self._ports.heartbeat.beat()
+        self._ports.reports.heartbeat.beat()
         self._take_queued()
         self._attempt(Step.ANSWER, self._land, self._wall())
         self._attempt(Step.CONFIGURATION, self._reload, self._clock())
@@ -263,7 +263,7 @@ class Loop:
 
     def _reconcile(self, now_s: float) -> None:
         self._dirty = False
-        wall_s, cpu_s = self._wall(), self._ports.cpu()
+        wall_s, cpu_s = self._wall(), self._ports.clocks.cpu()
         snapshot = self.snapshot()
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
@@ -279,14 +279,14 @@ class Loop:
         wait_s = resync_s if wake_s is None else min(resync_s, max(gap_s, wake_s - wall_s))
         # A move takes a dozen rounds, one after the other: with few moves they follow fast, with many each takes more events in.
         # At most half of the thread's time, however fast events come.
-        used_s = self._ports.cpu() - cpu_s
+        used_s = self._ports.clocks.cpu() - cpu_s
         self._reconcile_after_s = self._clock() + max(gap_s, min(2 * used_s, _GATHERED_S), used_s)
         self._reconcile_at_s = max(now_s + wait_s, self._reconcile_after_s)
 
     def _show(self, snapshot: Snapshot, now_s: float) -> None:
         """To the page: pods at the gate are those of the last round, which knows them without a look at every pod."""
         gated = self._reconciler.gated
-        self._attempt(Step.PAGE, lambda _: self._ports.show(snapshot, self.decision, gated), now_s)
+        self._attempt(Step.PAGE, lambda _: self._ports.reports.show(snapshot, self.decision, gated), now_s)
 
     def _decide(self, now_s: float) -> None:
         first = self.decision is None

@@ -104,6 +104,47 @@ def unseen(_snapshot: Snapshot, _decision: Decision | None, _gated: Sequence[Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks:
+    """The times that the controller reads."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    """Seconds: for intervals."""
+    server: ServerClock = field(default_factory=ServerClock)
+    """The API server's time: for what is compared with times in objects. It hears what ``api`` is answered."""
+    cpu: Callable[[], float] = time.thread_time
+    """CPU seconds of the calling thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatePorts:
+    """What is known of the gate besides the keys that this process has stored."""
+
+    ready: Callable[[], bool]
+    """True if new replacements get the gate: otherwise no move is begun. Raises ApiError, TransportError."""
+    keys: Callable[[], StoredConfigMap | None] = lambda: None
+    """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
+    proof: Retry = PROOF
+    """How often and at which intervals the proof of the gate is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reports:
+    """Where the controller tells what it does."""
+
+    events: EventSink
+    configured_by: ObjectReference = field(
+        default_factory=lambda: ObjectReference(
+            kind="ConfigMap", name=CONFIG_MAP, namespace=DEFAULT_NAMESPACE
+        )
+    )
+    """The object of Events about the configuration."""
+    metrics: Metrics = field(default_factory=Metrics)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    show: Callable[[Snapshot, Decision | None, Sequence[Pod]], None] = unseen
+    """Called by the core thread with what it has seen and decided last; it keeps nothing that grows with pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
     """Everything outside the process that the controller uses."""
 
@@ -113,37 +154,17 @@ class Ports:
     """The caches of the cluster. The caller of ``assemble`` starts and stops them."""
     leads: Callable[[], bool]
     """True while this process leads: checked in every turn and right before each eviction."""
-    gate_ready: Callable[[], bool]
-    """True if new replacements get the gate: otherwise no move is begun. Raises ApiError, TransportError."""
-    events: EventSink
+    gate: GatePorts
+    reports: Reports
     process: str
     """Unique to this process, also among former ones: it is part of names of pods."""
-    configured_by: ObjectReference = field(
-        default_factory=lambda: ObjectReference(
-            kind="ConfigMap", name=CONFIG_MAP, namespace=DEFAULT_NAMESPACE
-        )
-    )
-    """The object of Events about the configuration."""
-    metrics: Metrics = field(default_factory=Metrics)
-    heartbeat: Heartbeat = field(default_factory=Heartbeat)
+    clocks: Clocks = field(default_factory=Clocks)
     timings: LoopTimings = field(default_factory=LoopTimings)
     dry_run: bool = False
     """Decide and log; change nothing."""
     once: bool = False
     """Only one decision, whose plan lists every skipped pod; the loop ends when its moves have ended."""
-    clock: Callable[[], float] = time.monotonic
-    """Monotonic seconds: for intervals."""
-    server_time: ServerClock = field(default_factory=ServerClock)
-    """The API server's time: for what is compared with times in objects. It hears what ``api`` is answered."""
-    cpu: Callable[[], float] = time.thread_time
-    """CPU seconds of the calling thread."""
     pool: CallPool = field(default_factory=InlinePool)
     """Where calls wait for their answers."""
-    gate_keys: Callable[[], StoredConfigMap | None] = lambda: None
-    """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
-    gate_proof: Retry = PROOF
-    """How often and at which intervals the proof of the gate is tried."""
-    show: Callable[[Snapshot, Decision | None, Sequence[Pod]], None] = unseen
-    """Called by the core thread with what it has seen and decided last; it keeps nothing that grows with pods."""
     deciding: Callable[[bool], AbstractContextManager[None]] = sparing
     """A context for each decision; the argument is True for the first one of the process."""

@@ -35,7 +35,7 @@ from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.ports import LoopTimings, Ports, unseen
+from rescheduler.controller.ports import Clocks, GatePorts, LoopTimings, Ports, Reports, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
@@ -227,19 +227,23 @@ class Controller:
             api=KubeApi(self._transport, NO_RETRY, timeout_s=CALL_DEADLINE_S),
             informers=informers,
             leads=leads,
-            gate_ready=self._gate_ready(stack, leads, capabilities, recorder),
-            gate_keys=self._watch_gate_keys(stack, informers),
-            events=recorder,
+            gate=GatePorts(
+                ready=self._gate_ready(stack, leads, capabilities, recorder),
+                keys=self._watch_gate_keys(stack, informers),
+            ),
+            reports=Reports(
+                events=recorder,
+                configured_by=ObjectReference(kind="ConfigMap", name=name, namespace=namespace),
+                metrics=self._metrics,
+                heartbeat=self._heartbeat,
+                show=self._page.publish if self._page is not None else unseen,
+            ),
             process=uuid.uuid4().hex[:8],
-            configured_by=ObjectReference(kind="ConfigMap", name=name, namespace=namespace),
-            metrics=self._metrics,
-            heartbeat=self._heartbeat,
+            clocks=Clocks(server=self._time),
             pool=self._pool(stack, informers),
             timings=options.timings,
             dry_run=options.dry_run,
             once=options.once,
-            server_time=self._time,
-            show=self._page.publish if self._page is not None else unseen,
         )
 
     def _watch_gate_keys(
