@@ -25,6 +25,7 @@ from rescheduler.controller.loop import Loop, Reconciles
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
+from rescheduler.controller.own_config_maps import Stored
 from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import ProbingReconciler
 from rescheduler.controller.reconcile import Reconciler
@@ -102,7 +103,7 @@ class _Assembly:
             no_time=ports.clocks.server.problem,
         )
         reconciler = self._reconciler(sender, recorder)
-        gates.append(reconciler.gate)
+        gates.append(reconciler.stored.gate)
         return Loop(
             ports,
             reconciler=self._cautious(reconciler),
@@ -164,18 +165,20 @@ class _Assembly:
     def _reconciler(self, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
             sender=sender,
-            gate=self._mirror(
-                sender,
-                GATE_CONFIG_MAP,
-                watched=self.ports.gate.keys,
-                lenient=True,
-                lasts_s=KEYS_LAST_S,
-                removals_wait_s=KEYS_STAY_S,
+            stored=Stored(
+                gate=self._mirror(
+                    sender,
+                    GATE_CONFIG_MAP,
+                    watched=self.ports.gate.keys,
+                    lenient=True,
+                    lasts_s=KEYS_LAST_S,
+                    removals_wait_s=KEYS_STAY_S,
+                ),
+                hints=self._mirror(
+                    sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
+                ),
+                recorder=recorder,
             ),
-            hints=self._mirror(
-                sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
-            ),
-            recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
             pool=self.ports.pool,

@@ -33,12 +33,19 @@ GATE_MARGIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnConfigMaps:
-    """Used by the core thread only."""
+class Stored:
+    """What is stored in ConfigMaps: gate keys, nodes to avoid, past moves."""
 
     gate: Mirror
     hints: Mirror
     recorder: MoveRecorder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnConfigMaps:
+    """Used by the core thread only."""
+
+    stored: Stored
     backoff: Backoff
     proofs: GateProofs
     failed: Callable[[ObjectKey, str, Exception, float], None]
@@ -48,29 +55,29 @@ class OwnConfigMaps:
 
     def follow_gate(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these gate keys, and forget what was proven of others."""
-        self.gate.look()
+        self.stored.gate.look()
         for begin in (True, False):  # keys that are gone and keys that come in this very call are both seen
-            ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
-            self.proofs.follow(self.gate.known, should, ends=ends)
+            ends = self.stored.gate.ends_before(now_s + GATE_MARGIN_S)
+            self.proofs.follow(self.stored.gate.known, should, ends=ends)
             if begin:
-                self._follow(GATE, self.gate, should, now_s)
+                self._follow(GATE, self.stored.gate, should, now_s)
 
     def follow_hints(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these nodes to avoid."""
-        self._follow(AVOID, self.hints, should, now_s)
+        self._follow(AVOID, self.stored.hints, should, now_s)
 
     def store_history(self, now_s: float) -> bool:
         """Begin to store the past moves; True if all are stored."""
-        mirror = self.recorder.mirror
-        self._guard(HISTORY, mirror, lambda done: self.recorder.store(now_s, done), now_s)
-        return not self.recorder.behind
+        mirror = self.stored.recorder.mirror
+        self._guard(HISTORY, mirror, lambda done: self.stored.recorder.store(now_s, done), now_s)
+        return not self.stored.recorder.behind
 
     def again_s(self, now_s: float) -> float | None:
         """When the first of them that rests, or waits to be written, is due; None: none does."""
         mirrors = (
-            (GATE, self.gate.write_at_s),
-            (AVOID, self.hints.write_at_s),
-            (HISTORY, self.recorder.write_at_s),
+            (GATE, self.stored.gate.write_at_s),
+            (AVOID, self.stored.hints.write_at_s),
+            (HISTORY, self.stored.recorder.write_at_s),
         )
         dues_s: list[float] = []
         for machine, write_at_s in mirrors:
@@ -86,8 +93,8 @@ class OwnConfigMaps:
 
         If they cannot be stored at the moment, the proof of the gate is sent all the same: it finds that out, and says so.
         """
-        late = self.gate.behind and self.backoff.pausing(GATE, now_s) is None
-        ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
+        late = self.stored.gate.behind and self.backoff.pausing(GATE, now_s) is None
+        ends = self.stored.gate.ends_before(now_s + GATE_MARGIN_S)
         return any(
             (late and isinstance(call, GateProbe))
             or (ends and call.does == "evict")

@@ -26,10 +26,8 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
+from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, Stored
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
-from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
@@ -77,9 +75,7 @@ class Reconciler:
     """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
 
     sender: Sender
-    gate: Mirror
-    hints: Mirror
-    recorder: MoveRecorder
+    stored: Stored
     placement: Placement
     settings: Settings = field(default_factory=Settings)
     pool: CallPool = field(default_factory=InlinePool)
@@ -95,7 +91,6 @@ class Reconciler:
     _dispatcher: Dispatcher = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
-    _deferred: DeferredStatus = field(init=False)
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
     _told_gated: set[str] = field(default_factory=set)
@@ -110,12 +105,11 @@ class Reconciler:
             sender=self.sender,
             pool=self.pool,
             memory=self.memory,
-            recorder=self.recorder,
+            recorder=self.stored.recorder,
             listeners=self.listeners,
             crashed=self._crashed_in_call,
             clock=self.clock,
         )
-        self._deferred = DeferredStatus(self.memory.sightings)
         self._gatherer = Gatherer(
             memory=self.memory,
             unseen=self._unseen,
@@ -124,9 +118,7 @@ class Reconciler:
             crashed=self._crashed_in_observation,
         )
         self._config_maps = OwnConfigMaps(
-            gate=self.gate,
-            hints=self.hints,
-            recorder=self.recorder,
+            stored=self.stored,
             backoff=self.memory.backoff,
             proofs=self.memory.proofs,
             failed=self._dispatcher.failed,
@@ -189,7 +181,7 @@ class Reconciler:
         chooser = Chooser(memory=self.memory, under_way=self._dispatcher.under_way)
         objects = chooser.of(
             self._index,
-            self.recorder.history.counts,
+            self.stored.recorder.history.counts,
             migrations=settings.migrations,
             limits=settings.limits,
             now_s=now_s,
@@ -200,7 +192,7 @@ class Reconciler:
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
             index = RoundIndex.of(snapshot, self._kept)
-            self.recorder.history.follow(snapshot, self.settings.limits)
+            self.stored.recorder.history.follow(snapshot, self.settings.limits)
         except BaseException:
             self._kept = KeptIndex()  # what was followed half way is not known any more
             raise
@@ -272,7 +264,7 @@ class Reconciler:
                 index=found.index, intents=expectations.intents, now_s=self._now_s
             ),
             rooms=found.rooms,
-            history=self.recorder.history,
+            history=self.stored.recorder.history,
             now_s=self._now_s,
         )
 
@@ -294,7 +286,7 @@ class Reconciler:
 
     def _record(self) -> None:
         """Store what this round has changed; a move that begins waits for it, so the next round follows at once."""
-        if self.recorder.behind and self._config_maps.store_history(self._now_s):
+        if self.stored.recorder.behind and self._config_maps.store_history(self._now_s):
             self._wake(self._now_s)
 
     def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
@@ -363,7 +355,7 @@ class Reconciler:
         if self.memory.backoff.crashed(machine, self._now_s):
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
-        step = self._deferred.reservation(observed.reservation, step, self._now_s)
+        step = DeferredStatus(self.memory.sightings).reservation(observed.reservation, step, self._now_s)
         if self._config_maps.gate_is_late(step.calls, self._now_s, observed):
             return
         self._wake(step.wake_at_s)
@@ -382,13 +374,13 @@ class Reconciler:
         machine = migration.key
         if self._unseen(machine) or self._backs_off(machine):
             return
-        mark = marks.of(migration, self.recorder.history.recorded(migration))
+        mark = marks.of(migration, self.stored.recorder.history.recorded(migration))
         if (rests_until_s := self._quiet.until_s(machine, mark, self._now_s)) is not None:
             self._wake(rests_until_s)
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
-        step = self._deferred.migration(migration, step, self._now_s)
+        step = DeferredStatus(self.memory.sightings).migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
         if self.memory.prepares(machine, step.gate_until_s):
@@ -402,7 +394,7 @@ class Reconciler:
         if any(isinstance(a, CreationTrial) and self._dispatcher.asks(a.template) for a in calls):
             return
         if step.begins:
-            self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
+            self.stored.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
         if not self._carry_out(machine, calls):
             self.memory.moves.turns.again(machine)
 

@@ -8,6 +8,7 @@ from made_placeholders import made_placeholder
 
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
+from rescheduler.controller.own_config_maps import Stored
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.dry_run_creations import TemplateTrials
@@ -87,9 +88,9 @@ def actions(*objects):
     """What is done in one round."""
     sender, placement = Recorder(), Placement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    mirrors["recorder"] = MoveRecorder(mirror=Mirror(switch=Keys()))
+    stored = Stored(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
     memory = Memory(templates=Taken())
-    work = Reconciler(sender=sender, placement=placement, memory=memory, **mirrors)
+    work = Reconciler(sender=sender, placement=placement, memory=memory, stored=stored)
     work.reconcile(b.snapshot(*objects), b.NOW_S)
     return sender.calls
 
