@@ -25,7 +25,7 @@ from bench.planning import NOW_S
 from bench.reconciling import EVENTS_BETWEEN, NAMESPACE, Counting, changes, filled
 from rescheduler.calls.call import Call
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.placement import Placement, protection_of
@@ -115,7 +115,7 @@ def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
     taken_in_s = take_in(state, name, objects)
     reconciler = Reconciler(
         sender=watched,
-        stored=Stored(
+        stored=OwnMirrors(
             gate=Mirror(switch=watched, lenient=True),
             hints=Mirror(switch=watched),
             recorder=MoveRecorder(mirror=Mirror(switch=watched)),

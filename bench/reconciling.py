@@ -21,7 +21,7 @@ from bench.planning import NOW_S, make_cluster
 from rescheduler.calls.call import AnyCall
 from rescheduler.controller.effects import NO_EFFECT, Effect
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.placement import Placement, protection_of
@@ -155,7 +155,7 @@ def measure(nodes: int) -> dict[str, float]:
     placement = Placement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile()))
     reconciler = Reconciler(
         sender=counting,
-        stored=Stored(
+        stored=OwnMirrors(
             gate=Mirror(switch=counting, lenient=True),
             hints=Mirror(switch=counting),
             recorder=MoveRecorder(mirror=Mirror(switch=counting)),

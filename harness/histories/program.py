@@ -30,7 +30,7 @@ from rescheduler.controller.dispatcher import FRESH_S
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.loop import GATE_KEYS_CHANGED
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.ports import Clocks, GatePorts, LoopTimings, Ports, Reports
+from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
@@ -298,10 +298,10 @@ class Program:
                 keys=lambda: self._gate_keys,
                 proof=virtual_proof(chance, self._sleep),
             ),
-            reports=Reports(events=self.events, metrics=self.metrics, heartbeat=Heartbeat(clock=clock)),
+            reports=ReportPorts(events=self.events, metrics=self.metrics, heartbeat=Heartbeat(clock=clock)),
             process=f"{self._options.identity}-{self.died + self.deposed}",
             timings=self._options.timings,
-            clocks=Clocks(monotonic=clock, server=self.server_time, cpu=lambda: 0.0),
+            clocks=ClockPorts(monotonic=clock, server=self.server_time, cpu=lambda: 0.0),
             pool=self.pool,
             deciding=lambda _: nullcontext(),
         )

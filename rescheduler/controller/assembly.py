@@ -25,7 +25,7 @@ from rescheduler.controller.loop import Loop, Reconciles
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import ProbingReconciler
 from rescheduler.controller.reconcile import Reconciler
@@ -165,7 +165,7 @@ class _Assembly:
     def _reconciler(self, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
             sender=sender,
-            stored=Stored(
+            stored=OwnMirrors(
                 gate=self._mirror(
                     sender,
                     GATE_CONFIG_MAP,

@@ -33,7 +33,7 @@ GATE_MARGIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class OwnMirrors:
     """What is stored in ConfigMaps: gate keys, nodes to avoid, past moves."""
 
     gate: Mirror
@@ -45,7 +45,7 @@ class Stored:
 class OwnConfigMaps:
     """Used by the core thread only."""
 
-    stored: Stored
+    stored: OwnMirrors
     backoff: Backoff
     proofs: GateProofs
     failed: Callable[[ObjectKey, str, Exception, float], None]

@@ -104,7 +104,7 @@ def unseen(_snapshot: Snapshot, _decision: Decision | None, _gated: Sequence[Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class ClockPorts:
     """The times that the controller reads."""
 
     monotonic: Callable[[], float] = time.monotonic
@@ -128,7 +128,7 @@ class GatePorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reports:
+class ReportPorts:
     """Where the controller tells what it does."""
 
     events: EventSink
@@ -155,10 +155,10 @@ class Ports:
     leads: Callable[[], bool]
     """True while this process leads: checked in every turn and right before each eviction."""
     gate: GatePorts
-    reports: Reports
+    reports: ReportPorts
     process: str
     """Unique to this process, also among former ones: it is part of names of pods."""
-    clocks: Clocks = field(default_factory=Clocks)
+    clocks: ClockPorts = field(default_factory=ClockPorts)
     timings: LoopTimings = field(default_factory=LoopTimings)
     dry_run: bool = False
     """Decide and log; change nothing."""

@@ -26,7 +26,7 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
-from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, Stored
+from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, OwnMirrors
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
@@ -75,7 +75,7 @@ class Reconciler:
     """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
 
     sender: Sender
-    stored: Stored
+    stored: OwnMirrors
     placement: Placement
     settings: Settings = field(default_factory=Settings)
     pool: CallPool = field(default_factory=InlinePool)

@@ -35,7 +35,7 @@ from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
-from rescheduler.controller.ports import Clocks, GatePorts, LoopTimings, Ports, Reports, unseen
+from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
@@ -231,7 +231,7 @@ class Controller:
                 ready=self._gate_ready(stack, leads, capabilities, recorder),
                 keys=self._watch_gate_keys(stack, informers),
             ),
-            reports=Reports(
+            reports=ReportPorts(
                 events=recorder,
                 configured_by=ObjectReference(kind="ConfigMap", name=name, namespace=namespace),
                 metrics=self._metrics,
@@ -239,7 +239,7 @@ class Controller:
                 show=self._page.publish if self._page is not None else unseen,
             ),
             process=uuid.uuid4().hex[:8],
-            clocks=Clocks(server=self._time),
+            clocks=ClockPorts(server=self._time),
             pool=self._pool(stack, informers),
             timings=options.timings,
             dry_run=options.dry_run,

@@ -9,7 +9,7 @@ from test_rooms_by_the_rules import Keys, Taken, holder, room
 
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.expectations import Touched
@@ -54,7 +54,7 @@ class Writer:
 
 def reconciler():
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    stored = Stored(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
+    stored = OwnMirrors(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
     placement = Placement(namespace="rescheduler")
     return Reconciler(sender=Writer(), placement=placement, memory=Memory(templates=Taken()), stored=stored)
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import DryRunSender
@@ -89,7 +89,7 @@ def rounds(state, engine=EngineChoice.PLACEHOLDER):
     settings = ReservationSettings(engine=engine)
     work = Reconciler(
         sender=DryRunSender(show=str),
-        stored=Stored(
+        stored=OwnMirrors(
             gate=Mirror(switch=Keys(), lenient=True),
             hints=Mirror(switch=Keys()),
             recorder=MoveRecorder(mirror=Mirror(switch=Keys())),

@@ -12,7 +12,7 @@ from harness.histories.program import Events
 from kube_sandbox.controllers.unstructured import spec
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.assembly import assemble
-from rescheduler.controller.ports import Clocks, GatePorts, Ports, Reports
+from rescheduler.controller.ports import ClockPorts, GatePorts, Ports, ReportPorts
 from rescheduler.controller.sender import ApiSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
@@ -166,7 +166,7 @@ def assembled(scene, events, **ports):
     given = {
         "leads": lambda: True,
         "gate": GatePorts(ready=lambda: True),
-        "reports": Reports(events=Events()),
+        "reports": ReportPorts(events=Events()),
         "process": "test",
     }
     return assemble(configuration, Ports(api=KubeApi(scene.calls), informers=caches, **given | ports))
@@ -189,7 +189,7 @@ def test_first_lists_are_taken_in_before_anything_is_decided(scene):
 
 def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
     events = Queue(stop_after=20)
-    loop = assembled(scene, events, clocks=Clocks(monotonic=events.clock, cpu=lambda: 0.0))
+    loop = assembled(scene, events, clocks=ClockPorts(monotonic=events.clock, cpu=lambda: 0.0))
     loop.run(events.stop)
     assert events.waits[0] == pytest.approx(0.001), "everything is due at the start"
     assert events.waits[1:10] == pytest.approx([1.0] * 9), (
@@ -200,7 +200,7 @@ def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
 def test_a_standby_looks_once_a_second(scene):
     events = Queue(stop_after=10)
     loop = assembled(
-        scene, events, clocks=Clocks(monotonic=events.clock, cpu=lambda: 0.0), leads=lambda: False
+        scene, events, clocks=ClockPorts(monotonic=events.clock, cpu=lambda: 0.0), leads=lambda: False
     )
     loop.run(events.stop)
     assert events.waits[1:] == pytest.approx([1.0] * 9)

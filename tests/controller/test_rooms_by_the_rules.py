@@ -8,7 +8,7 @@ from made_placeholders import made_placeholder
 
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.dry_run_creations import TemplateTrials
@@ -88,7 +88,7 @@ def actions(*objects):
     """What is done in one round."""
     sender, placement = Recorder(), Placement(namespace="rescheduler")
     mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    stored = Stored(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
+    stored = OwnMirrors(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
     memory = Memory(templates=Taken())
     work = Reconciler(sender=sender, placement=placement, memory=memory, stored=stored)
     work.reconcile(b.snapshot(*objects), b.NOW_S)

@@ -231,9 +231,11 @@ def test_what_earlier_moves_leave_is_kept_for_a_move_that_makes_room():
 
 def test_a_move_ends_if_one_that_it_begins_after_did_not_succeed():
     in_vain = (MigrationReason.EARLIER_MOVE_FAILED, "move shop/a failed")
-    outcome = look(migration(), waits=ObservedWait(in_vain=in_vain))
-    assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "EarlierMoveFailed")
-    assert kinds(outcome) == ["write_status"]
+    for seen in ({}, {"another": "move shop/b of the same pod"}):
+        for paused in (False, True):
+            outcome = look(migration(paused=paused), waits=ObservedWait(in_vain=in_vain), **seen)
+            assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "EarlierMoveFailed")
+            assert kinds(outcome) == ["write_status"]
 
 
 def test_a_finished_move_is_kept_while_another_one_begins_after_it():

@@ -8,7 +8,7 @@ import pytest
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import Stored
+from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.errors import TransitionError
@@ -400,7 +400,7 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
     nothing = Nothing()
     reconciler = Reconciler(
         sender=nothing,
-        stored=Stored(
+        stored=OwnMirrors(
             gate=Mirror(switch=nothing),
             hints=Mirror(switch=nothing),
             recorder=MoveRecorder(mirror=Mirror(switch=nothing)),
