@@ -65,6 +65,12 @@ class NamedCluster:
         retry = Retry(stop=stop_before_delay(patience_s), gives_up=(UnreachableError,))
         return KubeApi(CommandTransport(self.connected()), retry, timeout_s=REQUEST_TIMEOUT_S)
 
+    def server(self) -> str:
+        """The address of its API server. Raises KubeconfigError."""
+        from rescheduler.kube.kubeconfig import load_configuration  # noqa: PLC0415 - the same
+
+        return str(load_configuration(self.kubeconfig, self.context).host)
+
     def namespace(self, given: str | None) -> str:
         """``given``, or the namespace that kubectl would use. Raises KubeconfigError."""
         from rescheduler.kube.kubeconfig import default_namespace  # noqa: PLC0415 - the same

@@ -61,7 +61,9 @@ def _told(error: BaseException) -> int | None:
         case click.ClickException():
             shown = io.StringIO()
             error.show(shown)
-            return _say(shown.getvalue().rstrip("\n"), error, error.exit_code)
+            said = shown.getvalue().rstrip("\n")
+            usage, _, message = said.rpartition("Error: ")
+            return _say(f"{usage}error: {message}" if message else said, error, error.exit_code)
         case CommandError() | PolicyError():
             return _say(f"error: {error}", error, getattr(error, "exit_code", EXIT_FAILED))
         case ConfigurationError() | KubeconfigError() | MissingExtraError():

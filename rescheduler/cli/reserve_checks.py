@@ -6,32 +6,35 @@ What can never match is refused. What does not exist now may come later, so that
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.clients import NamedCluster, listed
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.output import warn
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import kinds_served
-from rescheduler.kube.errors import ApiError, NotFoundError
+from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.own_objects import Condition
+from rescheduler.model.records import Node
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import SCHEDULED, UNSCHEDULABLE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.policies.making_room import RoomMakingPolicy
+from rescheduler.reports.table import amount
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.suggestions import did_you_mean
 from rescheduler.visible import visible_line
 
+_LATER: Final = "; for a node that is still to come write the Reservation to a file: -f"
 NO_POLICY: Final = "policy PendingPods is not configured: nobody would step aside"
 Json = Mapping[str, Any]
 
@@ -128,6 +131,37 @@ def check_owners(api: KubeApi, bodies: Sequence[Json]) -> None:
                 if warning not in told:
                     warn(warning)
                 told.add(warning)
+
+
+def check_nodes(api: KubeApi, rooms: Iterable[Reservation]) -> None:
+    """Refuses what no node of this cluster can hold, however empty it is. Who may not read nodes is not told.
+
+    Raises CommandError, ApiError, TransportError.
+    """
+    try:
+        nodes = {node.name: node for node in listed(api, Kind.NODE, Node)}
+    except ForbiddenError:
+        return
+    for node, wanted in (
+        {(room.template_node, room.template.requests) for room in rooms if room.template} if nodes else ()
+    ):
+        if node and node not in nodes:
+            raise CommandError(f"there is no node {node}{did_you_mean(node, nodes)}", EXIT_USAGE)
+        have = [nodes[node].allocatable] if node else [one.allocatable for one in nodes.values()]
+        known = {name for one in have for name, value in one.items() if value}
+        where = node or "no node"
+        for name, value in wanted.items():
+            most = max(one.amount(name) for one in have)
+            if value and not most:
+                none = f"{where} has no {name}" if node else f"no node has any {name}"
+                raise CommandError(f"{none}{did_you_mean(name, known)}{_LATER}", EXIT_USAGE)
+            if value > most:
+                has = (
+                    f"{where} has {amount(name, most)}"
+                    if node
+                    else f"the largest node has {amount(name, most)}"
+                )
+                raise CommandError(f"{name} {amount(name, value)}: {has}{_LATER}", EXIT_USAGE)
 
 
 def _warnings(api: KubeApi, owner: Json) -> Iterator[str]:

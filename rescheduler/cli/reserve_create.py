@@ -27,9 +27,11 @@ from rescheduler.cli.reservation_client import (
     reservation_client,
     reservation_line,
 )
-from rescheduler.cli.reserve_checks import check_owners, need_room_maker, who_steps_aside
+from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode import Decoder
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reservations.reservation_lifecycle import FINISHED
@@ -62,6 +64,9 @@ def run(
         CreateFlags(namespace=cluster.namespace(namespace), **flags),
     )
     check_owners(rooms.api, bodies)
+    if filename is None:
+        decoded = (Decoder().record(Kind.RESERVATION, msgspec.json.encode(body)) for body in bodies[:1])
+        check_nodes(rooms.api, (one for one in decoded if isinstance(one, Reservation)))
     names = [str(body["metadata"]["name"]) for body in bodies]
     aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
     by_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT

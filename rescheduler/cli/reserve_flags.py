@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,8 @@ from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation,
 from rescheduler.model.resources import QuantityError, parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import parse_duration
+
+_STANDARD: Final = ("cpu", "memory", "ephemeral-storage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +112,7 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
         raise CommandError(message, EXIT_USAGE)
     resources = {"requests": requests}
     # The API server takes no pod without such limits.
-    limits = {
-        name: amount
-        for name, amount in requests.items()
-        if name not in ("cpu", "memory", "ephemeral-storage")
-    }
+    limits = {name: amount for name, amount in requests.items() if name not in _STANDARD}
     if limits:
         resources["limits"] = limits
     container = {"name": "room", "image": "room", "resources": resources}
@@ -133,6 +132,9 @@ def _requests(given: CreateFlags) -> dict[str, str]:
         name, equals, amount = text.partition("=")
         if not (name and equals and amount):
             raise CommandError(f"--request: {text!r} is not NAME=AMOUNT", EXIT_USAGE)
+        if not ("/" in name or name in _STANDARD or name.startswith("hugepages-")):
+            message = f"--request: {name!r} is no resource; other ones than {', '.join(_STANDARD)} have a domain, as nvidia.com/gpu"
+            raise CommandError(message, EXIT_USAGE)
         found[name] = amount
     try:
         amounts = parse_amounts(found)

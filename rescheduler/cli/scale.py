@@ -15,7 +15,7 @@ from rescheduler.cli.reservation_client import (
     manifests,
     status_message,
 )
-from rescheduler.cli.scale_up import Found, ScaleResult, ScaleUp, room_for
+from rescheduler.cli.scale_up import ScaleResult, ScaleUp, room_for
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
 from rescheduler.coordination.placement import Placement
@@ -72,17 +72,13 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
         )
         held = job.reserve()
         line.clear()
-        emit(f"room is held for {plural(job.count, 'new pod')} of {found.name}:\n{_rooms_table(held)}")
+        rows = table(("RESERVATION", "NODE"), [(room.name, room.status.node_name) for room in held])
+        emit("\n".join([f"room is held for {plural(job.count, 'new pod')} of {found.name}:", *rows, ""]))
         job.scale()
         landing = job.land()
     emit(_landed_text(found, replicas, landing))
     if landing.missed:
         raise SystemExit(EXIT_FAILED)
-
-
-def _rooms_table(rooms: Found) -> str:
-    rows = [(r.name, r.status.node_name) for r in rooms]
-    return "\n".join(table(("RESERVATION", "NODE"), rows)) + "\n"
 
 
 def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> str:
@@ -93,10 +89,10 @@ def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> s
     ]
     lines = [f"{found.name} scaled from {found.replicas} to {replicas}; landed {len(rows)} of {count}"]
     lines += table(("POD", "NODE", "RESERVATION"), rows)
-    for room in landing.missed:
-        lines.append(
-            f"  {room.name} on {room.status.node_name or '-'}: {room.status.phase}: {status_message(room)}"
-        )
+    lines += [
+        f"  {r.name} on {r.status.node_name or '-'}: {r.status.phase}: {status_message(r)}"
+        for r in landing.missed
+    ]
     return "\n".join(lines) + "\n"
 
 

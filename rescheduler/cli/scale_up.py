@@ -9,9 +9,10 @@ a pod may still claim. The caller passes in the clock, the pause and the random 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -83,9 +84,13 @@ class ScaleUp:
         bodies = manifests(room, self.count, self.group)
         self._names = [str(body["metadata"]["name"]) for body in bodies]
         began_s = self.clock()
-        self._create(bodies)
         try:
-            found = self._follow(self._decided, self._reserving, began_s)
+            self.rooms.create(bodies)
+        except BaseException as error:
+            error.add_note("Nothing was scaled.")
+            raise
+        try:
+            found = self._follow(self._decided, _reserving, began_s)
             self._check_held(found)
             self._verify_gate()
         except BaseException as error:
@@ -138,61 +143,45 @@ class ScaleUp:
             pause=self.pause,
         )
 
-    def _reserving(self, rooms: Found) -> str:
-        held = sum(room.status.phase is ReservationPhase.AVAILABLE for room in rooms)
-        waiting = next(
-            (status_message(r) for r in rooms if r.status.phase is not ReservationPhase.AVAILABLE), ""
-        )
-        return f"room for {held} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
-
-    def _create(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        try:
-            self.rooms.create(bodies)
-        except BaseException as error:
-            error.add_note("Nothing was scaled.")
-            raise
-
     def _all_held(self, rooms: Found) -> bool:
-        held = [
-            r for r in rooms if r.status.phase is ReservationPhase.AVAILABLE and not r.status.current_owners
-        ]
-        return len(held) == self.count
+        return sum(_held(room) and not room.status.current_owners for room in rooms) == self.count
 
     def _check_held(self, rooms: Found) -> None:
         if not self._all_held(rooms):
             raise CommandError(self._why_not(rooms))
 
     def _decided(self, rooms: Found, answered_s: float) -> bool:
-        if self._all_held(rooms) or any(r.status.phase in FINISHED for r in rooms):
+        if self._all_held(rooms) or any(room.status.phase in FINISHED for room in rooms):
             return True
-        unobserved = all(is_unobserved(r) for r in rooms)
-        return unobserved and answered_s >= NOT_PROCESSED_AFTER_S
+        return answered_s >= NOT_PROCESSED_AFTER_S and all(map(is_unobserved, rooms))
 
     def _why_not(self, rooms: Found) -> str:
-        if rooms and all(is_unobserved(r) for r in rooms):
+        if rooms and all(map(is_unobserved, rooms)):
             return (
                 "no controller has processed the Reservations: is the controller running (rescheduler run)?"
             )
-        held = sum(r.status.phase is ReservationPhase.AVAILABLE for r in rooms)
-        head = f"room for {held} of {self.count} new pods of {self.workload.name}"
+        head = f"room for {sum(map(_held, rooms))} of {self.count} new pods of {self.workload.name}"
         return "\n".join([head, *reasons(rooms)])
 
     def _verify_gate(self) -> None:
         owner, namespace = self.workload.owner, self.workload.name.namespace
         gate = Gate(self.rooms.api)
-        ends_s = self.clock() + _GATE_LIMIT_S
         try:
             # A key names the first by name of several Reservations with one owner; it holds the pods of all of them.
-            while not gate.holds_for(owner, namespace):
-                if self.clock() >= ends_s:
-                    raise CommandError(
-                        f"new pods of {self.workload.name} would not wait for their rooms: "
-                        "is the gate policy installed?"
-                    )
-                self.pause()
+            holds = follow(
+                lambda: gate.holds_for(owner, namespace),
+                lambda holds, _: bool(holds),
+                ends_s=self.clock() + _GATE_LIMIT_S,
+                clock=self.clock,
+                pause=self.pause,
+            )
         except ForbiddenError as error:
             message = f"the gate cannot be verified without permission to create pods in {namespace}: {error.message}"
             raise CommandError(message) from error
+        if not holds:
+            raise CommandError(
+                f"new pods of {self.workload.name} would not wait for their rooms: is the gate policy installed?"
+            )
 
     def _write_with_retries(self) -> None:
         for _ in range(_CONFLICTS):
@@ -248,6 +237,15 @@ def room_for(workload: FoundWorkload, group: str, ttl_s: float) -> Reservation:
     )
 
 
+def _held(room: Reservation) -> bool:
+    return room.status.phase is ReservationPhase.AVAILABLE
+
+
+def _reserving(rooms: Found) -> str:
+    waiting = next((status_message(room) for room in rooms if not _held(room)), "")
+    return f"room for {sum(map(_held, rooms))} of {len(rooms)}" + (f"; waiting: {waiting}" if waiting else "")
+
+
 def _landing(rooms: Found) -> str:
     landed = sum(room.status.phase is ReservationPhase.SUCCEEDED for room in rooms)
     return f"landed {landed} of {len(rooms)}"
@@ -255,11 +253,7 @@ def _landing(rooms: Found) -> str:
 
 def reasons(rooms: Sequence[Reservation]) -> list[str]:
     """One line for each reason why rooms are not held, with their number."""
-    counts: dict[str, int] = {}
-    for room in rooms:
-        if room.status.phase is not ReservationPhase.AVAILABLE:
-            text = f"{room.status.phase}: {status_message(room)}"
-            counts[text] = counts.get(text, 0) + 1
+    counts = Counter(f"{room.status.phase}: {status_message(room)}" for room in rooms if not _held(room))
     return [f"  {count} x {text}" for text, count in counts.items()]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
+
+import click
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
@@ -22,6 +25,8 @@ _GATES: Final = (
     "MutatingWebhookConfiguration",
 )
 _GUARD: Final = "ValidatingWebhookConfiguration"
+_THING: Final = "  "
+"""Begins the line of a thing that is there."""
 _KUBELET_S: Final = 30.0
 """A kubelet that has not ended a placeholder after so long is down."""
 _QUIET_S: Final = 3.0
@@ -46,10 +51,20 @@ def run(
     namespace: str,
     wait_s: float,
     gates_only: bool,
+    yes: bool,
 ) -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind."""
     installed = InstalledCluster(cluster.api(DEADLINE_S), namespace)
-    steps = Steps(say=lambda line: emit(f"{line}\n"))
+    server, said = cluster.server(), list[str]()
+    asks = sys.stdin.isatty() and not (yes or dry_run or gates_only)
+    if asks and not click.confirm(f"Take rescheduler out of {server}?", err=True):
+        raise CommandError("nothing was changed")
+
+    def say(line: str) -> None:
+        emit(f"{line}\n" if said else f"The cluster: {server}\n{line}\n")
+        said.append(line)
+
+    steps = Steps(say=say)
     try:
         if gates_only:
             left = release_gates(installed, steps, dry_run=dry_run)
@@ -67,8 +82,11 @@ def run(
             )
         )
         raise SystemExit(EXIT_BLOCKED)
+    elif gates_only:
+        emit("No pod waits at the gate.\n")
     else:
-        emit("No pod waits at the gate.\n" if gates_only else _DONE)
+        there = any(line.startswith(_THING) for line in said)
+        emit(_DONE if there else f"rescheduler is not installed in {server}: nothing of it was found.\n")
 
 
 def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s: float) -> tuple[str, ...]:
@@ -78,6 +96,8 @@ def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s:
         for step in (*first, *last):
             steps.show(step)
         return ()
+    if cluster.leader_is_outside():
+        refuse_a_running_controller(cluster, steps, f"{_STOP_IT}. Nothing was changed.")
     # Moves that do not end in time are given back with their rooms: what is left of these steps is no failure.
     for step in first:
         steps.take(step)
@@ -153,7 +173,14 @@ def _after(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:
 
 def let_go(*, cluster: NamedCluster, dry_run: bool) -> None:
     """Let the pods go that wait at the gate of a controller that has stopped; all else stays."""
-    run(cluster=cluster, dry_run=dry_run, namespace=cluster.controller_namespace, wait_s=0.0, gates_only=True)
+    run(
+        cluster=cluster,
+        dry_run=dry_run,
+        namespace=cluster.controller_namespace,
+        wait_s=0.0,
+        gates_only=True,
+        yes=True,
+    )
 
 
 def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps, remedy: str = _STOP_IT) -> None:

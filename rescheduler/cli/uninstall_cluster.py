@@ -67,6 +67,14 @@ class InstalledCluster:
         lasts_s = float(lease.get("leaseDurationSeconds") or 0)
         return lease.get("holderIdentity") or "", lease.get("renewTime") or "", lasts_s
 
+    def leader_is_outside(self) -> bool:
+        """True if whoever holds the Lease is no pod of the Deployment, so that nothing here stops it."""
+        holder, pods = self.lease()[0], self._items(self._pods(self.namespace), labelSelector=CONTROLLER)
+        path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/rescheduler"
+        names_of = {pod["metadata"][key] for pod in pods for key in ("name", "uid")}
+        known = holder in names_of or holder.rpartition("_")[0] in names_of
+        return bool(holder) and not known and (bool(pods) or self._read(path) is None)
+
     # What it holds
 
     def gated_pods(self) -> list[Removal]:

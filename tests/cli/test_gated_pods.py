@@ -37,7 +37,7 @@ def without_controller(work, monkeypatch):
 
 ROOMS = {
     "missing": ({}, "Reservation room does not exist, so the controller lets it go"),
-    "held": ({"phase": "Available", "nodeName": "n1"}, "Reservation room is held on node n1"),
+    "held": ({"phase": "Available", "nodeName": "n1"}, "Reservation room is held on n1"),
     "waits": (
         {
             "phase": "Pending",

@@ -181,7 +181,8 @@ def away(tmp_path):
 )
 def test_an_api_server_that_is_away_is_told(command, away, words, monkeypatch):
     monkeypatch.setattr("rescheduler.cli.reservation_client.API_TIMEOUT_S", 0.1)
-    monkeypatch.setattr("rescheduler.cli.reserve_create.check_owners", lambda *_: None)  # it went away since
+    for check in ("check_owners", "check_nodes"):  # it went away since
+        monkeypatch.setattr(f"rescheduler.cli.reserve_create.{check}", lambda *_: None)
     done = command("reserve", *words, "--kubeconfig", away)
     assert done.exit_code == 1
     assert done.stderr.startswith("error: no answer from the API server: ")

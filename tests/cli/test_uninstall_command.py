@@ -1,0 +1,23 @@
+"""``rescheduler uninstall`` as people type it: it names the cluster, refuses before it changes anything, and says if there is nothing."""
+
+from kube_sandbox.sandbox import Sandbox
+
+
+def test_a_controller_outside_is_found_before_anything_is_changed(work, command):
+    done = command("uninstall", "--kubeconfig", work.kubeconfig)
+    assert done.exit_code == 1
+    assert "renews the Lease; stop that process and run this again. Nothing was changed." in done.stderr
+    assert done.stdout.startswith(f"The cluster: {work.cluster.transport_url}")
+    policies = work.api.get("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies").items
+    assert "gate.rescheduler.dev" in {one["metadata"]["name"] for one in policies}
+
+
+def test_where_nothing_is_installed_it_says_so(tmp_path, command):
+    kubeconfig = tmp_path / "kubeconfig"
+    with Sandbox() as cluster:
+        server = cluster.start(kubeconfig=kubeconfig)
+        done = command("uninstall", "--kubeconfig", kubeconfig)
+        assert done.exit_code == 0, done.output
+        assert done.stdout.splitlines()[-1] == (
+            f"rescheduler is not installed in {server.url}: nothing of it was found."
+        )
