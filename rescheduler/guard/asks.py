@@ -26,6 +26,8 @@ class WaitingEviction:
     uid: str
     user: str
     """Who asked first."""
+    grace_s: int | None
+    """The grace period that he asked for; None: the pod's own."""
     first_s: float
     last_s: float
     filed_s: float = 0.0
@@ -48,9 +50,9 @@ class Asks:
     def find(self, uid: str, now_s: float) -> WaitingEviction | None:
         """The request that goes on; None if nobody has asked for a while."""
         ask = self._asks.get(uid)
-        return ask if ask is not None and now_s - ask.last_s < SILENCE_S else None
+        return ask if ask is not None and _goes_on(ask, now_s) else None
 
-    def hear(self, pod: ObjectKey, uid: str, user: str, now_s: float) -> bool:
+    def hear(self, pod: ObjectKey, uid: str, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
         """Somebody asks. False: there is no place for one more."""
         with self._lock:
             ask = self.find(uid, now_s)
@@ -59,7 +61,9 @@ class Asks:
                 return True
             if uid not in self._asks and len(self._asks) >= self._most:
                 return False
-            self._asks[uid] = WaitingEviction(pod, uid, user[:LONGEST_USER] or "unknown", now_s, now_s)
+            self._asks[uid] = WaitingEviction(
+                pod, uid, user[:LONGEST_USER] or "unknown", grace_s, now_s, now_s
+            )
             return True
 
     def full(self, uid: str) -> bool:
@@ -70,11 +74,16 @@ class Asks:
         """Those for which somebody still asks, oldest first; all others, and those that are not ``wanted``, are forgotten."""
         with self._lock:
             found = list(self._asks.values())
-        kept = [ask for ask in found if now_s - ask.last_s < SILENCE_S and wanted(ask)]
+        kept = [ask for ask in found if _goes_on(ask, now_s) and wanted(ask)]
         gone = {id(ask) for ask in found} - {id(ask) for ask in kept}
         with self._lock:
             for uid in [uid for uid, ask in self._asks.items() if id(ask) in gone]:
                 # Somebody may have asked again meanwhile.
-                if now_s - self._asks[uid].last_s >= SILENCE_S or not wanted(self._asks[uid]):
+                if not _goes_on(self._asks[uid], now_s) or not wanted(self._asks[uid]):
                     del self._asks[uid]
         return kept
+
+
+def _goes_on(ask: WaitingEviction, now_s: float) -> bool:
+    """Asked for lately. Where the API server's clock was set back by more than that, the request begins again."""
+    return abs(now_s - ask.last_s) < SILENCE_S

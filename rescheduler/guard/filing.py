@@ -87,6 +87,7 @@ def guarded_move(ask: WaitingEviction, ttl_s: float) -> PodMigration:
         pod_name=ask.pod.name,
         pod_uid=ask.uid,
         ttl_s=ttl_s,
+        grace_s=ask.grace_s,
         policy=GUARD,
         requested_by=ask.user,
         reason="its eviction was asked for",

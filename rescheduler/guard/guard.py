@@ -153,7 +153,9 @@ class Guard:
             return answer
         if isinstance(answer, AskAgain):
             first = self.asks.find(pod.uid, now_s) is None
-            if not self.asks.hear(pod.key, pod.uid, request.user_info.username, now_s):
+            if not self.asks.hear(
+                pod.key, pod.uid, request.user_info.username, now_s, grace_s=request.grace_s
+            ):
                 return decide(replace(known, first_asked_s=None), rules.settings)
             if first:
                 self._wake.set()

@@ -20,6 +20,7 @@ class _Preconditions(msgspec.Struct, frozen=True):
 class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     preconditions: _Preconditions | None = None
     dry_run: tuple[str, ...] | None = None
+    grace_period_seconds: int | None = None
 
 
 class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,15 +45,24 @@ class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def rehearsed(self) -> bool:
         """A dry run. The API server takes the wish from the Eviction as well, where its own mark of dry runs is missing."""
-        options = self.object.delete_options if self.object is not None else None
+        options = self._options
         return bool(self.dry_run) or bool(options is not None and options.dry_run)
 
     @property
     def pod_uid(self) -> str:
         """The pod that the caller means; "": any of that name."""
-        options = self.object.delete_options if self.object is not None else None
+        options = self._options
         wanted = options.preconditions if options is not None else None
         return (wanted.uid if wanted is not None else "") or ""
+
+    @property
+    def grace_s(self) -> int | None:
+        """The grace period that the caller wants; None: the pod's own."""
+        return self._options.grace_period_seconds if self._options is not None else None
+
+    @property
+    def _options(self) -> _DeleteOptions | None:
+        return self.object.delete_options if self.object is not None else None
 
 
 class _Review(msgspec.Struct, frozen=True):

@@ -109,6 +109,16 @@ def test_with_the_controller_up(scene):
     scene.check_clean()
 
 
+def test_the_guard_goes_first_so_that_no_eviction_that_waits_makes_a_move(scene):
+    (guard,) = manifests.load(manifests.FOLDER / "components" / "guard")[:1]
+    assert guard["kind"] == "ValidatingWebhookConfiguration"
+    scene.api.create(guard)
+    scene.standing()
+    assert scene.uninstall() == ()
+    gone = scene.said.index("  ValidatingWebhookConfiguration rescheduler.dev: is deleted")
+    assert gone < next(n for n, line in enumerate(scene.said) if line.startswith("Moves:"))
+
+
 def test_a_pod_of_others_with_the_label_of_placeholders_stays(scene):
     labels = {names.LABEL_PLACEHOLDER: "copied"}
     container = {"name": "c", "image": "i"}

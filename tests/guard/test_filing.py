@@ -31,7 +31,7 @@ SETTINGS = GuardSettings()
 
 def ask(name="web-1", namespace="shop", first_s=NOW_S, last_s=NOW_S, **more):
     return WaitingEviction(
-        ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", first_s, last_s, **more
+        ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", None, first_s, last_s, **more
     )
 
 
@@ -165,6 +165,17 @@ def test_who_returns_after_a_silence_asks_anew():
     asks.hear(pod, "u", "karpenter", NOW_S + SILENCE_S)
     found = asks.find("u", NOW_S + SILENCE_S)
     assert (found.user, found.first_s) == ("karpenter", NOW_S + SILENCE_S)
+
+
+@pytest.mark.parametrize("back_s", [1.0, 60.0, 3_600.0])
+def test_a_clock_that_is_set_back_lets_nobody_wait_for_hours(back_s):
+    """A little is no new request, else a clock that sways would begin it again and again."""
+    asks, pod = Asks(), ObjectKey("shop", "web-0")
+    asks.hear(pod, "u", "kubectl", NOW_S)
+    asks.hear(pod, "u", "kubectl", NOW_S + 100)
+    asks.hear(pod, "u", "kubectl", NOW_S + 100 - back_s)
+    first_s = asks.find("u", NOW_S + 100 - back_s).first_s
+    assert first_s == (NOW_S if back_s < SILENCE_S else NOW_S + 100 - back_s)
 
 
 def test_ten_thousand_questions_cost_a_few_megabytes():

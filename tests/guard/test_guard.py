@@ -134,6 +134,14 @@ def test_the_next_pass_makes_one_move_in_the_name_of_the_caller(cluster):
     assert moved.by == "eviction by system:serviceaccount:karpenter:karpenter"
 
 
+def test_the_grace_period_is_that_of_the_caller(cluster):
+    cluster.pod()
+    cluster.ask(object={"deleteOptions": {"gracePeriodSeconds": 5}})
+    cluster.guard.step()
+    ((_, _, body),) = cluster.calls
+    assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": 5}
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 import subprocess
 import time
+import urllib.request
 from contextlib import contextmanager
 
 import pytest
@@ -38,12 +41,13 @@ def guarded_plane(control_plane):
 
 
 @contextmanager
-def guarding(plane, world, **guard):
+def guarding(plane, world, *, leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
     """A controller with the rights of the manifests that serves the guard; the API server asks it."""
     port = free_port()
     transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
     gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
-    with running(transport, gate=gate, guard=guard or {}) as work:
+    election = {"leaderElection": leaderElection} if leaderElection else {}
+    with running(transport, gate=gate, guard=guard or {}, **election) as work:
         opt_in(world)
         probe = world.pod("probe", gates=("test/never",))
         answered = work.controller._metrics.guard_answers.labels("DryRun")._value
@@ -308,6 +312,52 @@ def test_a_drain_goes_on_with_the_next_leader(guarded_plane, world):
             moved(world, pod)
         assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
         assert len(guarded_moves(world)) == 2
+
+
+def test_a_guard_that_is_taken_away_in_the_middle_blocks_nothing(guarded_plane, world):
+    """As ``uninstall`` does first. It comes back with the manifests."""
+    installed = manifests.load(manifests.FOLDER / "components" / "guard")
+    with guarding(guarded_plane, world):
+        _, pods, _ = placed(world)
+        world.evict(pods[0]).expect(429)
+        try:
+            world.api.delete(HOOKS).expect()
+            world.wait(lambda: world.evict(pods[1]).status == 201)
+        finally:
+            manifests.apply(world.api, installed)
+        world.wait_gone(pods[1])
+        world.wait(lambda: world.api.get(HOOKS).expect().body.get("webhooks"), 60)
+
+
+def test_a_follower_answers_and_files_and_the_leader_moves(guarded_plane, world):
+    transport = Api.from_kubeconfig(guarded_plane.kubeconfig_for(OWN, OWN)).transport
+    port = free_port()
+    gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
+    leads = {"leaderElection": {"enabled": True}}
+    with guarding(guarded_plane, world, **leads) as leader:
+        assert leader.controller._elector.still_leader()
+        with running(transport, gate=gate, **leads) as follower:
+            _, (pod,), target = placed(world, 1)
+            world.wait(lambda: follower.controller.loop and follower.controller.loop.ready().ok)
+            time.sleep(2 * PASS_S)
+            assert not follower.controller._elector.still_leader()
+            answer = asks_directly(port, world, pod)
+            assert answer["status"]["code"] == 429
+            world.wait_gone(pod)
+            assert [node_of(one) for one in world.wait_ready("web", 1)] == [target]
+            (move,) = guarded_moves(world)
+            assert move["spec"]["requestedBy"] == "somebody"
+
+
+def asks_directly(port, world, pod):
+    """An AdmissionReview to one replica, as the Service would lead it there."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    review = {"uid": "q", "namespace": world.namespace, "name": pod["metadata"]["name"]}
+    body = json.dumps({"request": {**review, "userInfo": {"username": "somebody"}}}).encode()
+    request = urllib.request.Request(f"https://127.0.0.1:{port}/guard", body)
+    with urllib.request.urlopen(request, context=context, timeout=10) as answer:  # noqa: S310 - to this test
+        return json.load(answer)["response"]
 
 
 def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guarded_plane, world):

@@ -202,3 +202,28 @@ def test_the_gate_is_in_force_though_the_guard_is_not_installed_any_more(cluster
     gate, guard = reconciler._parts.registrations
     assert (reconciler.serves, gate.in_force, guard.in_force) == (True, True, False)
     assert len(cluster.hooks) == 2
+
+
+class Kept:
+    """A configuration in memory."""
+
+    hooks = None
+
+    def holds(self, wanted):
+        return self.hooks == wanted
+
+    def write(self, wanted):
+        self.hooks = wanted
+
+
+def test_a_renewed_authority_is_told_to_every_configuration(cluster):
+    guard = Kept()
+    reconciler = reconciler_of(cluster, Registration(guard, lambda bundle: (bundle,), "apply the guard"))
+    reconciler.step()
+    assert guard.hooks == (cluster.material.bundle,)
+    before = cluster.material.bundle
+    cluster.now_s += 300 * DAY_S
+    reconciler.step()
+    assert cluster.material.bundle != before
+    assert guard.hooks == (cluster.material.bundle,)
+    assert bundle(cluster) == {cluster.material.bundle}
