@@ -1,8 +1,8 @@
-"""``kubectl drain`` against ``rescheduler drain`` on the same generated clusters, on the real control plane.
+"""``kubectl drain``, alone and with the guard, against ``rescheduler drain`` on the same generated clusters, on the real control plane.
 
     python -m bench.drain [--clusters 10] [--first SEED] [--limit 120]
 
-Each cluster (``drained_clusters``: 7 to 9 nodes, 85 % of their CPU requested) is built twice, once for each tool, with the same pods on the
+Each cluster (``drained_clusters``: 7 to 9 nodes, 85 % of their CPU requested) is built once for each tool, with the same pods on the
 same nodes. While the node is drained, in the clusters of even seeds, pods come that take the room they find, and run for 30 s. A pod
 is Ready 2 s after it has started, and needs 1 s to end. Everything is counted from the events of a watch. A drain and what follows is watched
 until the command has ended and all workloads are whole again, or until ``--limit``. Needs the binaries of ``make controlplane``.
@@ -40,13 +40,15 @@ from harness.controlplane.world import World, is_ready, node_of
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 from rescheduler.model.counted import plural
+from rescheduler.model.names import LABEL_GUARD
 from rescheduler.reports.table import table
 
-KUBECTL, OURS = "kubectl drain", "rescheduler drain"
-TOOLS: Final = (KUBECTL, OURS)
+KUBECTL, GUARDED, OURS = "kubectl drain", "kubectl drain, guarded", "rescheduler drain"
+TOOLS: Final = (KUBECTL, GUARDED, OURS)
 PODS: Final = KubeletSettings(start_s=0.2, ready_s=2.0, stop_s=1.0)
 COMPETITORS_RUN_S: Final = 30
 POLL_S: Final = 0.05
+SEEN_S: Final = 2.0
 STOPS_LATE_S: Final = 15.0
 """After its own --timeout a command gets so long to end."""
 
@@ -121,6 +123,13 @@ def build(world: World, cluster: Cluster, plane: ControlPlane) -> None:
     world.wait_gone(probe)
 
 
+def guard(world: World) -> None:
+    """The namespace opts in, and the API server has had the time to see it."""
+    labels = {"metadata": {"labels": {LABEL_GUARD: "enabled"}}}
+    world.api.patch(f"/api/v1/namespaces/{world.namespace}", labels).expect()
+    time.sleep(SEEN_S)
+
+
 def created(world: World, workload: Workload) -> list[Json]:
     """The pods of a workload by name, as soon as all are there."""
     pods = world.wait(lambda: found if len(found := world.pods(workload.name)) == workload.replicas else [])
@@ -141,7 +150,7 @@ def bind(world: World, pod: Json, node: str) -> None:
 def command(tool: str, plane: ControlPlane, node: str, limit_s: int) -> list[str]:
     """What a person would type."""
     words = ["drain", node, "--timeout", f"{limit_s}s", "--kubeconfig", str(plane.kubeconfig)]
-    if tool == KUBECTL:
+    if tool in (KUBECTL, GUARDED):
         return [plane.kubectl, *words]
     return [sys.executable, "-c", "from rescheduler.cli.main import main; main()", *words]
 
@@ -235,7 +244,7 @@ def show(cluster: Cluster, found: dict[str, Outcome]) -> None:
 
 
 def sums(played: Sequence[tuple[Cluster, dict[str, Outcome]]], limit_s: int) -> None:
-    """The sums over clusters, and their ratios."""
+    """The sums over clusters."""
     rows = []
     for tool in TOOLS:
         of_tool = [(cluster, found[tool].figures) for cluster, found in played]
@@ -249,11 +258,9 @@ def sums(played: Sequence[tuple[Cluster, dict[str, Outcome]]], limit_s: int) -> 
                 float(sum(f.empty_s < math.inf for _, f in of_tool)),
             )
         )
-    theirs, ours = rows
-    ratios = [f"{b / a:.2f}" if a else "-" for a, b in zip(theirs, ours, strict=True)]
     header = ("", "pending s", "not Ready s", "empty s", "least Ready", "nodes emptied")
     shown = [(tool, *(f"{value:.1f}" for value in row)) for tool, row in zip(TOOLS, rows, strict=True)]
-    print("\n".join(table(header, [*shown, ("ratio", *ratios)])), flush=True)
+    print("\n".join(table(header, shown)), flush=True)
 
 
 @click.command()
@@ -261,17 +268,19 @@ def sums(played: Sequence[tuple[Cluster, dict[str, Outcome]]], limit_s: int) -> 
 @click.option("--first", default=1, show_default=True, help="Seed of the first cluster.")
 @click.option("--limit", default=120, show_default=True, help="Seconds of each drain.")
 def main(clusters: int, first: int, limit: int) -> None:
-    """The same node drained by both tools, on one cluster after the other."""
+    """The same node drained by each tool, on one cluster after the other."""
     played: list[tuple[Cluster, dict[str, Outcome]]] = []
     with ControlPlane() as plane:
         api = plane.api()
         print(f"load before {os.getloadavg()[0]:.1f}", flush=True)
-        with at_work(plane, api, pods=PODS):
+        with at_work(plane, api, gate="guard", pods=PODS):
             for seed in range(first, first + clusters):
                 cluster, found = generate(seed), {}
                 for tool in TOOLS if seed % 4 < 2 else TOOLS[::-1]:
                     with World(api, "drained") as world:
                         build(world, cluster, plane)
+                        if tool == GUARDED:
+                            guard(world)
                         found[tool] = drain(tool, plane, world, cluster, limit)
                 show(cluster, found)
                 played.append((cluster, found))

@@ -88,6 +88,7 @@ def guard_of(pods: int) -> Guard:
         settings=GuardSettings(),
         replacements=ReplacementRules(),
         judges="default-scheduler".__eq__,
+        own_namespace="rescheduler",
     )
     return Guard(
         GuardParts(

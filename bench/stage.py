@@ -57,11 +57,8 @@ class Controllers:
         self.identity = identity
         config = folder / "config.yaml"
         port = free_port()
-        way = (
-            f'gate: {{mode: Webhook, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
-            if gate == "webhook"
-            else ""
-        )
+        mode = "Webhook" if gate == "webhook" else "Auto"
+        way = f'gate: {{mode: {mode}, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
         config.write_text(document + way)
         code = "from rescheduler.cli.main import main; main()"
         kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")

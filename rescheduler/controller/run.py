@@ -332,7 +332,10 @@ class Controller:
         def rules() -> GuardRules:
             current = self._configuration.current
             return GuardRules(
-                settings=current.guard, replacements=current.replacements, judges=current.profile.judges
+                settings=current.guard,
+                replacements=current.replacements,
+                judges=current.profile.judges,
+                own_namespace=namespace,
             )
 
         guard = Guard(

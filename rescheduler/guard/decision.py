@@ -89,6 +89,7 @@ class Known:
     fresh: bool = True
     """The caches are complete and up to date."""
     namespace: Namespace | None
+    """None: it is not known, or not guarded."""
     pod: Pod | None
     stays: str = ""
     """Why the pod is never moved, as far as the pod alone tells it; "": it may be."""
@@ -137,11 +138,10 @@ def _stale(known: Known, _: GuardSettings) -> Answer | None:
     return None if known.fresh else Allow(Why.CACHES_STALE)
 
 
-def _other_namespace(known: Known, settings: GuardSettings) -> Answer | None:
-    namespace = known.namespace
-    if namespace is None or not settings.namespace_selector.matches(namespace.labels):
+def _other_namespace(known: Known, _: GuardSettings) -> Answer | None:
+    if known.namespace is None:
         return Allow(Why.NOT_GUARDED)
-    return Allow(Why.NAMESPACE_TERMINATING) if namespace.deleting else None
+    return Allow(Why.NAMESPACE_TERMINATING) if known.namespace.deleting else None
 
 
 def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:

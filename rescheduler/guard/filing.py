@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -29,7 +30,7 @@ from rescheduler.model.names import GUARD
 from rescheduler.model.records import ObjectKey
 
 MOST_OPEN: Final = 1_000
-"""PodMigrations of one replica that have not ended."""
+"""PodMigrations of one replica that have not ended, shared out: each namespace leaves as much to the next one as it may have."""
 MOST_AT_ONCE: Final = 25
 """Written in one pass."""
 ASKS_AGAIN_S: Final = 20.0
@@ -102,19 +103,22 @@ def due(
 ) -> Iterator[Write]:
     """What is to be written now; namespaces take turns. ``asks``: oldest first."""
     rows: dict[str, list[tuple[WaitingEviction, PodMigration | None]]] = {}
-    open_moves = 0
+    open_moves: Counter[str] = Counter()
     for ask in asks:
-        move = move_of(ask)
-        filed = now_s - ask.filed_s < SHOWN_S
-        open_moves += (move is not None and not move.finished) or (move is None and filed)
+        move, filed = move_of(ask), now_s - ask.filed_s < SHOWN_S
+        namespace = rows.setdefault(ask.pod.namespace, [])
+        open_moves[ask.pod.namespace] += not move.finished if move is not None else filed
         if not filed:
-            rows.setdefault(ask.pod.namespace, []).append((ask, move))
-    left, room = MOST_AT_ONCE, max(0, MOST_OPEN - open_moves)
+            namespace.append((ask, move))
+    left, share = MOST_AT_ONCE, MOST_OPEN // (1 + len(rows)) or 1
     for ask, move in filter(None, chain.from_iterable(zip_longest(*rows.values()))):
         write = _due(ask, move, settings, now_s)
-        if write is None or (isinstance(write, Create) and room <= 0):
+        if isinstance(write, Create):
+            if open_moves[ask.pod.namespace] >= share:
+                continue
+            open_moves[ask.pod.namespace] += 1
+        if write is None:
             continue
-        room -= isinstance(write, Create)
         yield write
         left -= 1
         if left <= 0:

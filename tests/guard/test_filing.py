@@ -124,11 +124,21 @@ def test_namespaces_take_turns():
 
 
 def test_open_moves_are_bounded_and_still_prolonged():
-    asks = [ask(f"web-{n}", first_s=NOW_S - 60) for n in range(MOST_OPEN)]
+    asks = [ask(f"web-{n}", first_s=NOW_S - 60) for n in range(MOST_OPEN // 2)]
     pairs = [(one, move(one, began_s=NOW_S - 60)) for one in asks]
     found = writes(*pairs, (ask("another"), None))
     assert found
     assert all(isinstance(write, Extend) for write in found)
+
+
+def test_who_has_many_open_moves_leaves_as_many_to_the_next():
+    """However long their moves wait for room."""
+    asks = [ask(f"web-{n}", "loud") for n in range(3 * MOST_OPEN)]
+    pairs = [(one, move(one)) for one in asks[: MOST_OPEN // 2]] + [
+        (one, None) for one in asks[MOST_OPEN // 2 :]
+    ]
+    found = writes(*pairs, (ask("one", "quiet"), None))
+    assert [write.ask.pod.namespace for write in found] == ["quiet"]
 
 
 def test_two_replicas_name_the_same_object():

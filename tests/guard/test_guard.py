@@ -14,11 +14,12 @@ from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import Decoder
+from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace, Node, ObjectKey
 from rescheduler.model.replacement_rules import ReplacementRules
-from rescheduler.model.selectors import LabelSet
+from rescheduler.model.selectors import LabelSelector, LabelSet
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import UnreadableReviewError
 
@@ -42,6 +43,7 @@ class Cluster:
                     settings=self.settings,
                     replacements=ReplacementRules(),
                     judges="default-scheduler".__eq__,
+                    own_namespace="rescheduler",
                 ),
                 leads=lambda: True,
                 own_user=OWN,
@@ -188,6 +190,38 @@ def test_these_start_nothing(cluster, request_):
 def test_pods_that_are_not_moved_are_let_through_at_once(cluster, pod):
     cluster.objects[Kind.POD][pod.key] = pod
     assert cluster.ask("x") == {"uid": "q", "allowed": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "selector", "waits"),
+    [
+        ("shop", {LABEL_GUARD: "enabled"}, None, True),
+        ("shop", {LABEL_GUARD: "no"}, None, False),
+        ("shop", {}, None, False),
+        ("shop", {}, LabelSelector(), True),
+        ("kube-system", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
+        ("rescheduler", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
+    ],
+)
+def test_which_namespaces_are_guarded(cluster, name, labels, selector, waits):
+    """The same for questions of API servers and for pods of cordoned nodes."""
+    chosen = {} if selector is None else {"namespace_selector": selector}
+    cluster.settings = GuardSettings(follow_cordons=True, **chosen)
+    cluster.objects[Kind.NAMESPACE][name] = Namespace(name, LabelSet(labels))
+    cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True)
+    cluster.pod(namespace=name)
+    assert cluster.ask(namespace=name)["allowed"] is not waits
+    cluster.guard.step()
+    assert len(cluster.guard.asks) == waits
+
+
+def test_the_cordon_of_a_node_that_this_controller_empties_is_no_request(cluster):
+    cluster.settings = GuardSettings(follow_cordons=True)
+    cluster.pod()
+    noted = KeptEmpty(Hold.CORDONED, 2e9)
+    cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True, kept_empty=noted)
+    cluster.guard.step()
+    assert len(cluster.guard.asks) == 0
 
 
 def test_until_the_caches_are_complete_everything_is_let_through():
