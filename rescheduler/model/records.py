@@ -8,7 +8,7 @@ since the epoch; a missing time is 0.0. A missing name is an empty string.
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,9 @@ class PodPhase(enum.StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     UNKNOWN = "Unknown"
+
+
+_TERMINAL: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 class TaintEffect(enum.StrEnum):
@@ -265,7 +268,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def terminal(self) -> bool:
         """True if Succeeded or Failed: the pod occupies no resources any more."""
-        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        return self.phase in _TERMINAL
 
 
 class AvoidEntry(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -35,6 +35,9 @@ class LabelSet(Mapping[str, str]):
     def __getitem__(self, key: str) -> str:
         return self._map[key]
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._map
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._map)
 

@@ -98,7 +98,7 @@ def service(wire: ServiceWire, meta: MetaWire, shared: SharedParts) -> Service:
     selector = (wire.spec.selector if wire.spec else None) or {}
     pairs = tuple(sorted((key, value or "") for key, value in selector.items()))
     namespace = meta.namespace or "default"
-    owner_pods = shared.owner_pods(meta.owner_references, namespace)
+    owner_pods = shared.owners(meta.owner_references, namespace).pods
     return Service(namespace, meta.name or "", pairs or None, owner_pods)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from sys import intern
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -71,7 +71,7 @@ class SharedParts:
     def __init__(self) -> None:
         self._labels: InternTable[bytes, LabelSet] = InternTable()
         self._equal_labels: InternTable[LabelSet, LabelSet] = InternTable()
-        self._owners: InternTable[bytes, _Owners] = InternTable()
+        self._owners: InternTable[bytes, Owners] = InternTable()
         self._images: InternTable[bytes, Image] = InternTable()
         self._decode_labels = msgspec.json.Decoder(dict[str, str | None])
         self._decode_image = msgspec.json.Decoder(ImageWire)
@@ -85,20 +85,13 @@ class SharedParts:
         """The one shared object with this content."""
         return self._equal_labels.get(labels, lambda same: same) if labels else NO_LABELS
 
-    def controller(self, raw: Raw, namespace: str) -> OwnerRef | None:
-        """The owner reference that has ``controller: true``."""
+    def owners(self, raw: Raw, namespace: str) -> Owners:
+        """The owners of an object of ``namespace``."""
         key = bytes(raw)
         if key in _EMPTY_PARTS:
-            return None
-        owner = self._owners.get(key, _read_owners).controller
-        return _with_uid(owner, namespace) if owner is not None else None
-
-    def owner_pods(self, raw: Raw, namespace: str) -> tuple[OwnerRef, ...]:
-        """The owners if all of them are pods, else ()."""
-        key = bytes(raw)
-        if key in _EMPTY_PARTS:
-            return ()
-        return tuple(_with_uid(owner, namespace) for owner in self._owners.get(key, _read_owners).pods)
+            return NO_OWNERS
+        found = self._owners.get(key, _read_owners)
+        return found.within(namespace) if found.without_uid else found
 
     def images(self, raws: Iterable[Raw] | None) -> tuple[Image, ...]:
         """The images of a node."""
@@ -116,15 +109,26 @@ class SharedParts:
 _decode_owners = msgspec.json.Decoder(list[OwnerReferenceWire]).decode
 
 
-class _Owners(NamedTuple):
+class Owners(NamedTuple):
     """What is read of a list of owner references."""
 
-    controller: OwnerRef | None
-    pods: tuple[OwnerRef, ...]
-    """All owners, if all of them are pods."""
+    controller: OwnerRef | None = None
+    """The owner that has ``controller: true``."""
+    pods: tuple[OwnerRef, ...] = ()
+    """The owners if all of them are pods, else ()."""
+    without_uid: bool = False
+    """One of these has no uid."""
+
+    def within(self, namespace: str) -> Owners:
+        """The same with a uid for each."""
+        controller = self.controller and _with_uid(self.controller, namespace)
+        return Owners(controller, tuple(_with_uid(owner, namespace) for owner in self.pods))
 
 
-def _read_owners(key: bytes) -> _Owners:
+NO_OWNERS: Final = Owners()
+
+
+def _read_owners(key: bytes) -> Owners:
     controller = None
     pods: list[OwnerRef] = []
     wires = _decode_owners(key)
@@ -136,7 +140,9 @@ def _read_owners(key: bytes) -> _Owners:
             controller = owner
         if owner.kind == "Pod" and "/" not in owner.api_version:
             pods.append(owner)
-    return _Owners(controller, tuple(pods) if len(pods) == len(wires) else ())
+    owning = tuple(pods) if len(pods) == len(wires) else ()
+    kept = (controller, *owning) if controller else owning
+    return Owners(controller, owning, not all(owner.uid for owner in kept))
 
 
 def _with_uid(owner: OwnerRef, namespace: str) -> OwnerRef:

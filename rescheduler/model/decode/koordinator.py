@@ -84,7 +84,7 @@ def koordinator_reservation(wire: Any, meta: MetaWire, shared: SharedParts) -> K
     spec: KoordinatorSpecWire = wire.spec or KoordinatorSpecWire()
     status: KoordinatorStatus = _read_status(wire.status) if wire.status is not None else _NO_STATUS
     pinned = _pinned(spec)
-    controller = shared.controller(meta.owner_references, "")
+    controller = shared.owners(meta.owner_references, "").controller
     ours = controller if controller is not None and controller.api_version == API_VERSION else None
     record = KoordinatorReservation(
         name=meta.name or "",

@@ -35,6 +35,7 @@ from rescheduler.model.records import FieldWriter, Pod, PodPhase, PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
+_UNKNOWN: Final = PodPhase.UNKNOWN
 _NO_ANNOTATIONS: Final = PodAnnotationsHead()
 _NO_STATUS: Final = PodStatusHead()
 _READ_CONDITIONS: Final = frozenset({"Ready", "PodScheduled", "PodResizePending", "DisruptionTarget"})
@@ -76,7 +77,7 @@ class PodDecoder:
         _clear_own_names(spec)
         namespace = intern(meta.namespace or "default")
         seen = _ReadConditions(status.conditions)
-        reported = HeldHead(
+        reported = (
             status.container_statuses,
             status.init_container_statuses,
             status.resources,
@@ -87,8 +88,8 @@ class PodDecoder:
         before = self._before
         if before is None or before.spec != spec or before.reported != reported:
             before = self._before = self._sibling(spec, reported)
-        controller = self._shared.controller(meta.owner_references, namespace)
-        ours = LABEL_PLACEHOLDER in labels or (controller is None and LABEL_START_FIRST in labels)
+        owners = self._shared.owners(meta.owner_references, namespace)
+        ours = LABEL_PLACEHOLDER in labels or (owners.controller is None and LABEL_START_FIRST in labels)
         return Pod(
             namespace=namespace,
             name=meta.name,
@@ -99,12 +100,12 @@ class PodDecoder:
             spec=before.record,
             labels=labels,
             annotations=_annotations(meta.annotations),
-            controller=controller,
-            owner_pods=self._shared.owner_pods(meta.owner_references, namespace),
+            controller=owners.controller,
+            owner_pods=owners.pods,
             held=before.holds.resources,
             held_score_cpu_milli=before.holds.score_cpu_milli,
             held_score_memory_bytes=before.holds.score_memory_bytes,
-            phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
+            phase=_PHASES.get(status.phase or "", _UNKNOWN),
             ready=seen.ready,
             ready_since_s=self._seconds(seen.ready_since),
             deleting=meta.deletion_timestamp is not None,
@@ -137,11 +138,11 @@ class PodDecoder:
             self._time_before_s = seconds
         return self._time_before_s
 
-    def _sibling(self, spec: Any, reported: Any) -> _Sibling:
+    def _sibling(self, spec: Any, reported: tuple[Any, ...]) -> _Sibling:
         encoded = self._encode(spec)
         amounts = self._encode(_amounts(spec))
         record = self._specs.get(_digest(encoded), lambda _: self._make_spec(encoded, amounts))
-        key = self._encode(reported)
+        key = self._encode(HeldHead(*reported))
         holds = self._held.get(_digest(amounts + key), lambda _: self._make_held(encoded, key))
         if holds.resources == record.requests:
             holds = holds._replace(resources=record.requests)  # one object for both, to save memory
@@ -160,7 +161,7 @@ class _Sibling(NamedTuple):
     """Parts of a pod of stage one, and the records made of them, which a pod with equal parts shares."""
 
     spec: Any
-    reported: Any
+    reported: tuple[Any, ...]
     record: PodSpec
     holds: Requests
 

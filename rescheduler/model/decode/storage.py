@@ -239,7 +239,7 @@ def claim(wire: PersistentVolumeClaimWire, meta: MetaWire, shared: SharedParts) 
     """The record of a PVC. A claim is bound if it has a volume and the annotation, as in kube-scheduler."""
     spec, annotations = wire.spec or PersistentVolumeClaimSpecWire(), meta.annotations or {}
     namespace = meta.namespace or "default"
-    owner = shared.controller(meta.owner_references, namespace)
+    owner = shared.owners(meta.owner_references, namespace).controller
     return PersistentVolumeClaim(
         namespace=namespace,
         name=meta.name or "",

@@ -129,6 +129,7 @@ def workload(
     """The record of a controller."""
     spec, status = wire.spec or WorkloadSpecWire(), wire.status or WorkloadStatusWire()
     namespace, name = meta.namespace or "default", meta.name or ""
+    owners = shared.owners(meta.owner_references, namespace)
     labels, template = _template(spec.template, shared, pods)
     resource = RESOURCES[kind]
     stateful, strategy = kind is Kind.STATEFUL_SET, spec.update_strategy or RolloutStrategyWire()
@@ -139,8 +140,8 @@ def workload(
         uid=meta.uid or substitute_uid(kind, namespace, name),
         api_version=f"{resource.group}/{resource.version}" if resource.group else resource.version,
         resource_version=meta.resource_version or "",
-        controller=shared.controller(meta.owner_references, namespace),
-        owner_pods=shared.owner_pods(meta.owner_references, namespace),
+        controller=owners.controller,
+        owner_pods=owners.pods,
         selector=_selector(kind, spec.selector),
         replicas=_replicas(kind, spec),
         ready_replicas=status.ready_replicas or status.ready or status.number_ready or 0,
