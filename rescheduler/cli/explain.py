@@ -41,6 +41,7 @@ _IN_DUMPS = "default"
 """A dump has no context."""
 
 
+@PROCESS_PAUSE.during()
 def run(
     *,
     pods: tuple[str, ...],
@@ -72,9 +73,7 @@ def run(
         for report in reports(found.snapshot, chosen):
             emit(replacement_json(report) if output == "json" else replacement_text(report, style()))
         return
-    with PROCESS_PAUSE.during():
-        state = SchedulingState(found.snapshot, profile)
-        PROCESS_PAUSE.settle()
+    state = SchedulingState(found.snapshot, profile)
     replacements, budgets = Replacements(found.snapshot), BudgetLedger(found.snapshot)
     protector = Protector(
         replacements,

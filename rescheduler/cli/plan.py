@@ -29,6 +29,7 @@ from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
 
+@PROCESS_PAUSE.during()
 def run(
     *,
     paths: tuple[str, ...],
@@ -64,9 +65,7 @@ def run(
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
     found = read_for(cluster, configuration, paths=paths, more_paths=more_paths, now=now)
-    with PROCESS_PAUSE.during():
-        state = SchedulingState(found.snapshot, profile)
-        PROCESS_PAUSE.settle()
+    state = SchedulingState(found.snapshot, profile)
     inputs = msgspec.structs.replace(
         configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
     )

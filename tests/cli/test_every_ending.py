@@ -144,7 +144,7 @@ def test_ctrl_c_during_the_imports_is_130_and_a_word(words, name, moment, tmp_pa
 
 
 READ_BEFORE_CTRL_C_IS_IN_ORDER = """
-import _signal, sys
+import _signal, atexit, sys
 _signal.signal(_signal.SIGINT, _signal.default_int_handler)
 read = []
 class Listener:
@@ -153,10 +153,8 @@ class Listener:
             read.append(name)
 sys.meta_path.insert(0, Listener())
 from rescheduler.cli.entry import main
-try:
-    main(["version"])
-finally:
-    print(*read)
+atexit.register(lambda: print(*read))
+main(["version"])
 """
 """Python has imported ``signal``, ``enum`` or nothing of the kind when it starts: as in a console script, this imports neither."""
 
