@@ -50,7 +50,7 @@ from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.unadopted import unadopted_replacement
-from rescheduler.policies.framework import NO_NEED, Policy, PolicyView, by_tier
+from rescheduler.policies.framework import NO_NEED, Policy, PolicyView, PolicyWarning, by_tier
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.policies.objective import Tier, worsens_wishes
 from rescheduler.policies.planned_moves import PlannedMoves
@@ -114,7 +114,10 @@ def decide(
         )
     for pod, node in planner.rooms.arrivals():
         figures.arrive(pod, state.node_index[node])
-    said = warnings_of(policies, replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo()))
+    said = planner.said
+    if said is None:
+        untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
+        said = warnings_of(policies, untouched)
     closer = gathered(snapshot, planner.steps) if looks_ahead else ()
     moving = Plan(
         metadata=PlanMetadata(
@@ -248,6 +251,7 @@ class _Planner:
         self._refused_everywhere: set[str] = set()
         self.before: list[PolicySummary] = []
         self.asked: list[FirstProposals] = []
+        self.said: list[PolicyWarning] | None = None
 
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
@@ -259,6 +263,10 @@ class _Planner:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         self.asked = asked = self._ask_all()
+        if (
+            self.trial.version == self._began_at
+        ):  # nothing is under way: what was found just now serves them, too
+            self.said = warnings_of(self._policies, self.view)
         self._began_at = self.trial.version
         first = self._attempt(asked, RepairDraft())
         # For the others there is room, and no better place: who is planned first changes little for them.

@@ -7,7 +7,7 @@ or the descheduler's ``evict`` overrides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -70,6 +70,8 @@ class Protector:
         self._judges = judges
         self._replacements = replacements
         self._shared: dict[tuple[object, ...], Protected | None] = {}
+        self._young: dict[float, Protected] = {}
+        """By when they began."""
         nodes = replacements.snapshot.nodes.values()
         self._silent_nodes = frozenset(n.name for n in nodes if not n.ends_pods)
         self._kept_nodes = self._silent_nodes.union(n.name for n in nodes if n.do_not_disrupt)
@@ -80,14 +82,18 @@ class Protector:
         return self.refusal(pod) is None
 
     def ordinary(self, pod: Pod) -> bool:
-        """True if ``refusal`` says the same of every ordinary pod with its namespace, spec, labels, notes and controller."""
+        """True if ``refusal`` says the same of every ordinary pod with its namespace, spec, labels, notes, controller and youth."""
         return (
             not pod.deleting
             and pod.phase not in _ENDED
             and pod.node not in self._kept_nodes
-            and (self._protections.min_age_s <= 0 or self._is_old_enough(_began_s(pod)))
             and (pod.annotations is NO_LABELS or pod.annotations.get(DO_NOT_DISRUPT) is None)
         )
+
+    def youth(self, pod: Pod) -> float | None:
+        """When a pod began that is too young to be moved; None: it is old enough."""
+        began_s = _began_s(pod)
+        return None if self._is_old_enough(began_s) else began_s
 
     def same_for_class(self, known: PodClass, one: Pod) -> bool:
         """True if ``refusal`` says the same of all pods of the class of this one, wherever they stand."""
@@ -115,8 +121,9 @@ class Protector:
             return False
         if self._protections.min_age_s <= 0 or _overridden(one):
             return True
-        youngest_s = known.memo.of(_began_s, known.version, lambda: max(map(_began_s, known.pods)))
-        return True if self._is_old_enough(youngest_s) else None
+        oldest_s, youngest_s = known.memo.of(_began_s, known.version, lambda: _first_and_last(known.pods))
+        old_enough = self._is_old_enough(youngest_s)
+        return old_enough if old_enough or not self._is_old_enough(oldest_s) else None
 
     def refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
         """The first reason why the pod is left alone, or None. ``lifted``: what is configured does not count."""
@@ -150,7 +157,8 @@ class Protector:
         return self._shared[key]
 
     def _is_old_enough(self, began_s: float) -> bool:
-        return self._snapshot.taken_at_s - began_s >= self._protections.min_age_s
+        least_s = self._protections.min_age_s
+        return least_s <= 0 or self._snapshot.taken_at_s - began_s >= least_s
 
     def _judge(self, pod: Pod, *, lifted: bool) -> Iterator[Protected]:
         yield from self._impossible(pod)
@@ -252,15 +260,15 @@ class Protector:
         """What depends on the age of the single pod."""
         if pod.annotations is not NO_LABELS and self._not_disrupted_yet(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
-        least_s = self._protections.min_age_s
-        if least_s <= 0:
+        began_s = _began_s(pod)
+        if self._is_old_enough(began_s) or lifted or _overridden(pod):
             return None
-        age_s = self._snapshot.taken_at_s - _began_s(pod)
-        if age_s >= least_s or lifted or _overridden(pod):
-            return None
-        return Protected(
-            SkipReason.PROTECTED, f"is {age_s:.0f} s old, less than {least_s:.0f} s", "protections.minAge"
-        )
+        known = self._young.get(began_s)
+        if known is None:
+            age_s, least_s = self._snapshot.taken_at_s - began_s, self._protections.min_age_s
+            words = f"is {age_s:.0f} s old, less than {least_s:.0f} s"
+            known = self._young[began_s] = Protected(SkipReason.PROTECTED, words, "protections.minAge")
+        return known
 
     def _workload(self, pod: Pod) -> Workload | None:
         return self._snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
@@ -324,7 +332,7 @@ def keeps_local_data(pod: Pod) -> bool:
 
 def _overridden(pod: Pod) -> bool:
     """The descheduler's annotation counts by its presence, as there."""
-    return (
+    return pod.annotations is not NO_LABELS and (
         pod.annotations.get(ANNOTATION_EVICT) == "true" or pod.annotations.get(DESCHEDULER_EVICT) is not None
     )
 
@@ -340,3 +348,9 @@ def _named(workload: Workload) -> str:
 def _began_s(pod: Pod) -> float:
     """When the pod was started. A kubelet says it by its own clock, so never before the API server created the pod."""
     return max(pod.started_at_s, pod.created_at_s)
+
+
+def _first_and_last(pods: Iterable[Pod]) -> tuple[float, float]:
+    """When the first and the last of them began."""
+    began_s = list(map(_began_s, pods))
+    return min(began_s), max(began_s)

@@ -104,6 +104,7 @@ class Refusals:
             id(pod.annotations),
             id(pod.controller),
             _state(pod),
+            self._protector.youth(pod),
         )
         known = self._shared.get(key)
         if known is None:

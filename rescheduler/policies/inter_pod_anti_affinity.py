@@ -73,16 +73,17 @@ class InterPodAntiAffinity:
         others: dict[str, Pod] = {}
         anti = [term for term in view.cluster.carried_terms if term.key.kind is TermKind.REQUIRED_ANTI]
         crowded = [term for term in anti if may_have_pairs(term, matched_by(term, view))]
+        leavers = _Leavers(view, self._scope)
         for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
             for members in _crowded(term, matched_by(term, view)):
-                for pod in _cheapest(members, view, self._scope, chosen).leavers:
+                for pod in _cheapest(members, leavers, chosen).leavers:
                     chosen[pod.uid] = pod
                 if view.spares:
                     # Where one that should leave has no place, those leave that it stands with.
                     others |= {
                         uid: pod
                         for uid, pod in (members.owners | members.matched).items()
-                        if not pod.deleting and _can_leave(pod, view, self._scope)
+                        if not pod.deleting and leavers.able(pod)
                     }
         found = [self._batch(pod, view) for pod in chosen.values()]
         found += [self._batch(pod, view, spare=True) for uid, pod in others.items() if uid not in chosen]
@@ -183,7 +184,7 @@ def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
     return [members for members in domains.values() if members.conflicts()]
 
 
-def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: Container[str]) -> _Repair:
+def _cheapest(members: _Members, leavers: _Leavers, gone: Container[str]) -> _Repair:
     """The repair that leaves the fewest conflicts, then with the fewest moves, then the least reluctant.
 
     Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both. Where none of
@@ -197,23 +198,23 @@ def _cheapest(members: _Members, view: PolicyView, scope: Scope, gone: Container
     ways = [owners, matched]
     both = [everyone[uid] for uid in owners.keys() & matched.keys()]
     if both:
-        stays = max(both, key=lambda p: (not _can_leave(p, view, scope), *_keep_order(p)))
+        stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p)))
         ways.append({uid: pod for uid, pod in everyone.items() if uid != stays.uid})
     staying = here.staying()
-    return min((_repair(way.values(), staying, view, scope) for way in ways), key=_repair_order)
+    return min((_repair(way.values(), staying, leavers) for way in ways), key=_repair_order)
 
 
 def _keep_order(pod: Pod) -> tuple[bool, int, int, float, str, str]:
     return (*reluctance(pod), -pod.created_at_s, pod.namespace, pod.name)
 
 
-def _repair(pods: Iterable[Pod], staying: _Members, view: PolicyView, scope: Scope) -> _Repair:
+def _repair(pods: Iterable[Pod], staying: _Members, leavers: _Leavers) -> _Repair:
     leaving = sorted((p for p in pods if not p.deleting), key=lambda p: (p.namespace, p.name))
-    able = tuple(p for p in leaving if _can_leave(p, view, scope))
-    proposed = tuple(p for p in leaving if _in_scope(p, view, scope))
+    able = tuple(p for p in leaving if leavers.able(p))
+    proposed = able or tuple(p for p in leaving if leavers.in_scope(p))
     stuck = len(leaving) - len(able)
     left = staying.without({p.uid for p in able}).conflicts() if stuck else 0
-    return _Repair(able or proposed, left, stuck)
+    return _Repair(proposed, left, stuck)
 
 
 def _repair_order(repair: _Repair) -> tuple[object, ...]:
@@ -227,21 +228,36 @@ def _repair_order(repair: _Repair) -> tuple[object, ...]:
     )
 
 
-def _can_leave(pod: Pod, view: PolicyView, scope: Scope) -> bool:
-    return _in_scope(pod, view, scope) and view.movable(pod)
+class _Leavers:
+    """Which pods may be proposed, and which of them may be moved: each is asked about in several terms and ways."""
 
+    def __init__(self, view: PolicyView, scope: Scope) -> None:
+        self._view, self._scope = view, scope
+        self._nodes = scope.nodes(view.nodes)
+        self._able: dict[str, bool] = {}
 
-def _in_scope(pod: Pod, view: PolicyView, scope: Scope) -> bool:
-    if not scope.admits(pod) or belongs_to_node(pod):
-        return False
-    return bool(scope.nodes(view.nodes)[view.state.node_index[pod.node]])
+    def able(self, pod: Pod) -> bool:
+        """True if the pod may be moved."""
+        known = self._able.get(pod.uid)
+        if known is None:
+            known = self.in_scope(pod) and self._view.may_move(pod, self._view.cluster.kind_of(pod))
+            self._able[pod.uid] = known
+        return known
+
+    def in_scope(self, pod: Pod) -> bool:
+        """True if the policy may propose it."""
+        if not self._scope.admits(pod) or belongs_to_node(pod):
+            return False
+        return bool(self._nodes[self._view.state.node_index[pod.node]])
 
 
 def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:
     """By namespaces as they are now, selector and key: a pod that leaves for one term may settle a later one."""
     scope, selector = term.key.matcher
     covered = None
-    if scope.selector is None or not scope.selector.empty:
+    if scope.selector is None:
+        covered = tuple(sorted(scope.names))
+    elif not scope.selector.empty:
         found = (name for name in namespaces if scope.covers(name, namespaces, own=True))
         covered = tuple(sorted({*scope.names, *found}))
     return repr((covered, selector, term.key.topology_key))

@@ -7,7 +7,7 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -120,7 +120,9 @@ class LowNodeUtilization:
             return Proposals([])
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
-        for here in self._overloaded(view):
+        overloaded = self._overloaded(view)
+        self._any_useful(view, overloaded)
+        for here in overloaded:
             found = self._proposed_on(here, view)
             proposed.extend((batch,) for batch in found.needed)
             if view.spares:
@@ -239,7 +241,7 @@ class LowNodeUtilization:
             return ""
         above = f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but"
         if free >= self._args.number_of_nodes:
-            if any(here.pods for here in self._overloaded(view)):
+            if self._any_useful(view):
                 return ""
             least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
             return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
@@ -251,6 +253,14 @@ class LowNodeUtilization:
             lowest, remedy = "at or below thresholds", "raise thresholds, or leave them out"
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
         return f"{above} {few} {verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
+
+    def _any_useful(self, view: PolicyView, overloaded: Sequence[OverloadedNode] | None = None) -> bool:
+        """True if a pod on an overloaded node is worth a move."""
+        return view.memo.of(
+            (self, "useful"),
+            view.cluster.version,
+            lambda: any(here.pods for here in (self._overloaded(view) if overloaded is None else overloaded)),
+        )
 
     def _excess_of(self, view: PolicyView) -> Excess:
         def find() -> Excess:
@@ -329,7 +339,7 @@ class LowNodeUtilization:
                 relieved += relief(resource, min(part, excess), excess)
         return best if relieved > self._least - _EPSILON else 0.0
 
-    def _overloaded(self, view: PolicyView) -> Iterator[OverloadedNode]:
+    def _overloaded(self, view: PolicyView) -> list[OverloadedNode]:
         """The overloaded nodes, the worst first, with the pods that could relieve them."""
         load, bounds = self._work(view), self._bounds(view, self._load(view))
         excess = self._excess(load, bounds)
@@ -363,23 +373,27 @@ class LowNodeUtilization:
         classes = [columns.classes[i] for i in columns.kinds[at].tolist()]
         pressure = load.pressure()[over].tolist()
         shares = np.stack([load.share(r)[over] for r in self._resources]).T.tolist()
+        found: list[OverloadedNode] = []
         for number, (node, start, end) in enumerate(zip(over, starts, ends, strict=True)):
             full = np.flatnonzero(amounts[:, node] > _EPSILON).tolist()
             words = ", ".join(
                 f"{self._resources[r]} {shares[number][r]:.0%} of {bounds.high[self._resources[r]]:.0%}"
                 for r in full
             )
-            yield OverloadedNode(
-                node=node,
-                message=f"node {view.nodes.names[node]} is overloaded: {words}",
-                pressure=pressure[number],
-                pods=pods[start:end],
-                kinds=classes[start:end],
-                able=able[start:end],
-                taken=taken[full, start:end].T,
-                excess=amounts[full, node],
-                capacity=capacity[full, node],
+            found.append(
+                OverloadedNode(
+                    node=node,
+                    message=f"node {view.nodes.names[node]} is overloaded: {words}",
+                    pressure=pressure[number],
+                    pods=pods[start:end],
+                    kinds=classes[start:end],
+                    able=able[start:end],
+                    taken=taken[full, start:end].T,
+                    excess=amounts[full, node],
+                    capacity=capacity[full, node],
+                )
             )
+        return found
 
     def _proposed_on(self, here: OverloadedNode, view: PolicyView) -> ReliefProposals:
         """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""

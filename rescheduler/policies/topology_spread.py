@@ -216,7 +216,10 @@ def _rank(batch: Batch) -> tuple[bool, float, str]:
 
 def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> Iterator[Batch]:
     """As many pods of a crowded domain as are too many, movable ones first; the others are spares."""
-    pods = sorted(crowd.pods, key=lambda one: not view.may_move(*one))
+    pods: Sequence[tuple[Pod, PodClass]] = crowd.pods
+    answers = {view.movable_class(kind) for kind in {kind for _, kind in pods}}
+    if len(answers) > 1 or None in answers:
+        pods = sorted(pods, key=lambda one: not view.may_move(*one))
     for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
         yield Batch(
             kind=kind,

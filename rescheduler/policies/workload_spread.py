@@ -8,8 +8,9 @@ in the same way (its default constraints of PodTopologySpread). It is on unless 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import ClassVar, Final
 
 import numpy as np
@@ -140,10 +141,10 @@ class WorkloadSpread:
 class _Workload:
     """The replicas of one controller: where they stand, and what one more or fewer changes."""
 
-    def __init__(self, levels: Sequence[Codes]) -> None:
-        """``levels``: of nodes and of zones, the domain of each node."""
+    def __init__(self, levels: Sequence[Codes], places: Sequence[Sequence[int]]) -> None:
+        """``levels``: of nodes and of zones, the domain of each node; ``places``: the same as lists, which count faster."""
         self.classes: list[PodClass] = []
-        self._levels = levels
+        self._levels, self._places = levels, places
         self._memo = Memo()
 
     def spread(self) -> _Counted:
@@ -200,13 +201,12 @@ class _Workload:
         return self._memo.of("counts", self._stamp, self._count)
 
     def _count(self) -> list[_Counts]:
-        found: list[_Counts] = [{} for _ in self._levels]
-        for kind in self.classes:
-            for node in kind.nodes:
-                for codes, counts in zip(self._levels, found, strict=True):
-                    domain = int(codes[node])
-                    if domain >= 0:
-                        counts[domain] = counts.get(domain, 0) + 1
+        nodes = list(chain.from_iterable([kind.nodes for kind in self.classes]))
+        found: list[_Counts] = []
+        for places in self._places:
+            counts = dict(Counter(map(places.__getitem__, nodes)))
+            counts.pop(-1, None)
+            found.append(counts)
         return found
 
     @property
@@ -223,6 +223,7 @@ class _Workloads:
             np.arange(cluster.nodes.size, dtype=np.int32),
             cluster.nodes.column(ZONE).codes,
         )
+        self._places = range(cluster.nodes.size), cluster.nodes.column(ZONE).code_list
         self._seen = 0
         self._known: dict[OwnerRef, _Workload] = {}
         self._of: dict[PodClass, _Workload] = {}
@@ -251,7 +252,7 @@ class _Workloads:
             return
         for kind in islice(classes, self._seen, None):
             if kind.controller is not None and self._policy.counts(kind):
-                workload = self._known.setdefault(kind.controller, _Workload(self._levels))
+                workload = self._known.setdefault(kind.controller, _Workload(self._levels, self._places))
                 workload.classes.append(kind)
                 self._of[kind] = workload
         self._seen = len(classes)
