@@ -57,7 +57,7 @@ def run(
     installed = InstalledCluster(cluster.api(DEADLINE_S), namespace)
     server, said = cluster.server(), list[str]()
     asks = sys.stdin.isatty() and not (yes or dry_run or gates_only)
-    if asks and not click.confirm(f"Take rescheduler out of {server}?", err=True):
+    if asks and not _confirmed(server):
         raise CommandError("nothing was changed")
 
     def say(line: str) -> None:
@@ -87,6 +87,13 @@ def run(
     else:
         there = any(line.startswith(_THING) for line in said)
         emit(_DONE if there else f"rescheduler is not installed in {server}: nothing of it was found.\n")
+
+
+def _confirmed(server: str) -> bool:
+    try:
+        return click.confirm(f"Take rescheduler out of {server}?", err=True)
+    except click.Abort:  # the end of the input, or Ctrl-C, which is told as such
+        return False
 
 
 def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s: float) -> tuple[str, ...]:

@@ -60,6 +60,7 @@ from rescheduler.reservations.handover import as_released, hand_over_taint
 from rescheduler.reservations.observed_reservation import ObservedReservation
 
 _GATED_TOLD_AFTER_S: Final = 10.0
+_MOST_TOLD: Final = 20
 
 
 class _Begun(NamedTuple):
@@ -297,15 +298,14 @@ class Reconciler:
                 self._wake(leftover.due_s)
 
     def _tell_gated(self) -> None:
-        """An Event on each pod that waits at the gate for longer than a hand-over takes."""
-        gated, now_s = self._index.gated, self._now_s
+        """An Event on each pod that waits at the gate for longer than a hand-over takes; a few in each round, beside all others."""
+        gated = self._index.gated
         self._told_gated &= {pod.uid for pod in gated}
-        for pod in gated:
-            if pod.uid in self._told_gated or pod.deleting:
-                continue
-            if now_s < (told_at_s := pod.created_at_s + _GATED_TOLD_AFTER_S):
-                self._wake(told_at_s)
-                continue
+        untold = [pod for pod in gated if pod.uid not in self._told_gated and not pod.deleting]
+        due = [pod for pod in untold if self._now_s >= pod.created_at_s + _GATED_TOLD_AFTER_S]
+        for pod in untold:
+            self._wake(max(pod.created_at_s + _GATED_TOLD_AFTER_S, self._now_s + 1.0))
+        for pod in due[:_MOST_TOLD]:
             why = why_gated(pod, self._index.snapshot.reservations)
             event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "WaitsAtGate", why)
             if self._carry_out(ObjectKey("gated", pod.uid), (event,), keep_failure=True):

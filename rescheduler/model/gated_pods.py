@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from rescheduler.model.bounds import LONGEST_NAME
 from rescheduler.model.names import ANNOTATION_RESERVATION
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.own_objects import condition, who_waits
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.visible import visible_line
 
 RELEASE: Final = "rescheduler release-gates"
 """The command that lets them go while no controller runs."""
@@ -28,11 +30,14 @@ def gated_pods(pods: Iterable[Pod]) -> list[Pod]:
 def why_gated(pod: Pod, rooms: Mapping[str, Reservation]) -> str:
     """What people read behind "at the gate: ", about a pod that has it."""
     name = pod.annotations.get(ANNOTATION_RESERVATION) or ""
-    if not name:
-        return "it names no Reservation, so the controller lets it go"
     room = rooms.get(name)
     if room is None:
-        return f"Reservation {name} does not exist, so the controller lets it go"
+        named = (
+            f"Reservation {name} does not exist"
+            if 0 < len(name) <= LONGEST_NAME
+            else "it names no Reservation"
+        )
+        return f"{visible_line(named)}, so the controller lets it go"
     status = room.status
     if status.phase in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED):
         taken = ", ".join(f"{one.namespace}/{one.name}" for one in status.current_owners)

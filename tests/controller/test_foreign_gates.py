@@ -158,6 +158,9 @@ def test_where_nothing_showed_the_gate_the_neighbours_land_and_the_room_stays_he
     assert gates(held).count(GATE) == 1
     assert not held.get("status", {}).get("nominatedNodeName")
     assert len(world.placeholders()) == 1, "its room stays held"
+    world.advance(12.0)
+    (told,) = [line for line in world.program.events.told if line.startswith("WaitsAtGate: Reservation ")]
+    assert "n2" in told
     if let_go:
         kept = [gate for gate in spec(held)["schedulingGates"] if gate["name"] != QUEUE]
         world.api.patch(held, {"spec": {"schedulingGates": kept}})
