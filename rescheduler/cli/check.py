@@ -18,7 +18,7 @@ import msgspec
 from rescheduler import __version__
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED
-from rescheduler.cli.live_controller import SERVICE_ACCOUNT, WEBHOOK, allows
+from rescheduler.cli.live_controller import GUARD, SERVICE_ACCOUNT, WEBHOOK, allows
 from rescheduler.cli.output import emit
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.configuration.document import Configuration
@@ -110,6 +110,7 @@ def _after(cluster: NamedCluster, api: KubeApi) -> Mapping[str, Look]:
         "policies": found.policies,
         "gate": found.gate,
         "webhook": found.webhook,
+        "guard": found.guard,
         "rights": found.rights,
         "configuration": found.configured,
         "controller": found.controller,
@@ -233,14 +234,25 @@ class _Installation:
     def webhook(self) -> CheckLine:
         """It takes the place of the policy before Kubernetes 1.36, or where it is asked for."""
         needed = self.configuration.gate.mode is GateMode.WEBHOOK or not self.able.mutating_admission_policies
+        absent = _line(CheckState.UNUSED, "an admission policy is the gate")
+        if needed:
+            remedy = "kubectl apply -k manifests/overlays/webhook"
+            absent = _broken("it is needed here, and not registered", remedy)
+        return self._registered(WEBHOOK, absent)
+
+    def guard(self) -> CheckLine:
+        """What keeps evictions of others waiting, where its manifests are installed."""
+        if not self.configuration.guard.enabled:
+            return _line(CheckState.UNUSED, "guard.enabled is false")
+        absent = _line(CheckState.UNUSED, "it is not installed: evictions of others do not wait for room")
+        return self._registered(GUARD, absent)
+
+    def _registered(self, path: str, absent: CheckLine) -> CheckLine:
+        """A webhook of the controller, which it gives a certificate once it serves it."""
         try:
-            found = read_answer(self.api.get(WEBHOOK), _Webhooks).webhooks or []
+            found = read_answer(self.api.get(path), _Webhooks).webhooks or []
         except NotFoundError:
-            if needed:
-                return _broken(
-                    "it is needed here, and not registered", "kubectl apply -k manifests/overlays/webhook"
-                )
-            return _line(CheckState.UNUSED, "an admission policy is the gate")
+            return absent
         if not found or any(not one.client_config.ca_bundle for one in found):
             logs = f"kubectl -n {self.cluster.controller_namespace} logs deployment/{SERVICE_ACCOUNT}"
             return _broken("it is registered without a certificate: the controller has not served it", logs)

@@ -36,6 +36,7 @@ from rescheduler.webhook.registration import CONFIGURATION_NAME
 SERVICE_ACCOUNT: Final = "rescheduler"
 WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
 """Before Kubernetes 1.36 it takes the place of the policy."""
+GUARD: Final = WEBHOOK.replace("mutating", "validating")
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 

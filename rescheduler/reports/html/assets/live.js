@@ -9,10 +9,10 @@
 
   const moveColumns = [
     { title: "pod", kind: "name", of: (m) => `${m.namespace}/${m.pod}` },
-    { title: "from", kind: "name node", of: (m) => m.from },
+    { title: "from", kind: "name node", minor: true, of: (m) => m.from },
     { title: "to", kind: "name node", of: (m) => m.to },
     { title: "step", of: (m) => (m.waits ? `${m.phase}, waits` : m.phase) },
-    { title: "by", of: (m) => m.by },
+    { title: "by", minor: true, of: (m) => m.by },
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
   ];
   const since = (m, at) => span((Date.parse(at) - Date.parse(m.beganAt)) / 1000);
@@ -20,9 +20,9 @@
   // When each step of a move was done, counted from its begin.
   const steps = (m) => [["reserved", m.reservedAt], ["evicted", m.evictedAt], ["landed", m.landedAt]]
     .filter(([, at]) => at).map(([word, at]) => `${word} ${since(m, at)}`).join(", ");
-  const took = { title: "took", of: (m) => (m.beganAt ? Date.parse(m.endedAt || state.at) - Date.parse(m.beganAt) : 0),
+  const took = { title: "took", minor: true, of: (m) => (m.beganAt ? Date.parse(m.endedAt || state.at) - Date.parse(m.beganAt) : 0),
     show: (m) => (m.beganAt ? since(m, m.endedAt || state.at) : "") };
-  const done = { title: "done after", of: steps };
+  const done = { title: "done after", minor: true, of: steps };
   const groups = { policy: (m) => m.by, namespace: (m) => m.namespace, step: (m) => m.phase };
   const showMoves = parts.table(at("moves"), [...moveColumns.slice(0, 4), took, done, ...moveColumns.slice(4)], groups);
   const showPlanned = parts.table(at("planned"), [...moveColumns.slice(0, 3), ...moveColumns.slice(4)], groups);
@@ -41,8 +41,8 @@
   const ratio = (part, whole) => (whole > 0 ? part / whole : 0);
   const showNodes = parts.table(at("nodes"), [
     { title: "node", kind: "name node", of: (n) => n.name },
-    { title: "zone", of: (n) => n.zone },
-    { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
+    { title: "zone", minor: true, of: (n) => n.zone },
+    { title: "marks", minor: true, of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
     { title: "pods", kind: "number", of: (n) => n.pods || 0 },
     { title: "cpu: requested, reserved, used", of: (n) => ratio(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli),
       show: (n) => parts.bar(n.cpuRequestedMilli || 0, n.cpuReservedMilli || 0, n.cpuUsedMilli, n.cpuAllocatableMilli) },

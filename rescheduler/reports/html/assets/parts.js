@@ -141,7 +141,7 @@ const parts = (() => {
 
   // Tables
 
-  // `columns`: {title, of (row) => text or number, kind: name | number | long}; `groups`: {title: (row) => text}.
+  // `columns`: {title, of (row) => text or number, kind: name | number | long, minor: left out on phones}; `groups`: {title: (row) => text}.
   // Returns a function that shows other rows with the same filter, order and group.
   function table(place, columns, groups) {
     let rows = [], shown = PAGE, order = null, group = "", text = "";
@@ -160,10 +160,10 @@ const parts = (() => {
         order = order && order.at === at ? (order.down ? null : { at, down: true }) : { at, down: false };
         draw();
       } }, column.title);
-      head.append(el("th", { class: column.kind === "number" ? "number" : undefined, scope: "col" }, button));
+      head.append(el("th", { class: [column.kind === "number" ? "number" : "", column.minor ? "minor" : ""].filter(Boolean).join(" ") || undefined, scope: "col" }, button));
     });
 
-    const cell = (column, row) => el("td", { class: column.kind }, column.show ? column.show(row) : written(column.of(row)));
+    const cell = (column, row) => el("td", { class: [column.kind, column.minor ? "minor" : ""].filter(Boolean).join(" ") || undefined }, column.show ? column.show(row) : written(column.of(row)));
     const written = (value) => (typeof value === "number" ? count(value) : value ?? "");
     const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 
