@@ -89,7 +89,7 @@ class Gatherer:
         replacements = Replacements(index.view, index.pods_of)
         given.placement.begin(replacements, written)
         start_first = self._start_first(given)
-        kept = KeptTolerations.of(index, given.placement, given.reservations.namespace)
+        kept = KeptTolerations(index=index, placement=given.placement, namespace=given.reservations.namespace)
         rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), kept, given)
         rooms = lost_targets(rooms, given.placement, awaited_pods(rooms, index))
         rooms, assignment = contested_rooms(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
@@ -23,20 +24,22 @@ from rescheduler.reservations.handover import tolerates_taint
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KeptTolerations:
     """Those of one round."""
 
-    pods: tuple[Pod, ...]
-    """Pending pods that tolerate a hand-over taint by its key. Those that tolerate every taint are a limit (``docs``)."""
     index: RoundIndex
     placement: Placement
+    namespace: str
+    """That of placeholders, which tolerate all hand-over taints and have an order of their own."""
 
-    @classmethod
-    def of(cls, index: RoundIndex, placement: Placement, namespace: str) -> KeptTolerations:
-        """``namespace``: that of placeholders, which tolerate all hand-over taints and have an order of their own."""
-        pods = (pod for pod in index.waiting if pod.namespace != namespace)
-        return cls(pods=tuple(filter(_by_key, pods)), index=index, placement=placement)
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        """Pending pods that tolerate a hand-over taint by its key: looked for only where a room is to be handed over.
+
+        That those which tolerate every taint may take a room is a limit (docs/design/06-room-for-pending-pods.md).
+        """
+        return tuple(p for p in self.index.waiting if p.namespace != self.namespace and _by_key(p))
 
     def overtakes(
         self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str] = ()

@@ -90,7 +90,7 @@ def kept_tolerations(pods, reservations, rules):
     """Those of a round about these pending pods."""
     rooms = {reservation.name: reservation for reservation in reservations}
     snapshot = Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods}, reservations=rooms)
-    return KeptTolerations.of(RoundIndex.of(snapshot), rules, SETTINGS.namespace)
+    return KeptTolerations(index=RoundIndex.of(snapshot), placement=rules, namespace=SETTINGS.namespace)
 
 
 def ordered(*rooms, waiting=(), unseen=(), now=NOW, lag=NO_LAG, rules=None, sightings=None):
