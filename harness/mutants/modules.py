@@ -22,6 +22,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
         "tests/coordination",
         "tests/controller/test_rooms_for_several.py",
     ),
+    "rescheduler/coordination/placeholder_turns.py": ("tests/coordination",),
     "rescheduler/reservations/handover.py": (
         "tests/reservations",
         "tests/controller/test_rooms_for_several.py",

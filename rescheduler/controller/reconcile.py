@@ -34,12 +34,13 @@ from rescheduler.controller.settings import Settings
 from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.gate_proofs import proof_machine
-from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag, taint_machine
+from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.leftovers import Leftover, leftovers, release_machine
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import ConcurrentMoves
+from rescheduler.coordination.node_order import taint_machine
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.round_objects import Chooser, RoundObjects

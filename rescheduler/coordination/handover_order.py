@@ -1,4 +1,4 @@
-"""Decides which hand-overs and preallocations of one node take their next step, and what the others wait for. Pure.
+"""Decides which hand-overs of one node take their next step, and what the others wait for. Pure. Placeholders: ``placeholder_turns``.
 
 When kube-scheduler filters a pod for a node, it adds the pods of the same or higher priority that are nominated to that
 node to those that are bound there. All rules follow from that:
@@ -10,12 +10,6 @@ node to those that are bound there. All rules follow from that:
 - A pod that preempts is nominated, and counts, until its victims have ended. A claimant that kube-scheduler would refuse
   only because of such a pod stays gated, but not for ever: the last quarter of the time that it may be gated is kept
   for its binding.
-- A preallocation is a nomination without a room. It is withdrawn while another room of the node is handed over, or while
-  an older preallocation fits. The node is tainted before that, so that no other pod takes what becomes free meanwhile,
-  and stays tainted until the scheduler has surely seen the nomination again.
-- A placeholder that is neither gated nor bound takes whatever becomes free on its node, in spite of our taint if it
-  tolerates it, and has a higher priority than most claimants. It is deleted before a placeholder there is deleted for a
-  claimant, and created again later.
 - A pod that also has a scheduling gate of another program cannot be bound, nobody knows for how long. Its room stays
   held, it is not nominated, and no other hand-over waits for it.
 - A claimant that was never gated cannot be nominated. The taint holds its room (``reservations.pending_claimant``). All that
@@ -31,28 +25,27 @@ kubelet; no claimant waits for longer than it may be gated; the result does not 
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.node_order import Claim, NodeOrder, SeenTaints, placeholders_by_node
+from rescheduler.coordination.placeholder_turns import PlaceholderTurns
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.never_moves import holds_gate, waits_for_others
 from rescheduler.model.records import Node, ObjectKey, Pod
-from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.planning.single_pod import Choice
+from rescheduler.model.reservation import Reservation
 from rescheduler.reservations.handover import tainted, tolerates_taint
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import takes_by_taint
-from rescheduler.reservations.placeholder import pinned_node
-from rescheduler.reservations.preallocation import about_to_bind, waits_for_room
+from rescheduler.reservations.preallocation import waits_for_room
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import covering, emptied, returns, waits_for_part
-from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
+from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.node_affinity import selects
 from rescheduler.scheduling.taint_toleration import keeps_off
 
@@ -92,51 +85,6 @@ class SchedulerLag:
 NO_LAG: Final = SchedulerLag()
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """The claimants of one Reservation that are not bound yet, as far as other hand-overs on the node depend on them."""
-
-    name: str
-    landing: bool
-    """Its room is empty and all its claimants are nominated: it waits for nothing but the scheduler."""
-    doubled: bool
-    """Its claimants are nominated and its placeholder is still bound: kube-scheduler counts its room twice."""
-
-
-@dataclass(slots=True)
-class _NodeOrder:
-    """What the Reservations of one node need to know of each other."""
-
-    claims: list[_Claim] = field(default_factory=list)
-    handing_over: set[str] = field(default_factory=set)
-    """Uids of Reservations with an owner that is not bound yet."""
-    preallocations: list[Pod] = field(default_factory=list)
-    """Placeholders that wait for room or are nominated."""
-    ungated: list[Pod] = field(default_factory=list)
-    """Placeholders that no gate holds and that are not bound."""
-
-    def another_hands_over(self, reservation: Reservation) -> bool:
-        return bool(self.handing_over - {reservation.uid})
-
-    def younger(self, holder: Pod) -> tuple[Pod, ...]:
-        return tuple(other for other in self.preallocations if _age(other) > _age(holder))
-
-    def older(self, holder: Pod) -> tuple[Pod, ...]:
-        return tuple(other for other in self.preallocations if _age(other) < _age(holder))
-
-    def unbound_placeholder(self, reservation: Reservation) -> bool:
-        """True while a placeholder of another Reservation is nominated here, or could be bound before the claimants.
-
-        A placeholder of a Reservation that is itself handing over does not count: its own room is empty.
-        """
-        parties = self.handing_over | {reservation.uid}
-        nominated = [holder for holder in self.preallocations if holder.nominated_node]
-        return any(
-            holder.controller is not None and holder.controller.uid not in parties
-            for holder in (*nominated, *self.ungated)
-        )
-
-
 @dataclass(slots=True, kw_only=True)
 class HandoverOrder:
     """Decides for all Reservations of one round."""
@@ -153,39 +101,42 @@ class HandoverOrder:
     """True if the cache does not show yet what a machine wrote last: a Reservation's may be the nomination, a node's its taint or the end of it."""
     now_s: float
     lag: SchedulerLag = NO_LAG
-    _nodes: Mapping[str, _NodeOrder] = field(default_factory=dict, init=False)
+    _nodes: Mapping[str, NodeOrder] = field(default_factory=dict, init=False)
+    _taints: SeenTaints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._taints = SeenTaints(sightings=self.sightings, unseen=self.unseen, now_s=self.now_s)
 
     def of(self, rooms: Rooms) -> dict[str, ObservedReservation]:
         """``rooms`` with what each of them waits for, what its placeholder does, and which nodes need the taint."""
         self._nodes = self._gather(rooms)
-        return {name: self._decided(observed) for name, observed in rooms.items()}
+        turns = PlaceholderTurns(
+            placement=self.placement,
+            sightings=self.sightings,
+            taints=self._taints,
+            nodes=self._nodes,
+            settle_s=self.settings.taint_settle_s,
+            now_s=self.now_s,
+        )
+        return {name: self._decided(observed, turns) for name, observed in rooms.items()}
 
-    def _gather(self, rooms: Rooms) -> Mapping[str, _NodeOrder]:
-        nodes: dict[str, _NodeOrder] = defaultdict(_NodeOrder)
-        for pod in self.unbound:
-            ours = pod.namespace == self.settings.namespace and pod.controller is not None
-            node = pinned_node(pod) if ours and not pod.deleting else ""
-            if not node:
-                continue
-            if waits_for_room(pod) or pod.nominated_node:
-                nodes[node].preallocations.append(pod)
-            if not waits_for_room(pod):
-                nodes[node].ungated.append(pod)
+    def _gather(self, rooms: Rooms) -> Mapping[str, NodeOrder]:
+        nodes = placeholders_by_node(self.unbound, self.settings.namespace)
         for name, observed in rooms.items():
             status = observed.reservation.status
-            self._tainted_since_s(observed.node)
+            self._taints.since_s(observed.node)
             if status.phase not in FINISHED and any(not pod.node for pod in observed.owners):
                 nodes[status.node_name].handing_over.add(observed.reservation.uid)
             if claimants(observed):
                 nodes[status.node_name].claims.append(self._claim(name, observed))
         return nodes
 
-    def _on(self, node: str) -> _NodeOrder:
-        return self._nodes.get(node) or _NodeOrder()
+    def _on(self, node: str) -> NodeOrder:
+        return self._nodes.get(node) or NodeOrder()
 
-    def _decided(self, observed: ObservedReservation) -> ObservedReservation:
-        observed = self._with_choice(observed)
-        turn, kept_tainted = self._placeholder(observed)
+    def _decided(self, observed: ObservedReservation, turns: PlaceholderTurns) -> ObservedReservation:
+        observed = turns.with_choice(observed)
+        turn, kept_tainted = turns.of(observed)
         observed = self._without_gate(observed)
         needs_taint = kept_tainted or self._contended(observed)
         wait = self._wait(observed, needs_taint=needs_taint)
@@ -212,17 +163,17 @@ class HandoverOrder:
         unfit = next((permission.message for permission in found if not permission.ok), "")
         return dataclasses.replace(observed, claimed_since_s=since_s, unfit=unfit)
 
-    def _claim(self, name: str, observed: ObservedReservation) -> _Claim:
+    def _claim(self, name: str, observed: ObservedReservation) -> Claim:
         node, pods = observed.reservation.status.node_name, claimants(observed)
         barred = any(map(waits_for_others, pods))
         gated = [pod for pod in pods if holds_gate(pod)]
         if not gated:
             # A pod that the scheduler refused has lost its nomination, so it counts on no node and blocks no hand-over.
             landing = any(pod.nominated_node == node or not pod.unschedulable_message for pod in pods)
-            return _Claim(name, landing=landing and not barred, doubled=False)
+            return Claim(name, landing=landing and not barred, doubled=False)
         nominated = [pod.nominated_node == node for pod in (*gated, *_rests(observed))]
         empty = _emptied(observed)
-        return _Claim(
+        return Claim(
             name,
             landing=empty and all(nominated) and not barred,
             # A write that the cache does not show may be the nomination, so the room is assumed to count twice.
@@ -280,7 +231,7 @@ class HandoverOrder:
             return Wait(reason=HandoverWait.PLACEHOLDER_TERMINATING)
         if standing is not None:
             # From here on only the nomination holds the room, so everything that could take it must be out of the way.
-            settled_s = (self._tainted_since_s(node) or self.now_s) + self.settings.taint_settle_s
+            settled_s = (self._taints.since_s(node) or self.now_s) + self.settings.taint_settle_s
             if needs_taint and self.now_s < settled_s:
                 return Wait(reason=HandoverWait.TAINT_SETTLING, until_s=settled_s)
             blocked = order.unbound_placeholder(observed.reservation)
@@ -336,123 +287,12 @@ class HandoverOrder:
             for pod in self.waiting
         )
 
-    def _tainted_since_s(self, node: Node | None) -> float:
-        """When our taint was first seen on the node; 0.0: it is not there, or may have been removed since."""
-        if node is None:
-            return 0.0
-        machine = taint_machine(node)
-        stands = tainted(node) and not self.unseen(machine)
-        return self.sightings.since("taint", machine, self.now_s, state=stands)
-
-    # Placeholders that are not bound
-
-    def _placeholder(self, observed: ObservedReservation) -> tuple[PlaceholderTurn, bool]:
-        """What the placeholder does now, and whether its node must be tainted for it."""
-        reservation, node = observed.reservation, observed.node
-        if reservation.deleting or reservation.status.phase in FINISHED:
-            return PlaceholderTurn.WAIT, False
-        holder = next((pod for pod in observed.placeholders if not pod.node), None)
-        nominated = holder is not None and node is not None and holder.nominated_node == node.name
-        machine = ObjectKey("", reservation.name)
-        back_s = self.sightings.since("nominated", machine, self.now_s, state=nominated and tainted(node))
-        pinned = pinned_node(holder) if holder is not None else reservation.status.node_name
-        beside = self._on(pinned).another_hands_over(reservation)
-        if holder is None:
-            flying = any(not pod.node for pod in observed.owners)
-            kept = node is not None and tainted(node) and not flying and returns(observed)
-            return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, kept
-        # Pending and not preallocated: the placeholder has no scheduling gate, so only a deletion keeps it out of the room.
-        if reservation.status.phase is ReservationPhase.PENDING and not reservation.preallocated:
-            if beside:
-                return PlaceholderTurn.GIVE_WAY, False
-            moves = self._taken_by_others(observed, holder, pinned)
-            return PlaceholderTurn.MOVE if moves else PlaceholderTurn.WAIT, False
-        withdraws = node is not None and self._withdraws(reservation, holder, node.name)
-        turn = self._preallocation(observed, holder, pinned, beside=beside, withdraws=withdraws)
-        kept = self._keeps_tainted(observed, holder, back_s, withdraws=withdraws)
-        return turn, kept
-
-    def _preallocation(
-        self, observed: ObservedReservation, holder: Pod, pinned: str, *, beside: bool, withdraws: bool
-    ) -> PlaceholderTurn:
-        node = observed.node
-        if beside and not waits_for_room(holder) and not about_to_bind(holder):
-            # It was admitted and then refused. A scheduling gate cannot be added again, so it can only be deleted.
-            return PlaceholderTurn.GIVE_WAY
-        if withdraws:
-            since_s = self._tainted_since_s(node)
-            # Not before the taint is in force: other pods would take what becomes free in between.
-            shut = since_s > 0.0 and self.now_s >= since_s + self.settings.taint_settle_s
-            now = bool(holder.nominated_node) and shut and not about_to_bind(holder)
-            return PlaceholderTurn.WITHDRAW if now else PlaceholderTurn.WAIT
-        if holder.nominated_node != pinned:
-            return PlaceholderTurn.NOMINATE
-        if waits_for_room(holder) and node is not None and observed.node_usable:
-            younger = self._on(node.name).younger(holder)
-            # Younger preallocations block it only by their nominations, which are withdrawn first (``_withdraws``).
-            alone = not any(other.nominated_node for other in younger)
-            if alone and self.placement.has_room(holder, node.name, younger):
-                return PlaceholderTurn.ADMIT
-        return PlaceholderTurn.MOVE if self._goes_elsewhere(observed, holder) else PlaceholderTurn.WAIT
-
-    def _goes_elsewhere(self, observed: ObservedReservation, holder: Pod) -> bool:
-        """True if another node has room; not while what becomes free here is shut for it, or about to be its own."""
-        node = observed.node
-        if not observed.choice.node or node is None or tainted(node) or about_to_bind(holder):
-            return False
-        return not self.placement.has_room(holder, node.name, self._on(node.name).younger(holder))
-
-    def _withdraws(self, reservation: Reservation, holder: Pod, node: str) -> bool:
-        """True while another room of the node is handed over, or an older preallocation there fits now."""
-        order = self._on(node)
-        if order.another_hands_over(reservation):
-            return True
-        return any(
-            self.placement.has_room(other, node, order.younger(other)) for other in order.older(holder)
-        )
-
-    def _keeps_tainted(
-        self, observed: ObservedReservation, holder: Pod, back_s: float, *, withdraws: bool
-    ) -> bool:
-        """True from before its nomination is withdrawn until the scheduler has surely seen the nomination again."""
-        node = observed.node
-        flying = any(not pod.node for pod in observed.owners)
-        if node is None or holder.deleting or about_to_bind(holder) or flying:
-            return False
-        nominated, shut = holder.nominated_node == node.name, tainted(node)
-        if withdraws:
-            return nominated or shut
-        return shut and (not nominated or self.now_s < back_s + self.settings.taint_settle_s)
-
-    def _taken_by_others(self, observed: ObservedReservation, holder: Pod, pinned: str) -> bool:
-        """True if it no longer fits on its node by our own rules either, and another node has room."""
-        if not holder.unschedulable_message or observed.choice.node in ("", pinned):
-            return False
-        return not self.placement.has_room(holder, pinned, ())
-
-    def _with_choice(self, observed: ObservedReservation) -> ObservedReservation:
-        """``observed`` without a chosen node while another room of that node is handed over.
-
-        A new placeholder has a higher priority than most claimants and could be bound in the room that becomes free.
-        """
-        choice, reservation = observed.choice, observed.reservation
-        node = reservation.template_node or choice.node
-        if choice.message or not choice.node or not self._on(node).another_hands_over(reservation):
-            return observed
-        blocked = Choice(message=f"another room on node {node} is being handed over")
-        return dataclasses.replace(observed, choice=blocked)
-
 
 def claimants(observed: ObservedReservation) -> tuple[Pod, ...]:
     """Claimants that are not bound yet and whose placeholder this controller deletes for them."""
     if observed.soft or observed.by_koordinator or not _hands_over(observed.reservation):
         return ()
     return observed.in_flight
-
-
-def taint_machine(node: Node) -> ObjectKey:
-    """The key under which the hand-over taint of a node is remembered."""
-    return ObjectKey("taint", node.name)
 
 
 def _hands_over(reservation: Reservation) -> bool:
@@ -479,10 +319,6 @@ def _rests(observed: ObservedReservation) -> tuple[Pod, ...]:
         return ()
     unbound = (pod for pod in observed.placeholders if not pod.node and not pod.deleting)
     return tuple(pod for pod in unbound if not waits_for_part(observed, pod))
-
-
-def _age(holder: Pod) -> tuple[float, str]:
-    return holder.created_at_s, holder.name
 
 
 def _may_go(pod: Pod, node: Node) -> bool:

@@ -13,6 +13,7 @@ from rescheduler.controller import gathering, reconcile
 from rescheduler.coordination import leftovers
 from rescheduler.coordination.gate_store import GateStore
 from rescheduler.coordination.handover_order import HandoverOrder
+from rescheduler.coordination.placeholder_turns import PlaceholderTurns
 from rescheduler.migrations import checks, evicting
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_lifecycle import MigrationReason
@@ -90,8 +91,8 @@ def keeps_orphans(patch):
 
 
 def never_taints(patch):
-    for decides in ("_contended", "_keeps_tainted"):
-        patch.setattr(HandoverOrder, decides, lambda *_, **__: False)
+    for order, decides in ((HandoverOrder, "_contended"), (PlaceholderTurns, "_keeps_tainted")):
+        patch.setattr(order, decides, lambda *_, **__: False)
 
 
 def holds_more_than_is_wanted(patch):
