@@ -40,8 +40,7 @@ from rescheduler.controller.server import HealthReport, Heartbeat, Server, liste
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.config_maps import StoredConfigMap
+from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference
@@ -55,7 +54,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import ANNOTATION_CONFIGURATION, CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
 from rescheduler.webhook.registration import WebhookSettings
 
@@ -282,9 +281,6 @@ class Controller:
             identity=self._identity,
             on_lost=self._lose,
             wall=self._time.now_s,
-            annotations=lambda: {
-                ANNOTATION_CONFIGURATION: f"{self._configuration.version} {self._configuration.origin}"
-            },
         )
         self._elector = elector
         elector.start()
@@ -354,7 +350,7 @@ class Controller:
                 count=self._metrics.guarded,
             )
         )
-        self._metrics.guard_waiting.set_function(lambda: guard.asks.waiting(self._time.now_s()))
+        self._metrics.guard_waiting.set_function(lambda: len(guard.asks))
         return guard
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:

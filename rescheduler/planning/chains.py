@@ -1,7 +1,7 @@
 """The last move of a chain: a badly placed pod goes where others have made room, and the draft's chains. Pure, in a trial.
 
-A badly placed pod fits on a node once others there have left: those that step aside for it (``RoomSearch`` finds them, or a draft names
-them), and those whose moves are planned anyway. The rooms that they leave are used only by the move that begins after theirs
+A badly placed pod fits on a node once others there have left: those that step aside for it, as a draft names
+them, and those whose moves are planned anyway. The rooms that they leave are used only by the move that begins after theirs
 (``Trial.landed``).
 
 Promises: of each chain the badness of the whole falls, all moves of it together, and its last move
@@ -11,8 +11,8 @@ the planner takes the chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +46,10 @@ class AsideTo(NamedTuple):
     node: int
 
 
+Aside = dict[int, list[AsideTo]]
+"""By the node that they leave."""
+
+
 class Wish(NamedTuple):
     """A badly placed pod for which no node has room."""
 
@@ -65,6 +69,8 @@ class Chains:
     replacement: Callable[[Pod], Pod]
     cost: Callable[[Pod], float]
     """What a move of a pod costs, as part of the least gain."""
+    refused: set[tuple[str, int]] = field(default_factory=set)
+    """Uids and nodes of drafted moves that the rules refused."""
 
     def last(
         self, wish: Wish, node: int, steps: Sequence[ChainStep], after: tuple[Pod, ...]
@@ -89,42 +95,68 @@ class Chains:
         return ChainStep(wish.pod, target, after) if lowers(whole) and lowers(target.change) else None
 
     def follow(
-        self, wish: Wish, node: int, aside: Sequence[AsideTo], leavers: Sequence[Pod]
+        self, wish: Wish, node: int, aside: Aside, leavers: Mapping[int, Sequence[Pod]]
     ) -> list[ChainStep]:
-        """A chain to one node (an index), where these pods step aside, as many as are needed: the first ones; empty: there is none.
+        """A chain to one node (an index), where as many pods step aside as are needed: the first ones; empty: there is none.
 
-        ``leavers``: pods that leave the node by this plan. The moves of those that step aside stand in the trial afterwards.
+        ``aside``: by node, pods that are to step aside there; those that do are taken out. ``leavers``: by node, pods that leave it by this
+        plan. The moves of those that step aside stand in the trial afterwards.
         """
-        replacement = self.replacement(wish.pod)
+        replacement, steps = self.replacement(wish.pod), list[ChainStep]()
+        after = self._make_room(replacement, node, aside, leavers, steps)
+        if after is None:
+            return []
+        last = self.last(wish, node, steps, after)
+        if last is None and not after and leavers.get(node):
+            last = self.last(wish, node, steps, fewest(leavers[node], ()))
+        if last is None:
+            self.refused.add((wish.pod.uid, node))
+            return []
+        return [*steps, last]
+
+    def _make_room(
+        self,
+        replacement: Pod,
+        node: int,
+        aside: Aside,
+        leavers: Mapping[int, Sequence[Pod]],
+        steps: list[ChainStep],
+    ) -> tuple[Pod, ...] | None:
+        """The pods that the replacement waits for on the node; None: they do not leave room enough. ``steps``: gets their moves."""
         left = self.trial.left_for(replacement)
         missing = [(name, needed - int(free[node])) for name, free, needed in left if free[node] < needed]
-        planned = sorted(leavers, key=lambda pod: (-part_of(pod, missing), pod.key))
-        steps: list[ChainStep] = []
-        waiting = list(aside)
-        while not (enough := cover((*planned, *(step.pod for step in steps)), missing)) and waiting:
-            step = self._aside_to(waiting.pop(0))
-            if step is not None:
-                steps.append(step)
-        if not enough or len(steps) > MOST_EARLIER_MOVES:
-            return []
-        standing = tuple(step.pod for step in steps)
-        earlier = fewest(planned[: MOST_EARLIER_MOVES - len(steps)], missing, standing) if missing else ()
-        last = self.last(wish, node, steps, (*earlier, *standing))
-        if last is None and not missing and planned:
-            last = self.last(wish, node, steps, fewest(planned, missing))
-        return [*steps, last] if last is not None else []
-
-    def _aside_to(self, one: AsideTo) -> ChainStep | None:
-        """Its move there, planned in the trial, if all rules allow it."""
-        pod, replacement = one.pod, self.replacement(one.pod)
-        change = self.objective.change(pod, replacement)
-        gains = np.zeros(self.trial.state.nodes.size)
-        gains[one.node] = float(not worsens_wishes(change.total)[one.node])
-        target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
-        if target is None:
+        planned = sorted(leavers.get(node, ()), key=lambda pod: (-part_of(pod, missing), pod.key))
+        standing: list[Pod] = []
+        waiting = aside.get(node, [])
+        while not (enough := cover((*planned, *standing), missing)) and waiting:
+            one = waiting.pop(0)
+            if self._step_aside(one, aside, leavers, steps):
+                standing.append(one.pod)
+        if not enough or len(standing) > MOST_EARLIER_MOVES:
             return None
-        self.trial.move(pod, replacement, target.node)
-        return ChainStep(pod, target)
+        besides = tuple(standing)
+        earlier = fewest(planned[: MOST_EARLIER_MOVES - len(besides)], missing, besides) if missing else ()
+        return (*earlier, *besides)
+
+    def _step_aside(
+        self, one: AsideTo, aside: Aside, leavers: Mapping[int, Sequence[Pod]], steps: list[ChainStep]
+    ) -> bool:
+        """Plan its move in the trial, and those of pods that step aside for it, if all rules allow it."""
+        pod, replacement = one.pod, self.replacement(one.pod)
+        after = self._make_room(replacement, one.node, aside, leavers, steps)
+        if after is None:
+            return False
+        with self.trial.landed({earlier.uid for earlier in after}):
+            change = self.objective.change(pod, replacement)
+            gains = np.zeros(self.trial.state.nodes.size)
+            gains[one.node] = float(not worsens_wishes(change.total)[one.node])
+            target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
+        if target is None:
+            self.refused.add((pod.uid, one.node))
+            return False
+        self.trial.move(pod, replacement, target.node, after)
+        steps.append(ChainStep(pod, target, after))
+        return True
 
     def _target(self, wish: Wish, replacement: Pod, change: TotalChange) -> Target | None:
         """Where the pod goes, by the rules of every move, but that the whole must get better: that is asked of the chain."""

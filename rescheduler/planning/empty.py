@@ -153,11 +153,10 @@ class Empty:
                 )
                 self._keep([source for source in placement.emptied if self._rng.random() < kept])
             case _Kind.MORE:
-                if not self._exchange(fewer_moves=False):
+                if not self._exchange(placement.solution(), fewer_moves=False):
                     return False
             case _Kind.FEWER_MOVES:
-                placement.restore(best)
-                if not self._exchange(fewer_moves=True):
+                if not self._exchange(best, fewer_moves=True):
                     return False
         self._go_on()
         return True
@@ -234,12 +233,13 @@ class Empty:
         for pod in guests:
             placement.put(pod, source.node)
 
-    def _exchange(self, *, fewer_moves: bool) -> bool:
-        """Empty some nodes of more worth in the place of others. False: not all pods have found a place."""
+    def _exchange(self, solution: Solution, *, fewer_moves: bool) -> bool:
+        """Empty some nodes of more worth in the place of others of a solution. False: not all pods have found a place."""
         placement = self.placement
-        chosen = self._choose(fewer_moves=fewer_moves)
+        chosen = self._choose(solution, fewer_moves=fewer_moves)
         if chosen is None:
             return False
+        placement.restore(solution)
         for number in chosen.leave:
             self._leave(number)
         if not self._affords(chosen.come):
@@ -255,13 +255,13 @@ class Empty:
         pods.sort(key=self._largest_first, reverse=True)
         return put_making_way(self, pods, ATTEMPTS)
 
-    def _choose(self, *, fewer_moves: bool) -> _Exchange | None:
+    def _choose(self, solution: Solution, *, fewer_moves: bool) -> _Exchange | None:
         """Of some exchanges by chance the one that leaves most room; None: there is none with enough for all pods."""
-        rng, before = self._rng, list(self.placement.emptied)
+        rng, before = self._rng, list(solution.emptied)
         known = set(before)
         others = [number for number in range(len(self._sources)) if number not in known]
         room = 1.0 - self._lost[before].sum(axis=0)
-        most_moves, moves = self.placement.problem.most_moves, len(self.placement.ways)
+        most_moves, moves = self.placement.problem.most_moves, len(solution.ways)
         best: _Exchange | None = None
         most = 0.0
         for _ in range(EXCHANGES):

@@ -73,9 +73,9 @@ def _least_in_the_way(
     best: tuple[int, Sequence[int]] = -1, ()
     for node in nodes:
         lack = {
-            row: float(amount - placement.now[row, node])
+            row: float(amount - placement.left[0][row, node])
             for row, amount in placement.pods[number].needs
-            if amount > placement.now[row, node]
+            if amount > placement.left[0][row, node]
         }
         small: list[tuple[float, int]] = []
         for guest in placement.into[node]:

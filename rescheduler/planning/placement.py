@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from rescheduler.planning.problem import Amounts, MovablePod, Problem, Solution,
 from rescheduler.planning.staged_rules import MarkedDomains, SpreadState, state_of
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+EARLY: Final = 2
+"""What is repaired up to this stage counts whole ..."""
+LATE: Final = 0.5
+"""... and what is repaired later so much."""
 
 
 class Placement:
@@ -28,10 +34,12 @@ class Placement:
         for number, pod in enumerate(self.pods):
             for row, amount in pod.needs:
                 self.needs[number, row] = amount
-        self.now: FloatArray = problem.free.copy()
-        """What moves of the first stage may take. Shape (rows, nodes)."""
-        self.later: FloatArray = self.now.copy() if problem.stages > 1 else self.now
-        """What is left once all of the first stage have landed, and those of the second have come."""
+        later = problem.free if problem.leaving is None else problem.free + problem.leaving
+        self.left: list[FloatArray] = [
+            problem.free.copy(),
+            *(later.copy() for _ in range(problem.stages - 1)),
+        ]
+        """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
         self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)
@@ -54,7 +62,7 @@ class Placement:
         self.price = 0
         """Of what is emptied."""
         self._allowed: list[BoolArray | None] = [None] * len(self.pods)
-        self._marks = MarkedDomains(problem.standing)
+        self._marks = MarkedDomains(problem.standing, problem.stages)
         self._budgets = list(problem.budgets)
         self._owners: dict[tuple[int, int], Counter[int]] = {}
         """By owner and node: the nodes that its pods come from."""
@@ -66,15 +74,17 @@ class Placement:
                 self._bearing.setdefault(mark.key, []).append(number)
             for spread in pod.spreads:
                 self._spreading.setdefault(spread, []).append(number)
-        states: dict[Spread, SpreadState] = {spread: state_of(spread) for spread in self._spreading}
+        states: dict[Spread, SpreadState] = {
+            spread: state_of(spread, problem.stages) for spread in self._spreading
+        }
         self.spreads = [[states[spread] for spread in pod.spreads] for pod in self.pods]
-        overload = problem.overload
-        self._above: list[list[float]] = overload.above.T.tolist() if overload is not None else []
+        strain = problem.strain
+        self._above: list[list[float]] = strain.above.T.tolist() if strain is not None else []
         """By node and resource; changes with every move."""
         self._part: list[list[float]] = (
-            (1.0 / np.maximum(overload.capacity, 1.0)).T.tolist() if overload is not None else []
+            (1.0 / np.maximum(strain.capacity, 1.0)).T.tolist() if strain is not None else []
         )
-        self._weights: Sequence[int] = overload.weights if overload is not None else ()
+        self._weights: Sequence[int] = strain.weights if strain is not None else ()
 
     def solution(self) -> Solution:
         """All moves."""
@@ -124,21 +134,19 @@ class Placement:
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
         for row, amount in self.pods[number].needs:
-            if stage == 1:
-                fits &= self.now[row] >= amount
-            if self.later is not self.now:
-                fits &= self.later[row] >= amount
+            for left in self.left[stage - 1 :]:
+                fits &= left[row] >= amount
         return fits
 
     def room_left(self, number: int, nodes: IntArray) -> FloatArray:
         """The least share of any row that each of these nodes would have left beside the pod; below 0: it has no room."""
-        beside = self.now[:, nodes] - self.needs[number][:, np.newaxis]
+        beside = self.left[0][:, nodes] - self.needs[number][:, np.newaxis]
         left: FloatArray = (beside * self._per_unit[:, nodes]).min(axis=0)
         return left
 
     def room_of(self, nodes: IntArray) -> FloatArray:
         """The least share of any row that each of these nodes has free."""
-        room: FloatArray = (self.now[:, nodes] * self._per_unit[:, nodes]).min(axis=0)
+        room: FloatArray = (self.left[0][:, nodes] * self._per_unit[:, nodes]).min(axis=0)
         return room
 
     def put(self, number: int, node: int, stage: int = 1) -> None:
@@ -174,7 +182,7 @@ class Placement:
         """True if what has come to its node may stay there once the source is emptied."""
         if source.takes is None:
             return False
-        return all(self.now[row, source.node] >= amount for row, amount in source.takes)
+        return all(self.left[0][row, source.node] >= amount for row, amount in source.takes)
 
     def frees(self, number: int) -> bool:
         """True if its leaving lets another one come, which a rule keeps away as long as it is there."""
@@ -186,9 +194,9 @@ class Placement:
         way, pod = self.ways[number], self.pods[number]
         found = 0.0 if pod.excess else pod.repairs.get(way.node, 0.0)
         for spread in self.spreads[number]:
-            found -= spread.excess()
+            found -= self.problem.fault * spread.excess()
             spread.move(pod.source, *way, -1)
-            found += spread.excess()
+            found += self.problem.fault * spread.excess()
             spread.move(pod.source, *way, 1)
         return found
 
@@ -232,16 +240,16 @@ class Placement:
         self.paid += sign * pod.cost
         self.arrivals[node] += sign
         if not pod.excess and pod.repairs:
-            self.repaired += sign * pod.repairs.get(node, 0.0)
+            self.repaired += sign * pod.repairs.get(node, 0.0) * (1.0 if stage <= EARLY else LATE)
         self._take_room(pod, node, stage, sign)
         for mark in pod.bears:
             self._marks.join(mark, node, sign)
-            if stage == 1 and self.later is not self.now:
-                self._marks.leave(mark, pod.source, sign)
+            if stage < len(self.left):
+                self._marks.leave(mark, pod.source, stage, sign)
         for spread in self.spreads[number]:
-            self.repaired += spread.excess()
+            self.repaired += self.problem.fault * spread.excess()
             spread.move(pod.source, node, stage, sign)
-            self.repaired -= spread.excess()
+            self.repaired -= self.problem.fault * spread.excess()
         if pod.owner >= 0:
             origins = self._owners.setdefault((pod.owner, node), Counter())
             origins[pod.source] += sign
@@ -256,19 +264,16 @@ class Placement:
                 above[resource] -= sign * amount
 
     def _take_room(self, pod: MovablePod, node: int, stage: int, sign: int) -> None:
-        if stage == 1:
-            self._take(pod.needs, node, sign)
-        if self.later is not self.now:
-            for row, amount in pod.needs:
-                self.later[row, node] -= sign * amount
-            if stage == 1:
-                for row, amount in pod.holds:
-                    self.later[row, pod.source] += sign * amount
+        self._take(pod.needs, node, stage, sign)
+        for left in self.left[stage:]:
+            for row, amount in pod.holds:
+                left[row, pod.source] += sign * amount
 
-    def _take(self, amounts: Amounts, node: int, sign: int) -> None:
+    def _take(self, amounts: Amounts, node: int, stage: int, sign: int) -> None:
         slack = 0.0
         for row, amount in amounts:
-            self.now[row, node] -= sign * amount
+            for left in self.left[stage - 1 :]:
+                left[row, node] -= sign * amount
             slack += amount * self._slack_per_unit[row][node]
         self.slack[node] -= sign * slack
 
@@ -277,4 +282,4 @@ class Placement:
         if source.takes is None:
             self.open[source.node] = sign > 0 and self.problem.receives[source.node]
         else:
-            self._take(source.takes, source.node, -sign)
+            self._take(source.takes, source.node, 1, -sign)

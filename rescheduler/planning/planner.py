@@ -20,13 +20,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
-from rescheduler.planning.chain_moves import (
-    MAKES_ROOM,
-    MOST_WORK,
-    WITHOUT_PLACE,
-    WORK_OF_A_PLAN,
-    ChainPlanner,
-)
+from rescheduler.planning.chain_moves import MAKES_ROOM, ChainPlanner
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.gathered_replicas import gathered
@@ -40,7 +34,7 @@ from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipRea
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.relieving import SHORTER, Relieving
+from rescheduler.planning.relieving import SEARCHES, SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
@@ -63,6 +57,8 @@ from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
 """More rounds than this never helped: later ones only fill what earlier moves opened."""
+_STUCK: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
+"""Why a badly placed pod stays for which others may make room."""
 
 
 def plan(
@@ -108,11 +104,12 @@ def decide(
     finally:
         planner.trial.end()
     summary_before = summarise(snapshot, state, figures, planner.before, pending)
-    index = state.node_index
     for step in planner.steps:
-        figures.move(step.pod, step.replacement, index[step.pod.node], index[step.move.target])
+        figures.move(
+            step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
+        )
     for pod, node in planner.rooms.arrivals():
-        figures.arrive(pod, index[node])
+        figures.arrive(pod, state.node_index[node])
     said = planner.said
     if said is None:
         untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
@@ -188,7 +185,6 @@ class _Planner:
             planned=PlannedMoves(state.nodes.size),
             movable=self._movable.pod,
             movable_class=self._movable.of_class,
-            disruption=self._refusals.disruption,
         )
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
@@ -245,10 +241,8 @@ class _Planner:
             passes,
             work,
         )
-        self._work_for_chains = MOST_WORK * (WORK_OF_A_PLAN if inputs.unlimited else 1)
-        self._without_place: list[tuple[Policy, Candidate]] = []
-        # Uids of those that no node takes, better or not. None of balance and below, which each plan searches for often.
-        self._refused_everywhere: set[str] = set()
+        self._stuck: list[tuple[Policy, Candidate]] = []
+        """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         self.before: list[PolicySummary] = []
         self.asked: list[FirstProposals] = []
         self.said: list[PolicyWarning] | None = None
@@ -268,10 +262,13 @@ class _Planner:
         ):  # nothing is under way: what was found just now serves them, too
             self.said = warnings_of(self._policies, self.view)
         self._began_at = self.trial.version
+        self._repair(asked)
+        self._repair_rest(self._stuck)
+
+    def _repair(self, asked: Sequence[FirstProposals]) -> None:
+        """Plan one by one; and where that leaves badly placed pods without a place, all of them anew by a search, if that is better."""
         first = self._attempt(asked, RepairDraft())
-        # For the others there is room, and no better place: who is planned first changes little for them.
-        stuck = any(one.pod.uid in self._refused_everywhere for _, one in self._without_place)
-        drafted = wanting(self._policies, asked) if stuck and not self._limits.exhausted else ()
+        drafted = wanting(self._policies, asked) if self._stuck and not self._limits.exhausted else ()
         if not drafted:
             return
         early = early_steps(self.steps)
@@ -281,10 +278,25 @@ class _Planner:
         if not (draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first):
             self._attempt(asked, RepairDraft())
 
+    def _repair_rest(self, stuck: Sequence[tuple[Policy, Candidate]]) -> None:
+        """Others make room for some of these, beside what is planned."""
+        for _ in range(SEARCHES):
+            left = [one for one in stuck if not self.is_planned(one[1].pod)]
+            if not left or self._limits.exhausted:
+                return
+            # What the rules refuse, although the numbers allow it, is searched again without that.
+            refused = self._chains.follow(self._drafts.draft_of_rest(left))
+            if not refused:
+                return
+            self._drafts.refused.update(refused)
+
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
-        self._chains.follow(draft)
+        refused = self._chains.follow(draft)
+        if refused:
+            self._drafts.refused.update(refused)
+            self._repair_rest([(one.policy, one.candidate) for one in draft.moves])
         self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)
@@ -296,15 +308,12 @@ class _Planner:
             # answers stay: they are what the plan reports.
             if number < ROUNDS - 1:
                 self._forget_answers()
-        # Where pods are left without a place, others make room for them.
-        self._chains.plan(self._without_place, self._work_for_chains)
         return value_of(self.steps)
 
     def _start_again(self) -> None:
         self.groups.stay.clear()
         for step in self.steps:
-            self._limits.give_back(step.pod, follows=bool(step.move.after))
-            self._availability.give_back(step.pod, step.move.policy)
+            self._give_back(step.pod, step.move.policy, follows=bool(step.move.after))
         self.undo(0)
         self.rooms.start_again()
         self._forget_answers()
@@ -312,8 +321,7 @@ class _Planner:
     def _forget_answers(self) -> None:
         self.skipped.clear()
         self._targets.forget()
-        self._without_place.clear()
-        self._refused_everywhere.clear()
+        self._stuck.clear()
 
     def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
@@ -362,10 +370,8 @@ class _Planner:
                 self.take(candidate)
             case Blocked():
                 self.skipped.add(candidate, found)
-                if found.reason in WITHOUT_PLACE:
-                    self._without_place.append((policy, candidate))
-                if found.reason is SkipReason.NO_TARGET and candidate.tier < Tier.BALANCE:
-                    self._refused_everywhere.add(candidate.pod.uid)
+                if found.reason in _STUCK and candidate.tier < Tier.BALANCE:
+                    self._stuck.append((policy, candidate))
 
     def _plan_each(self, policy: Policy, queue: ProposalQueue) -> None:
         candidates = iter(queue)
@@ -393,8 +399,11 @@ class _Planner:
 
     def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Undo ``take``."""
-        self._limits.give_back(candidate.pod, follows=follows)
-        self._availability.give_back(candidate.pod, candidate.policy)
+        self._give_back(candidate.pod, candidate.policy, follows=follows)
+
+    def _give_back(self, pod: Pod, policy: str, *, follows: bool) -> None:
+        self._limits.give_back(pod, follows=follows)
+        self._availability.give_back(pod, policy)
 
     def find(
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None

@@ -1,7 +1,7 @@
 """What a search is about, and what it gives: the cluster as numbers. Pure data.
 
 Nodes, resources (rows), budgets and topology spreads are numbers; the pods are those that may be moved. Three things may be
-wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``Problem.overload``), nodes
+wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``Problem.strain``), nodes
 emptied (``Problem.sources``). The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod.
 """
 
@@ -49,11 +49,11 @@ class MovablePod:
     allowed: Callable[[], BoolArray]
     """Nodes that it may go to, as far as ``bears``, ``minds`` and ``spreads`` do not say."""
     holds: Amounts = ()
-    """What it leaves for moves of the second stage."""
+    """What it leaves for moves of later stages."""
     cost: float = 1.0
     """Of its move, as a part of the price of a move."""
     takes: Sequence[float] = ()
-    """What goes with it, wherever it goes, by resource of ``Overload``."""
+    """What goes with it, wherever it goes, by resource of ``Strain``."""
     repairs: Mapping[int, float] = field(default_factory=dict)
     """By node, how much a move there repairs; empty: it is not badly placed."""
     excess: bool = False
@@ -67,7 +67,7 @@ class MovablePod:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Overload:
+class Strain:
     """How far nodes are above their targets. Arrays have the shape (resources, nodes)."""
 
     above: FloatArray
@@ -99,18 +99,22 @@ class Problem:
 
     free: FloatArray
     """What may still come. Shape (rows, nodes)."""
+    leaving: FloatArray | None = None
+    """What moves that are planned already leave in the first stage. Shape (rows, nodes)."""
     whole: FloatArray
     """What each node can hold of each row: says how much of it is room. Shape (rows, nodes)."""
     pods: Sequence[MovablePod]
     receives: BoolArray
     """Nodes that pods may go to."""
     stages: int = 1
-    """2: moves of the second stage use what those of the first have left; those of one stage run at once, so none uses the room that another leaves."""
+    """Moves of one stage run at once, so none uses the room that another leaves; those of later stages use what earlier ones have left."""
+    fault: float = 1.0
+    """What one pod too many in a domain counts for, in the unit of ``MovablePod.repairs``."""
     standing: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """By key of a mark and domain, how many pods that stand bear it; none of those that ``MovablePod.allowed`` tells of."""
     budgets: Sequence[int] = ()
     """What is left of each budget."""
-    overload: Overload | None = None
+    strain: Strain | None = None
     sources: Sequence[Source] = ()
     most_moves: int | None = None
 

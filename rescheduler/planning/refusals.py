@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.records import Pod, PodPhase
@@ -19,16 +19,11 @@ from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, keeps_local_data
 from rescheduler.planning.shared_rooms import owners_of_shared_rooms
-from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
 _HIGH_PRIORITY: Final = 1_000_000
 _SLOW_MINUTES: Final = 10
-_LONGEST_START_S: Final = 3600.0
-"""A pod that was Ready later than that after it was created has restarted since, or was not Ready for a while."""
-_YOUNG_S: Final = 600.0
-"""A pod that was Ready for less has hardly begun, or has just restarted: it loses least."""
 _RELIEVES: Final = Tier.BALANCE
 """From this part of the objective on a pod is moved for what it leaves, not for where it stands."""
 
@@ -61,7 +56,6 @@ class Refusals:
         protector: Protector,
         budgets: BudgetLedger,
     ) -> None:
-        self._starts_first = StartFirst(snapshot, inputs.mode, inputs.modes).takes
         self._snapshot = snapshot
         self._inputs = inputs
         self._history = history
@@ -70,10 +64,8 @@ class Refusals:
         self._owners = owners_of_shared_rooms(snapshot.reservations)
         self._single = history.moving | history.failed | self._owners.keys()
         self._shared: dict[tuple[object, ...], _Lasting] = {}
-        self._answers: dict[int, _Lasting] = {}
-        """By identity of the pod: it is asked again in every round."""
-        self._asked: list[Pod] = []
-        """Those pods, kept alive: an identity must not become that of another one."""
+        self._answers: dict[int, tuple[Pod, _Lasting]] = {}
+        """By identity of the pod, which is kept alive with it: it is asked again in every round."""
         self._disruptions: dict[tuple[object, ...], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
 
@@ -85,10 +77,10 @@ class Refusals:
         self, pod: Pod, policy: str, gain: float, tier: Tier, *, in_turn: bool = False
     ) -> Blocked | None:
         """The same for a pod that this policy proposes with that gain, because of that part of the objective."""
-        lasting = self._answers.get(id(pod))
-        if lasting is None:
-            lasting = self._answers[id(pod)] = self._lasting(pod)
-            self._asked.append(pod)
+        known = self._answers.get(id(pod))
+        if known is None:
+            known = self._answers[id(pod)] = pod, self._lasting(pod)
+        lasting = known[1]
         if lasting.first is not None:
             return lasting.first
         room = self._owners.get(pod.uid) if tier >= _RELIEVES else None
@@ -111,7 +103,7 @@ class Refusals:
             id(pod.labels),
             id(pod.annotations),
             id(pod.controller),
-            self._state(pod),
+            _state(pod),
             self._protector.youth(pod),
         )
         known = self._shared.get(key)
@@ -128,7 +120,7 @@ class Refusals:
         # Pods of a class differ in what their disruption costs, and in what the eviction subresource looks at.
         alike: dict[tuple[object, ...], list[Pod]] = {}
         for pod in pods:
-            alike.setdefault((pod.phase is PodPhase.PENDING, self._state(pod)), []).append(pod)
+            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod)), []).append(pod)
         return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
@@ -141,15 +133,11 @@ class Refusals:
 
     def disruption(self, pod: Pod) -> float:
         """What a move of the pod costs."""
-        key = (id(pod.spec), id(pod.annotations), id(pod.controller), self._state(pod))
+        key = (id(pod.spec), id(pod.annotations), id(pod.controller), _state(pod))
         known = self._disruptions.get(key)
         if known is None:
-            found = disruption_of(pod, self._snapshot, starts_first=self._starts_first(pod))
-            known = self._disruptions[key] = found
+            known = self._disruptions[key] = disruption_of(pod, self._snapshot)
         return known
-
-    def _state(self, pod: Pod) -> _State:
-        return _state(pod, self._snapshot.taken_at_s)
 
     def _judge(self, pod: Pod) -> _Lasting:
         """All but the budgets, which change with every move."""
@@ -177,29 +165,11 @@ class Refusals:
         return None
 
 
-class _State(NamedTuple):
-    """What of a single pod says how much its move disturbs."""
-
-    ready: bool
-    minutes: int = 0
-    """That it took to be Ready, at most 10."""
-    young: bool = False
-
-
-_NOT_READY: Final = _State(ready=False)
-_READY: Final = tuple(
-    tuple(_State(ready=True, minutes=minutes, young=young) for minutes in range(_SLOW_MINUTES + 1))
-    for young in (False, True)
-)
-"""By whether it is young, and by minutes: the same few objects for tens of thousands of pods."""
-
-
-def _state(pod: Pod, now_s: float) -> _State:
+def _state(pod: Pod) -> tuple[bool, int]:
+    """What of a single pod says how much its move disturbs: whether it is Ready, and the minutes that this took (at most 10)."""
     if not pod.ready:
-        return _NOT_READY
-    took_s = pod.ready_since_s - pod.created_at_s
-    minutes = min(_SLOW_MINUTES, int(took_s) // 60) if 0.0 < took_s <= _LONGEST_START_S else 0
-    return _READY[0.0 <= now_s - pod.ready_since_s < _YOUNG_S][minutes]
+        return False, 0
+    return True, min(_SLOW_MINUTES, max(0, int(pod.ready_since_s - pod.created_at_s)) // 60)
 
 
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:
@@ -210,21 +180,17 @@ def _too_small(gain: float, lasting: _Lasting) -> Blocked:
     return known
 
 
-def disruption_of(pod: Pod, snapshot: Snapshot, *, starts_first: bool = False) -> float:
+def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
     """What a move of the pod costs, 0 to 1; an unknown number of replicas counts as one.
 
-    0.05 (0.03 if it is not Ready for ten minutes yet)
-    + 0.25 / replicas, if it is Ready + 0.1 x minutes that it took to be Ready / 10 (at most 0.1)
-    + 0.1 x priority / 1,000,000 (at most 0.1), all three only if the replacement does not start first
-    + 0.1 if the pod has local data to keep + 0.1 if it asks not to be evicted if possible.
+    0.05 + 0.25 / replicas, if it is Ready + 0.1 x minutes that it took to be Ready / 10 (at most 0.1)
+    + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data to keep + 0.1 if it asks not to be evicted if possible.
     """
-    ready, minutes, young = _state(pod, snapshot.taken_at_s)
-    cost = 0.03 if young else 0.05
-    if not starts_first:
-        workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
-        replicas = max(1, workload.replicas if workload is not None else 1)
-        cost += (0.25 / replicas if ready else 0.0) + 0.1 * minutes / _SLOW_MINUTES
-        cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
+    ready, minutes = _state(pod)
+    workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    replicas = max(1, workload.replicas if workload is not None else 1)
+    cost = 0.05 + (0.25 / replicas if ready else 0.0) + 0.1 * minutes / _SLOW_MINUTES
+    cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
     if keeps_local_data(pod):
         cost += 0.1
     if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:

@@ -141,9 +141,10 @@ class Relieve:
         self._trim([pod for pod in block if pod in ways])
         return True
 
-    def in_order(self, solution: Solution) -> list[tuple[int, float]]:
-        """The pods that move, with what they relieve: those first that relieve most. Nobody may have moved in the placement."""
-        found: list[tuple[int, float]] = []
+    def in_order(self, solution: Solution) -> list[int]:
+        """The pods that move, those first that relieve most."""
+        self.placement.restore(Solution({}))
+        found: list[int] = []
         waiting = [(-self.placement.relief(pod), pod) for pod in solution.ways]
         heapq.heapify(waiting)
         while waiting:
@@ -153,7 +154,7 @@ class Relieve:
                 heapq.heappush(waiting, (-relief, pod))
                 continue
             self.placement.put(pod, *solution.ways[pod])
-            found.append((pod, relief))
+            found.append(pod)
         return found
 
     def _fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
@@ -198,7 +199,7 @@ class Relieve:
         if order.chance and found:
             # Those that find no room now will find none later, because room only gets less.
             needs = placement.needs[[pod for _, pod in found]]
-            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= placement.now[:, receivers], axis=1)
+            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= placement.left[0][:, receivers], axis=1)
             found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
         waiting = []
         for relief, pod in found:

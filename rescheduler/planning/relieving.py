@@ -19,8 +19,7 @@ from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.groups import MakesMoves
-from rescheduler.planning.problem import MovablePod, Problem
-from rescheduler.planning.problem import Overload as Strained
+from rescheduler.planning.problem import MovablePod, Problem, Strain
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
@@ -193,12 +192,12 @@ class _Problem:
             pods=pods,
             receives=overload.receives[order],
             budgets=conditions.left,
-            overload=Strained(above, capacity, overload.weights),
+            strain=Strain(above, capacity, overload.weights),
             most_moves=most_moves,
         )
-        found = search(Relieve(problem, overload.least), passes)
-        moves = Relieve(problem, overload.least).in_order(found)
-        return [(self._candidate(pod), int(order[found.ways[pod].node])) for pod, _ in moves]
+        operator = Relieve(problem, overload.least)
+        found = search(operator, passes)
+        return [(self._candidate(pod), int(order[found.ways[pod].node])) for pod in operator.in_order(found)]
 
     def _candidate(self, number: int) -> Candidate:
         batch, pod = self._batches[number]

@@ -1,9 +1,10 @@
-"""Which badly placed pods go where in two stages of moves, and who steps aside for them: an operator of ``search``. Pure.
+"""Which badly placed pods go where in a few stages of moves, and who steps aside for them: an operator of ``search``. Pure.
 
-Moves of the first stage run at once, so they use no room that others leave; those of the second stage use what the first has
-left. Wanted is the most repairs with the fewest moves. One repair after the other is made: where there is room, or where the
-fewest pods have to step aside. Then parts of that are taken back and made again in another order, so that one large pod
-leaves the room of several small ones, and a room goes to those who can go nowhere else.
+Moves of one stage run at once, so they use no room that others leave; those of later stages use what earlier ones have
+left. Wanted is the most repairs with the fewest moves, in two stages if that is possible. One repair after the other is made: where there
+is room, or where the fewest pods have to step aside; those for whom there is no room may have others step aside in their turn. Then
+parts of that are taken back and made again in another order, so that one large pod leaves the room of several small ones, and
+a room goes to those who can go nowhere else.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
-from rescheduler.planning.placement import Placement
+from rescheduler.planning.placement import EARLY, Placement
 from rescheduler.planning.problem import Problem, Solution
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 PRICE: Final = 0.1
 """What a move costs when two solutions are compared, in repairs."""
@@ -29,8 +30,8 @@ NODES_PER_LOOK: Final = 100
 _LEAST_NODES: Final = 64
 MOST_ASIDE: Final = 6
 """Pods that step aside for one repair."""
-_NODES: Final = 8
-"""Nodes on which room is made, that are tried for one pod."""
+_NODES: Final = (8, 3, 3)
+"""Nodes on which room is made, that are tried for a badly placed pod, for one that steps aside for it, and so on."""
 _SINGLES: Final = 5
 """Pods that would be enough by themselves, that are tried on one node."""
 _WORSE: Final = 0.1
@@ -88,6 +89,10 @@ class Repair:
             self._demand[nodes] += 1.0 / len(nodes)
         self._tight = _TIGHT[0]
         self._large = False
+        self._stages = EARLY
+        """So many are used."""
+        self._asking: list[int] = []
+        """Those for whom others step aside at the moment."""
 
     def begin(self, rng: random.Random) -> None:
         """See ``Operator``."""
@@ -136,6 +141,11 @@ class Repair:
         self._trim()
         return True
 
+    def finish(self) -> None:
+        """Repair what is left in more stages, where those that step aside have others step aside for them."""
+        self._stages = len(self.placement.left)
+        self._fill(self.wanting)
+
     def in_order(self, solution: Solution) -> list[tuple[int, bool]]:
         """The pods that move, and whether that repairs: those of the first stage first, and none to a node that was counted on before for a later stage.
 
@@ -146,17 +156,19 @@ class Repair:
             pod: way.node in self._pods[pod].repairs and self.placement.repairs(pod) > 0
             for pod, way in ways.items()
         }
-        ordered = [pod for pod in sorted(ways) if ways[pod].stage == 1]
-        later: dict[int, list[int]] = {}
-        for pod in sorted(ways):
-            if ways[pod].stage > 1:
-                later.setdefault(ways[pod].node, []).append(pod)
-        aside = [pod for pod in ordered if not repairs[pod]]
-        while later:
-            # Pods that step aside for somebody arrive before those of the second stage come to the same node.
-            entered = {ways[pod].node for pod in aside if self._pods[pod].source in later}
-            node = next((node for node in later if node not in entered), next(iter(later)))
-            ordered += later.pop(node)
+        # Those that step aside stand in the order in which others asked them to.
+        aside = [pod for pod in ways if ways[pod].stage == 1 and not repairs[pod]]
+        ordered = [*(pod for pod in sorted(ways) if ways[pod].stage == 1 and repairs[pod]), *aside]
+        for stage in range(2, len(self.placement.left) + 1):
+            later: dict[int, list[int]] = {}
+            for pod in sorted(ways):
+                if ways[pod].stage == stage:
+                    later.setdefault(ways[pod].node, []).append(pod)
+            while later:
+                # Pods that step aside for somebody arrive before those of later stages come to the same node.
+                entered = {ways[pod].node for pod in aside if self._pods[pod].source in later}
+                node = next((node for node in later if node not in entered), next(iter(later)))
+                ordered += later.pop(node)
         return [(pod, repairs[pod]) for pod in ordered]
 
     def _fill(self, wanting: Iterable[int], first: Sequence[int] = ()) -> None:
@@ -182,7 +194,8 @@ class Repair:
         idle = [pod for pod in placement.ways if placement.repairs(pod) <= 0]
         idle.sort(key=lambda pod: self._size[pod])
         for pod in idle:
-            stays = (placement.later[:, self._pods[pod].source] >= self._holds[pod]).all()
+            here = self._pods[pod].source
+            stays = all((left[:, here] >= self._holds[pod]).all() for left in placement.left[1:])
             if stays and not placement.frees(pod):
                 placement.remove(pod)
 
@@ -193,10 +206,11 @@ class Repair:
             return
         stage = placement.remove(pod).stage
         source = self._pods[pod].source
-        while stage == 1 and (placement.later[:, source] < 0).any() and placement.into[source]:
+        later = placement.left[stage:]
+        while any((left[:, source] < 0).any() for left in later) and placement.into[source]:
             here = list(placement.into[source])
-            later = [one for one in here if placement.ways[one].stage > 1]
-            self._take(self._rng.choice(later or here))
+            after = [one for one in here if placement.ways[one].stage > stage]
+            self._take(self._rng.choice(after or here))
 
     def _clear(self, nodes: Iterable[int]) -> None:
         """Undo the moves to and from these nodes."""
@@ -211,61 +225,80 @@ class Repair:
         placement, pod = self.placement, self._pods[number]
         if not self._may_be_repaired(number):
             return False
-        wished = np.zeros(len(self._at), dtype=np.bool_)
-        wished[self._wished[number]] = True
-        later = placement.with_room(number, wished.copy(), 2)
-        if not later.any():
-            return False
-        now = placement.with_room(number, wished)
-        # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
-        waits = later if pod.minds and not pod.spreads else later & ~now
-        for fits, stage in ((now, 1), (waits, 2)):
-            some = (
-                np.flatnonzero(placement.unbarred(number, fits.copy(), stage)).tolist() if fits.any() else []
-            )
+        wished = self._mask(self._wished[number])
+        before = np.zeros_like(wished)
+        for stage in range(1, self._stages + 1):
+            fits = placement.with_room(number, wished.copy(), stage)
+            # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
+            waits = fits if pod.minds and not pod.spreads else fits & ~before
+            some = np.flatnonzero(placement.unbarred(number, waits, stage)).tolist() if waits.any() else []
             if some:
                 most = max(pod.repairs[node] for node in some)
                 self._put(number, [node for node in some if pod.repairs[node] == most], stage)
                 return True
+            before = fits
         return False
 
     def _settle_making_room(self, number: int) -> bool:
         """Repair one for which others step aside."""
         if not self._may_be_repaired(number):
             return False
-        nodes = self._wished[number]
-        rest = self.placement.later[:, nodes] - self._needs[number][:, np.newaxis]
+        return any(self._let_in(number, self._wished[number], depth) for depth in range(1, self._stages))
+
+    def _let_in(self, number: int, nodes: IntArray, depth: int) -> bool:
+        """Put a pod on one of the nodes, where others make room; ``depth`` 1: those go where there is room."""
+        placement, level = self.placement, len(self._asking)
+        rest = placement.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
         full = np.flatnonzero((rest < 0).any(axis=0)).tolist()
-        tried = full if len(full) <= _NODES else self._rng.sample(full, _NODES)
-        barred = np.zeros(len(self._at), dtype=np.bool_)
-        barred[nodes] = True
-        unbarred = self.placement.unbarred(number, barred, 2)
+        tried = full if len(full) <= _NODES[level] else self._rng.sample(full, _NODES[level])
+        unbarred = placement.unbarred(number, self._mask(nodes), self._stages)
+        self._asking.append(number)
         ways = [
             way
             for i in tried
-            if unbarred[nodes[i]] and (way := self._way(number, int(nodes[i]), -rest[:, i])) is not None
+            if unbarred[nodes[i]] and (way := self._way(int(nodes[i]), -rest[:, i], depth)) is not None
         ]
+        made = False
         for way in sorted(ways, key=lambda way: way.pods_needed):
-            if self._make_room(number, way):
-                self.placement.put(number, way.node, 2)
+            before = len(placement.ways)
+            made = self._make_room(number, way, depth) and self._arrive(number, way.node)
+            if made:
+                break
+            while len(placement.ways) > before:
+                placement.remove(next(reversed(placement.ways)))
+        self._asking.pop()
+        return made
+
+    def _arrive(self, number: int, node: int) -> bool:
+        """Put a pod on the node in the first stage in which it may come."""
+        for stage in range(2, self._stages + 1):
+            fits = self.placement.with_room(number, self._mask(node), stage)
+            if fits[node] and self.placement.unbarred(number, fits, stage)[node]:
+                self.placement.put(number, node, stage)
                 return True
         return False
+
+    def _mask(self, nodes: IntArray | int) -> BoolArray:
+        mask = np.zeros(len(self._at), dtype=np.bool_)
+        mask[nodes] = True
+        return mask
 
     def _may_be_repaired(self, number: int) -> bool:
         pod, placement = self._pods[number], self.placement
         crowded = not pod.excess or any(spread.crowded(pod.source) for spread in placement.spreads[number])
         return crowded and placement.may_leave(number)
 
-    def _way(self, number: int, node: int, missing: FloatArray) -> _Way | None:
+    def _way(self, node: int, missing: FloatArray, depth: int) -> _Way | None:
         """Who could make room on a node where so much is missing; None: that is not enough."""
         self.looks += self._look
         placement = self.placement
-        here = [pod for pod in self._at[node] if pod not in placement.ways and pod != number]
+        here = [pod for pod in self._at[node] if pod not in placement.ways and pod not in self._asking]
         if not here:
             return None
         rows = missing > 0
         share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
-        room = np.minimum(placement.now, placement.later)
+        # Where others step aside in their turn, they may go where there is no room yet.
+        room = np.minimum.reduce(placement.left) if depth == 1 else np.full_like(placement.left[0], np.inf)
         fits: BoolArray = np.all(self._needs[here][:, :, np.newaxis] <= room, axis=1)
         fits[:, node] = False
         can = [
@@ -281,45 +314,45 @@ class Repair:
             int(enough[0]) + 1.5 * self._rng.random(), node, most, [(here[i], float(share[i])) for i in can]
         )
 
-    def _make_room(self, number: int, way: _Way) -> bool:
-        """Pods step aside until there is room for this one; False: there is no way."""
+    def _make_room(self, number: int, way: _Way, depth: int) -> bool:
+        """Pods step aside until there is room for this one; False: there is no way, and some may have stepped aside."""
         rng, placement = self._rng, self.placement
         power = -0.5 if self._large else 1.0
         singles = [(share**power * (1 + rng.random()), pod) for pod, share in way.pods if share >= 1.0]
         for _, pod in sorted(singles)[:_SINGLES]:
-            if self._step_aside(pod):
+            if self._step_aside(pod, depth):
                 return True
         some = [(-share * (1 + rng.random()), pod) for pod, share in way.pods if share < 1.0]
         gone: list[int] = []
         for _, pod in sorted(some)[: 2 * MOST_ASIDE]:
-            if self._step_aside(pod):
+            if self._step_aside(pod, depth):
                 gone.append(pod)
-                if (placement.later[:, way.node] >= self._needs[number]).all():
+                if (placement.left[-1][:, way.node] >= self._needs[number]).all():
                     self._spare(gone, self._needs[number], way.node)
                     return True
             if len(gone) == way.most:
                 break
-        for pod in gone:
-            placement.remove(pod)
         return False
 
     def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
         """Some of these may stay after all."""
         placement = self.placement
         for pod in sorted(gone, key=lambda pod: self._size[pod]):
-            enough = (placement.later[:, node] - self._holds[pod] >= need).all()
+            enough = (placement.left[-1][:, node] - self._holds[pod] >= need).all()
             if enough and placement.repairs(pod) <= 0:
                 placement.remove(pod)
 
-    def _step_aside(self, number: int) -> bool:
+    def _step_aside(self, number: int, depth: int) -> bool:
         self.looks += self._look
         placement, pod = self.placement, self._pods[number]
-        if not placement.may_leave(number):
+        if number in placement.ways or number in self._asking or not placement.may_leave(number):
             return False
         fits = placement.with_room(number, placement.allowed_alone(number).copy())
         nodes: list[int] = np.flatnonzero(placement.unbarred(number, fits)).tolist() if fits.any() else []
         if not nodes:
-            return False
+            return depth > 1 and self._let_in(
+                number, np.flatnonzero(placement.allowed_alone(number)), depth - 1
+            )
         own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
         self._put(number, own or nodes, 1)
         return True
@@ -330,6 +363,8 @@ class Repair:
             node = self._rng.choice(nodes)
         else:
             need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)
-            rest = (self.placement.now[:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
+            rest = (self.placement.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[
+                :, np.newaxis
+            ]
             node = int(some[np.argmin(rest.min(axis=0) + 2.0 * self._demand[some])])
         self.placement.put(number, node, stage)

@@ -1,14 +1,16 @@
 """Badly placed pods as numbers for ``repair``, and what it finds as a draft that the planner follows.
 
-Only faults of rules take part (``Tier.HARD``): wishes, balance and emptying are planned one by one. What the numbers say is
+Faults of rules and unmet wishes take part; balance and emptying have searches of their own. What the numbers say is
 necessary, not sufficient; each move of the draft is judged by all rules when it is planned, and where they refuse one, its pod is
 planned like any other.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -27,11 +29,12 @@ from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.making_room import RoomMakingPolicy
-from rescheduler.policies.objective import Tier, worsens_wishes
+from rescheduler.policies.objective import ONE, Tier, worsens_wishes
+from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Candidate
 from rescheduler.policies.spread_counts import domain_counts, self_matches
 from rescheduler.policies.topology_spread import TopologySpread
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 MOST_PODS: Final = 300
 """Badly placed pods; where there are more, they are planned one by one: a draft of some would take the room of the others."""
@@ -39,6 +42,14 @@ PODS_PER_PASS: Final = 48
 """Pods that may step aside, for each pass: of larger clusters those on the nodes take part where the badly placed pods lack least."""
 MOST_ROOMY: Final = 512
 """Nodes with room for pods that step aside."""
+_STAGES: Final = 2
+"""Of a draft of all badly placed pods, as plans are compared ..."""
+_MOST_STAGES: Final = 4
+"""... and of one of those that are left in the end."""
+_RING: Final = 32
+"""Nodes more on which pods may make room for those that step aside."""
+_FAULT: Final = 1000.0
+"""What one fault of a rule counts for; a wish that is not met at all counts 1."""
 
 
 Wanting = Sequence[tuple[Policy, Candidate]]
@@ -58,13 +69,18 @@ class RepairDraft(NamedTuple):
     moves: tuple[DraftedMove, ...] = ()
     aside: tuple[tuple[Pod, int], ...] = ()
     """Pods that leave their nodes for others, with the nodes (indices) that they go to."""
-    asked: frozenset[str] = frozenset()
-    """Uids of the badly placed pods that took part."""
+    asked: Mapping[str, Tier] = MappingProxyType({})
+    """Uids of the badly placed pods that took part, and where they count."""
 
     def promises_more(self, repaired: Collection[str], moves: int) -> bool:
         """True if it repairs more than a plan that moves these badly placed pods in as many stages, or as many with fewer moves."""
-        mine = len(self.moves) + len(self.aside)
-        return (len(self.moves), -mine) > (len(self.asked.intersection(repaired)), -moves)
+        mine = [one.candidate.pod.uid for one in self.moves]
+        return (self._tiers(mine), -len(mine) - len(self.aside)) > (self._tiers(repaired), -moves)
+
+    def _tiers(self, repaired: Collection[str]) -> list[int]:
+        """How many of them count in each tier."""
+        counts = Counter(self.asked[uid] for uid in repaired if uid in self.asked)
+        return [counts[tier] for tier in Tier]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,44 +96,59 @@ class RepairDrafts:
     passes: int
     most_pods: int
     """Pods of the nodes that are looked at, in all."""
+    refused: set[tuple[str, int]] = field(default_factory=set)
+    """Moves that the rules refused when a draft was followed: uids, each with a node (an index). No draft has them again."""
 
     def draft(self, wanting: Wanting) -> RepairDraft:
-        """What a search over all of these pods finds, as far as nothing holds them back."""
-        return _Problem(self, [one for one in wanting if self.refusals.of(one[1]) is None]).draft(self.passes)
+        """What a search over all of these pods finds, as far as nothing holds them back. Nothing is planned yet."""
+        return _Problem(self, self._free(wanting), 0).draft(self.passes, _STAGES)
+
+    def draft_of_rest(self, wanting: Wanting) -> RepairDraft:
+        """What is found for those that are left beside the planned moves, in more stages: a short search."""
+        return _Problem(self, self._free(wanting[:MOST_PODS]), _RING).draft(1, _MOST_STAGES)
+
+    def _free(self, wanting: Wanting) -> Wanting:
+        return [one for one in wanting if self.refusals.of(one[1]) is None]
 
 
 def wanting(policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> Wanting:
-    """The pods that break rules, each for the first policy that proposes it; none where they are more than ``MOST_PODS``.
+    """The pods that break rules or miss wishes, as policies propose them; none where they are more than ``MOST_PODS``.
 
     A spare leaves in the place of one that has none: the search finds a place for that one itself, with fewer moves.
     """
-    found: dict[str, tuple[Policy, Candidate]] = {}
+    found, pods = list[tuple[Policy, Candidate]](), set[str]()
     for policy, answer in zip(policies, asked, strict=True):
         if isinstance(policy, RoomMakingPolicy) or answer.found.grouped:
             continue
         for candidate in answer.found.queue():
-            if not candidate.spare and candidate.tier is Tier.HARD:
-                found.setdefault(candidate.pod.uid, (policy, candidate))
-                if len(found) > MOST_PODS:
+            if not candidate.spare and candidate.tier < Tier.BALANCE:
+                pods.add(candidate.pod.uid)
+                found.append((policy, candidate))
+                if len(pods) > MOST_PODS:
                     return []
-    return list(found.values())
+    return found
 
 
 class _Problem:
     """Everything in the order of the names of nodes and pods, so that the result does not depend on the order of reading."""
 
-    def __init__(self, drafts: RepairDrafts, wanting: Wanting) -> None:
+    def __init__(self, drafts: RepairDrafts, wanting: Wanting, ring: int) -> None:
         self._drafts = drafts
         self._trial = drafts.trial
-        self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in wanting}
+        # Of several candidates that are one pod the first of their tiers counts.
+        ordered = sorted(wanting, key=lambda one: -one[1].tier)
+        self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in ordered}
         self._spreads: dict[object, Spread] = {}
         self._owners: dict[str, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._alive: list[Pod] = []
         found = {uid: self._repairs(policy, candidate) for uid, (policy, candidate) in self._wanting.items()}
         near = self._neighbourhood(found)
+        if near:
+            near |= self._ring(ring, near)
         self._falls = {
-            uid: {node: fall for node, fall in falls.items() if node in near} for uid, falls in found.items()
+            uid: {node: f for node, f in falls.items() if node in near and (uid, node) not in drafts.refused}
+            for uid, falls in found.items()
         }
         self._pods = self._taking_part(near)
         self._needs = {pod.uid: dict(self._trial.needs(drafts.replacement(pod))) for pod in self._pods}
@@ -129,7 +160,7 @@ class _Problem:
         self._places[self._order] = np.arange(len(self._order))
         self._conditions = Conditions(self._trial, drafts.targets, drafts.budgets, self._order)
 
-    def draft(self, passes: int) -> RepairDraft:
+    def draft(self, passes: int, stages: int) -> RepairDraft:
         """The moves of the best solution."""
         if not any(self._falls.values()):
             return RepairDraft()
@@ -141,12 +172,17 @@ class _Problem:
                 whole=conditions.whole,
                 pods=pods,
                 receives=np.ones(len(self._order), dtype=np.bool_),
-                stages=2,
+                leaving=self._leaving(),
+                stages=stages,
+                fault=_FAULT,
                 standing=conditions.standing(pods),
                 budgets=conditions.left,
             )
         )
-        found = search(operator, passes)
+        search(operator, passes)
+        if stages > _STAGES:
+            operator.finish()
+        found = operator.placement.solution()
         moves: list[DraftedMove] = []
         aside: list[tuple[Pod, int]] = []
         for number, repairs in operator.in_order(found):
@@ -155,7 +191,11 @@ class _Problem:
                 moves.append(DraftedMove(*self._wanting[pod.uid], node))
             else:
                 aside.append((pod, node))
-        return RepairDraft(tuple(moves), tuple(aside), frozenset(self._wanting))
+        return RepairDraft(
+            tuple(moves),
+            tuple(aside),
+            {uid: candidate.tier for uid, (_, candidate) in self._wanting.items()},
+        )
 
     def _neighbourhood(self, found: Mapping[str, Mapping[int, float]]) -> set[int]:
         """Nodes on which room may be made: of each pod in turn the next one, where it repairs most and where it lacks least."""
@@ -171,6 +211,23 @@ class _Problem:
                     still.append(way)
             ways = still
         return near
+
+    def _ring(self, most: int, near: Collection[int]) -> set[int]:
+        """So many usable nodes besides, those with the fewest pods first."""
+        state, nodes = self._trial.state, self._trial.view.nodes
+        others = [node for node in np.flatnonzero(nodes.usable).tolist() if node not in near]
+        others.sort(key=lambda node: (len(state.pods_on(state.node_names[node])), nodes.ranks[node]))
+        return set(others[:most])
+
+    def _leaving(self) -> FloatArray:
+        """What the planned moves of the first stage leave, by row and node."""
+        leaving = np.zeros((len(self._names), len(self._order)))
+        for move in self._trial.planned.moves:
+            if move.stage == 1 and self._places[move.source] >= 0:
+                for name in self._names:
+                    row = self._conditions.row(name)
+                    leaving[row, self._places[move.source]] += taken_of(move.pod.held, name)
+        return leaving
 
     def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:
         nodes = np.fromiter(falls, dtype=np.int64, count=len(falls))
@@ -215,8 +272,11 @@ class _Problem:
     def _repairs(self, policy: Policy, candidate: Candidate) -> dict[int, float]:
         pod, replacement = candidate.pod, self._drafts.replacement(candidate.pod)
         gains = policy.gains(candidate, self._trial.view)
-        falls = -self._drafts.objective.change(pod, replacement).total[Tier.HARD]
-        better = (gains > 0) & (falls > 0) & self._static(pod, replacement)
+        change = self._drafts.objective.change(pod, replacement).total
+        falls = -_FAULT * change[Tier.HARD] - change[Tier.SOFT] / ONE
+        # Who breaks a rule moves for that, not for a wish that it has besides.
+        better = (gains > 0) & (falls > (_FAULT / 2 if candidate.tier is Tier.HARD else 0.0))
+        better &= self._static(pod, replacement)
         better[self._trial.state.node_index[pod.node]] = False
         return {node: float(falls[node]) for node in np.flatnonzero(better).tolist()}
 
@@ -259,13 +319,10 @@ class _Problem:
                 allowed=self._may_go_to(pod, replacement),
                 spreads=tuple(self._spreads_of(pod, replacement)),
             ),
-            holds=[
-                (self._conditions.row(name), 1.0 if name == "pods" else float(pod.held.amount(name)))
-                for name in self._names
-            ],
+            holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names],
             repairs={int(self._places[node]): fall for node, fall in falls.items()},
             owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
-            excess=policy == TopologySpread.name,
+            excess=policy == TopologySpread.name and self._wanting[pod.uid][1].tier is Tier.HARD,
         )
 
     def _may_go_to(self, pod: Pod, replacement: Pod) -> Callable[[], BoolArray]:
@@ -274,7 +331,9 @@ class _Problem:
         def places() -> BoolArray:
             if not known:
                 change = self._drafts.objective.change(pod, replacement).total
-                known.append((self._static(pod, replacement) & ~worsens_wishes(change))[self._order])
+                allowed = self._static(pod, replacement) & ~worsens_wishes(change)
+                allowed[[node for uid, node in self._drafts.refused if uid == pod.uid]] = False
+                known.append(allowed[self._order])
             return known[0]
 
         return places

@@ -1,4 +1,4 @@
-"""The cheapest moves that make room for a pod that has no node, or none but a bad one. Pure search in a trial.
+"""The cheapest moves that make room for a pod that has no node. Pure search in a trial.
 
 The pod fits on a node if some pods there stood elsewhere. Each of them goes where there is room by the rules of every move, as
 tightly as it fits; where there is none, others make room for it in turn, as deep as it is allowed. The rooms that pods leave
@@ -18,13 +18,13 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
-from rescheduler.planning.chains import Chains, ChainStep, Wish, fewest, part_of
+from rescheduler.planning.chains import ChainStep, fewest, part_of
 from rescheduler.planning.room_levels import NEVER
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.victim_sets import Arrival, VictimSets
-from rescheduler.policies.objective import Tier, nothing, worsens_wishes
+from rescheduler.policies.objective import Tier, nothing
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, NodeIndices
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
@@ -89,10 +89,6 @@ class RoomSearch:
     """For which hints to avoid nodes are looked at."""
     sets: VictimSets
     work: SearchWork
-    chains: Chains | None = None
-    """Judges the last move of a pod that is badly placed."""
-    _wish: Wish | None = None
-    """Of the pod that is looked for; None: it has no node."""
     _may_leave: Callable[[Pod], bool] = _nobody
     _may: dict[str, bool] = field(default_factory=dict)
     """Its answers, of one search."""
@@ -112,20 +108,9 @@ class RoomSearch:
         """Nothing is looked for yet."""
         self._large_enough = np.zeros(self.trial.state.nodes.size, dtype=np.bool_)
 
-    def find(
-        self,
-        pod: Pod,
-        reach: Reach,
-        may_leave: Callable[[Pod], bool],
-        share: int,
-        wish: Wish | None = None,
-    ) -> Way | None:
-        """A way within this reach. ``may_leave``: whether a pod may be moved for this one. ``share``: of the work.
-
-        ``wish``: of a pod that is badly placed where it stands: its own move is the last of the steps, and nobody who steps aside loses a
-        preference.
-        """
-        self._may_leave, self._wish = may_leave, wish
+    def find(self, pod: Pod, reach: Reach, may_leave: Callable[[Pod], bool], share: int) -> Way | None:
+        """A way within this reach. ``may_leave``: whether a pod may be moved for this one. ``share``: of the work."""
+        self._may_leave = may_leave
         self._may.clear()
         self._stop = max(0, self.work.left - share)
         self._asking = {pod.uid}
@@ -136,11 +121,6 @@ class RoomSearch:
             return next(self._ways(pod, *reach, frozenset()), None)
         finally:
             self.trial.rollback(mark)
-
-    def in_vain(self, pod: Pod, reach: Reach) -> bool:
-        """True if nothing was found for its like since anything was planned."""
-        kind = self.trial.state.cluster.kind_of(pod)
-        return self._failed.get((kind, *reach, True)) == self.trial.version
 
     def nodes_without(self, pod: Pod) -> BoolArray:
         """Nodes that would take the pod as far as nothing but pods there keeps it off."""
@@ -177,11 +157,7 @@ class RoomSearch:
                 steps = self._step_aside(leaving, moves, depth, kept | {node} | domain)
                 if steps is not None:
                     after = self._after(wanted, node, leaving)
-                    way = (
-                        self._arrive(pod, coming, node, steps, after)
-                        if self._wish is None or not first
-                        else self._improve(self._wish, node, steps, after)
-                    )
+                    way = self._arrive(pod, coming, node, steps, after)
                     if way is not None:
                         yield way
                 self.trial.rollback(mark)
@@ -196,26 +172,12 @@ class RoomSearch:
             possible[self.trial.state.node_index[pod.node]] = False
         for node in kept:
             possible[node] = False
-        if self._wish is not None and not kept:
-            return self._better_nodes(self._wish, wanted, possible)[:most]
         nodes = np.flatnonzero(possible)
         missing = self._missing(wanted, nodes)
         if nodes.size > most:
             few = np.flatnonzero(missing <= np.partition(missing, most - 1)[most - 1])
             nodes, missing = nodes[few], missing[few]
         found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing))][:most].tolist()
-        return found
-
-    def _better_nodes(self, wish: Wish, wanted: Arrival, possible: BoolArray) -> list[int]:
-        """First where the pod repairs most, then where least is missing."""
-        elsewhere = self.trial.elsewhere(wish.pod, wanted.coming)
-        if elsewhere is not None:
-            possible &= elsewhere
-        nodes = np.flatnonzero(possible & (wish.gains > 0))
-        missing = self._missing(wanted, nodes)
-        change = self.objective.change(wish.pod, wanted.coming).total
-        tiers = [row[nodes] for row in change[::-1]]
-        found: list[int] = nodes[np.lexsort((self.trial.view.nodes.ranks[nodes], missing, *tiers))].tolist()
         return found
 
     def _missing(self, wanted: Arrival, nodes: NodeIndices) -> FloatArray:
@@ -235,15 +197,6 @@ class RoomSearch:
         ]
         ordered = sorted(leavers, key=lambda pod: (-part_of(pod, missing), pod.key))
         return (*fewest(ordered, missing, tuple(leaving)), *leaving)
-
-    def _improve(
-        self, wish: Wish, node: int, steps: Sequence[ChainStep], after: tuple[Pod, ...]
-    ) -> Way | None:
-        """The way of a badly placed pod, if the whole gets better."""
-        self._spend()
-        last = self.chains.last(wish, node, steps, after) if self.chains is not None else None
-        name = self.trial.state.node_names[node]
-        return Way(name, (*steps, last), after) if last is not None else None
 
     def _may_go(self, pod: Pod) -> bool:
         # Of pods that only the trial puts there none steps aside, whoever asks.
@@ -315,8 +268,7 @@ class RoomSearch:
             name = trial.state.node_names[node]
             change = self.objective.change_at(pod, coming, node)
             harm = int(change.total[Tier.HARD]), max(int(change.total[Tier.SOFT]), 0)
-            loses = harm[0] > 0 or (self._wish is not None and bool(worsens_wishes(change.total)))
-            if loses or (best is not None and harm >= best[0]):
+            if harm[0] > 0 or (best is not None and harm >= best[0]):
                 continue
             with trial.without(pod):
                 relied_on = trial.leaning_on(pod, coming, name) is not None

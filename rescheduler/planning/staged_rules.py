@@ -1,7 +1,7 @@
 """What pods that a search has put somewhere mean for those that it puts next: who may not join whom, which domains count. Pure.
 
-Domains are those of topology keys, as one number for each node. Moves are made in one stage or two: what leaves in the first is
-gone in the second. The conditions are necessary ones, made of required anti-affinity, host ports and hard topology spread;
+Domains are those of topology keys, as one number for each node. Moves are made in stages: what leaves in one is gone in the
+later ones. The conditions are necessary ones, made of required anti-affinity, host ports and hard topology spread;
 the scheduler's own rules judge what comes out of the search.
 """
 
@@ -20,12 +20,13 @@ from rescheduler.scheduling.framework import BoolArray, IntArray
 class MarkedDomains:
     """Which domains pods bear a mark in."""
 
-    def __init__(self, standing: Mapping[tuple[int, int], int]) -> None:
+    def __init__(self, standing: Mapping[tuple[int, int], int], stages: int) -> None:
         """``standing``: by key and domain, how many bear it before any moves."""
+        self._stages = range(1, stages + 1)
         self._there: dict[int, dict[int, int]] = {}
         """By key and domain, how many have been there, those that have left included."""
-        self._left: dict[int, dict[int, int]] = {}
-        """By key and domain, how many leave it in the first stage."""
+        self._left: dict[tuple[int, int], dict[int, int]] = {}
+        """By key and stage, and by domain, how many leave it in that stage."""
         self._shut: dict[tuple[int, int], BoolArray] = {}
         """By key and stage, the nodes that others may not join."""
         for (key, domain), number in standing.items():
@@ -40,11 +41,11 @@ class MarkedDomains:
 
     def join(self, mark: Mark, node: int, sign: int) -> None:
         """One more bears it there; ``sign`` -1: one fewer."""
-        self._change(self._there, mark, node, sign)
+        self._change(self._there.setdefault(mark.key, {}), mark, node, sign)
 
-    def leave(self, mark: Mark, node: int, sign: int) -> None:
-        """One leaves in the first stage; ``sign`` -1: that is undone."""
-        self._change(self._left, mark, node, sign)
+    def leave(self, mark: Mark, node: int, stage: int, sign: int) -> None:
+        """One leaves in that stage; ``sign`` -1: that is undone."""
+        self._change(self._left.setdefault((mark.key, stage), {}), mark, node, sign)
 
     def borne(self, mark: Mark, node: int) -> int:
         """How many have borne it in the domain of the node, those that have left included."""
@@ -58,16 +59,15 @@ class MarkedDomains:
         return known
 
     def _is_shut(self, key: int, domain: int, stage: int) -> bool:
-        left = self._left.get(key, _NONE).get(domain, 0) if stage > 1 else 0
+        left = sum(self._left.get((key, before), _NONE).get(domain, 0) for before in range(1, stage))
         return self._there.get(key, _NONE).get(domain, 0) > left
 
-    def _change(self, counts: dict[int, dict[int, int]], mark: Mark, node: int, sign: int) -> None:
+    def _change(self, by_domain: dict[int, int], mark: Mark, node: int, sign: int) -> None:
         domain = int(mark.domains[node])
         if domain < 0:
             return
-        by_domain = counts.setdefault(mark.key, {})
         by_domain[domain] = by_domain.get(domain, 0) + sign
-        for stage in (1, 2):
+        for stage in self._stages:
             known = self._shut.get((mark.key, stage))
             if known is not None and known[node] != (now := self._is_shut(mark.key, domain, stage)):
                 known[mark.domains == domain] = now
@@ -96,9 +96,9 @@ class SpreadState(Protocol):
         ...
 
 
-def state_of(spread: Spread) -> SpreadState:
+def state_of(spread: Spread, stages: int) -> SpreadState:
     """As it is before any moves."""
-    return OneCrossing(spread) if spread.counts is None else StagedSpread(spread)
+    return OneCrossing(spread) if spread.counts is None else StagedSpread(spread, stages)
 
 
 class OneCrossing:
@@ -187,15 +187,15 @@ class _Counts:
 
 
 class StagedSpread:
-    """The pods of a spread after each of two stages of moves.
+    """The pods of a spread after each stage of moves.
 
     Every move holds at the end of its stage and of each later one, as ``planned_spread`` asks of a plan.
     """
 
-    def __init__(self, spread: Spread) -> None:
+    def __init__(self, spread: Spread, stages: int) -> None:
         self._domains = spread.domains
         self._max_skew = spread.max_skew
-        self._after = (_Counts(spread), _Counts(spread))
+        self._after = [_Counts(spread) for _ in range(stages)]
         self._takes: dict[tuple[int, int], BoolArray] = {}
         """By the domain that is left and stage: which domains take one, since the last move."""
 

@@ -23,8 +23,6 @@ from node_rooms import (
 )
 
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.kept_tolerations import MOST_ASKED
-from rescheduler.coordination.lost_targets import contested_rooms
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
 from rescheduler.coordination.room_assignment import RoomAssignment
@@ -43,8 +41,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.higher_priority import HigherPriorityWaits
-from rescheduler.reservations.assignment import Assignment, Room
+from rescheduler.reservations.assignment import Room
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
@@ -64,7 +61,6 @@ class Takes(Rules):
         return NO if pod.name in self.unfit else ALLOWED
 
     def overtaking(self, pods, others, node, holder):
-        self.others = len(others)
         return next((other for other in others if other.name not in self.unfit), None)
 
     def landable(self, rooms, claimed):
@@ -239,26 +235,6 @@ def test_a_pending_pod_may_claim_again_once_its_reservation_has_ended():
     }
 
 
-def test_a_pod_whose_reservation_has_ended_counts_among_those_that_would_take_a_room():
-    """Nothing is held for it any more, so it would preempt whoever gets the next room."""
-    high, mine = waiting("high", spec=PodSpec(priority=9)), waiting("mine", tolerates=True)
-
-    class Preempts(Takes):
-        def taken_from_owners(self, pods, node, holder, served):
-            return None if high.uid in served else HigherPriorityWaits(high, pods[0], node)
-
-    def contested(phase):
-        rooms = [claimed_by(held("before"), high, phase=phase), held("later")]
-        given = Assignment(claims={"later": (mine,)}, held=frozenset(), released=())
-        found, assignment = contested_rooms(
-            {r.reservation.name: r for r in rooms}, given, [high, mine], Preempts()
-        )
-        return bool(found["later"].higher_waits), assignment.claims
-
-    assert contested(ReservationPhase.AVAILABLE) == (False, {"later": (mine,)})
-    assert contested(ReservationPhase.FAILED) == (True, {})
-
-
 NOBODY = {
     "not refused yet": {"unschedulable_message": ""},
     "being deleted": {"deleting": True},
@@ -329,16 +305,6 @@ def test_a_crowd_that_does_not_fit_costs_a_bounded_number_of_questions():
     rules = Takes(unfit={pod.name for pod in alike})
     given(alike, held(), rules=rules)
     assert len(rules.asked) == 1
-
-
-def test_a_crowd_with_our_toleration_costs_a_bounded_number_of_questions():
-    crowd = [
-        waiting(f"s{i:03}", labels={"app": "db"}, spec=PodSpec(tolerations=(hand_over_toleration("n1"),)))
-        for i in range(200)
-    ]
-    rules = Takes()
-    given([waiting("mine"), *crowd], held(), rules=rules)
-    assert rules.others == MOST_ASKED
 
 
 # The hand-over

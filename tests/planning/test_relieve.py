@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rescheduler.planning.problem import MovablePod, Overload, Problem
+from rescheduler.planning.problem import MovablePod, Problem, Strain
 from rescheduler.planning.relieve import Relieve
 from rescheduler.planning.search import search
 
@@ -17,7 +17,7 @@ def problem(above, pods, **more):
         free=-row,
         whole=hundred,
         receives=row[0] < 0,
-        overload=Overload(row, hundred, (1,)),
+        strain=Strain(row, hundred, (1,)),
         pods=[
             MovablePod(
                 node,
@@ -34,8 +34,9 @@ def problem(above, pods, **more):
 
 def relieve(problem, passes, least=0.0):
     """(pod, node), those first that relieve most."""
-    found = search(Relieve(problem, least), passes)
-    return [(pod, found.ways[pod].node) for pod, _ in Relieve(problem, least).in_order(found)]
+    operator = Relieve(problem, least)
+    found = search(operator, passes)
+    return [(pod, found.ways[pod].node) for pod in operator.in_order(found)]
 
 
 def test_one_large_pod_goes_rather_than_many_small_ones():

@@ -161,7 +161,7 @@ def test_a_room_that_chains_one_by_one_would_waste_is_found(decide, app):
     assert len(made.moves) == 4
 
 
-# All that can be repaired; chains one by one repair 21, 12, 5 and 24.
+# All that can be repaired.
 TIGHT = {880002: 22, 880012: 16, 880013: 7, 910001: 27}
 
 

@@ -64,7 +64,7 @@ def test_after_any_moves_and_their_undoing_it_says_what_a_recount_says(seed):
         valid=sorted(rng.sample(range(domains), rng.randint(0, domains))),
         max_skew=rng.randint(1, 2),
     )
-    asked, recount = StagedSpread(spread), Recount(spread)
+    asked, recount = StagedSpread(spread, 2), Recount(spread)
     for _ in range(30):
         move = rng.randrange(nodes), rng.randrange(nodes), rng.randint(1, 2)
         source, target, stage = move
