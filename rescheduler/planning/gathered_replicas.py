@@ -1,4 +1,4 @@
-"""Which workloads a plan leaves with more replicas on one node, or in one zone, than before: what it says of availability. Pure.
+"""What a plan says of availability: which workloads have more replicas on one node, or in one zone, after it, and which zones it empties. Pure.
 
 WorkloadSpread keeps most replicas of a workload apart (policies/workload_spread.py); what it lets go by is told here, so that
 nobody finds out when a node fails.
@@ -7,11 +7,12 @@ nobody finds out when a node fails.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ZONE
+from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.steps import PlannedStep
@@ -22,7 +23,7 @@ _LEAST: Final = 2
 
 
 def gathered(snapshot: Snapshot, steps: Sequence[PlannedStep]) -> Iterator[str]:
-    """A sentence for nodes and one for zones, each if any workload stands closer together after the plan."""
+    """A sentence for nodes and one for zones, each if any workload stands closer together after the plan, and one for zones left empty."""
     moved = {step.pod.uid: step.move.target for step in steps}
     owners = {
         step.pod.controller.uid: ObjectKey(step.pod.namespace, step.pod.controller.name)
@@ -38,6 +39,19 @@ def gathered(snapshot: Snapshot, steps: Sequence[PlannedStep]) -> Iterator[str]:
     zones = {name: node.labels.get(ZONE) or "" for name, node in snapshot.nodes.items()}
     yield from _closer(owners, places, "on one node", "on node", lambda node: node)
     yield from _closer(owners, places, "in one zone", "in zone", lambda node: zones.get(node, ""))
+    yield from _left_empty(snapshot, moved, zones)
+
+
+def _left_empty(snapshot: Snapshot, moved: Mapping[str, str], zones: Mapping[str, str]) -> Iterator[str]:
+    stand = [pod for pod in snapshot.pods.values() if pod.node and not (pod.terminal or belongs_to_node(pod))]
+    before = {zones.get(pod.node, "") for pod in stand}
+    after = {zones.get(moved.get(pod.uid, pod.node), "") for pod in stand}
+    left = sorted(filter(None, before - after))
+    if left:
+        yield (
+            f"no pods but those of DaemonSets are left in {'zone' if len(left) == 1 else 'zones'} {', '.join(left)}: "
+            "an autoscaler may remove all nodes there"
+        )
 
 
 def _closer(

@@ -1,5 +1,7 @@
 """The exact models find what trying everything finds, and plans are judged as they say."""
 
+import dataclasses
+
 import msgspec
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from rescheduler.optima.any_plan import most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
     Relief,
+    cheapest_emptying,
+    coolest,
+    fewest_emptying_moves,
     least_excess,
     most_emptied,
     most_emptied_by_count,
@@ -133,6 +138,34 @@ def test_least_excess_is_that_of_trying_everything(seed):
     )
     found = least_excess(placement, asked, SECONDS)
     assert found.objective == pytest.approx(best, abs=1e-3 * max(1.0, best))
+
+
+@pytest.mark.parametrize("seed", seeds(24, 32, 3))
+def test_the_coolest_hottest_node_is_that_of_trying_everything(seed):
+    placement = Places(tiny(seed)).placement
+    asked = Relief.of(placement, {"cpu": 40.0}, {"cpu": 60.0}, None)
+    over = placement.load(placement.start)[:, 0] / placement.capacity[:, 0] > 0.6
+    best = min(
+        max(0.0, float((placement.load(counts)[:, 0] / placement.capacity[:, 0]).max()) - 0.6)
+        for counts, arrived in one_stage(placement)
+        if not (arrived.any(axis=0) & ~asked.free).any()
+        and not ((counts < placement.start).any(axis=0) & ~over).any()
+        and (placement.load(counts) <= asked.limit)[arrived.any(axis=0)].all()
+    )
+    assert max(coolest(placement, asked, SECONDS).objective, 0.0) == pytest.approx(best, abs=1e-3)
+
+
+def test_of_nodes_that_could_be_emptied_the_cheapest_are():
+    cluster = random_cluster(Kind.CONSOLIDATION, 880_001)
+    placement, thresholds = Places(cluster.snapshot).placement, cluster.thresholds
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, None, any_order=True)
+    pods = placement.start.sum(axis=0).astype(np.float64)
+    for nodes in (1, 3):
+        fewest = fewest_emptying_moves(placement, asked, nodes, SECONDS)
+        cheapest = cheapest_emptying(placement, dataclasses.replace(asked, prices=pods), nodes, SECONDS)
+        assert cheapest.objective == pytest.approx(fewest.objective)
+        priced = dataclasses.replace(asked, prices=np.arange(1.0, len(pods) + 1))
+        assert cheapest_emptying(placement, priced, nodes, SECONDS).objective >= sum(range(1, nodes + 1))
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(Kind.TIGHT, 0), (Kind.TIGHT, 7), (Kind.ORDINARY, 5)])

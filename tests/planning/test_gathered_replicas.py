@@ -12,11 +12,16 @@ def nodes():
     return [b.node(name).zone(zone) for name, zone in ZONES.items()]
 
 
+def full_in_z0(app):
+    """So that the zone of n0 has pods when n0 is emptied."""
+    return [b.node("n3").zone("z0"), *app("other", ["n3"], lambda s: s.cpu("3600m"))]
+
+
 def test_replicas_that_come_together_are_told(decide, app):
     """n0 is emptied: one of three replicas joins another one, and so does its zone."""
     web = app("web", ["n0", "n1", "n2"], lambda s: s.cpu("800m"))
     base = app("base", ["n1", "n2"], lambda s: s.cpu("1"))
-    plan = decide(b.snapshot(nodes(), web, base), PACK)
+    plan = decide(b.snapshot(nodes(), web, base, full_in_z0(app)), PACK)
     (move,) = plan.moves
     assert plan.metadata.warnings == (
         f"1 workload has more replicas on one node after it than before, such as default/web: 2 of 3 on node {move.target}",
@@ -27,6 +32,16 @@ def test_replicas_that_come_together_are_told(decide, app):
 def test_nothing_is_told_where_replicas_stay_apart(decide, app):
     alone = app("alone", ["n0"], lambda s: s.cpu("800m"))
     base = app("base", ["n1", "n2"], lambda s: s.cpu("2"))
-    plan = decide(b.snapshot(nodes(), alone, base), PACK)
+    plan = decide(b.snapshot(nodes(), alone, base, full_in_z0(app)), PACK)
     assert len(plan.moves) == 1
     assert plan.metadata.warnings == ()
+
+
+def test_a_zone_that_the_plan_leaves_without_pods_is_told(decide, app):
+    alone = app("alone", ["n0"], lambda s: s.cpu("800m"))
+    agent = b.pod("agent").owner("DaemonSet", "agent").on("n0")
+    base = app("base", ["n1", "n2"], lambda s: s.cpu("2"))
+    plan = decide(b.snapshot(nodes(), alone, agent, base), PACK)
+    assert plan.metadata.warnings == (
+        "no pods but those of DaemonSets are left in zone z0: an autoscaler may remove all nodes there",
+    )
