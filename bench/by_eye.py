@@ -1,6 +1,8 @@
 """What an engineer asks of plans, on the random clusters of ``bench.random_clusters``: which pods go, how hot the hottest node stays, what comes together.
 
-Usage: python -m bench.by_eye [--clusters 30] [--first SEED] [--seconds 20]
+Usage: python -m bench.by_eye [--clusters 30] [--first SEED] [--seconds 20] [--alone]
+
+Consolidation is planned with WorkloadSpread, as every document has it unless it switches it off (``--alone``: without it).
 
 | line | what is compared |
 |---|---|
@@ -18,6 +20,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +36,7 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.planning.refusals import disruption_of
 from rescheduler.planning.stages import in_stages
+from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.scheduling.state import SchedulingState
 
 _TOLD = re.compile(r"(\d+) workloads? ha(?:s|ve) more replicas (on one node|in one zone)")
@@ -45,9 +49,11 @@ def _planned(cluster: RandomCluster) -> tuple[Plan, Snapshot]:
     return made, replay(cluster.snapshot, in_stages(made.moves)).snapshot
 
 
-def consolidation(seed: int, seconds: float) -> Counter[str]:
+def consolidation(seed: int, seconds: float, *, alone: bool) -> Counter[str]:
     """Disruption beside the least, and what comes together."""
     cluster = random_cluster(Kind.CONSOLIDATION, seed)
+    if not alone:
+        cluster = replace(cluster, policies=(*cluster.policies, WorkloadSpread(WorkloadSpreadArgs())))
     if cluster.thresholds is None:
         return Counter()
     made, done = _planned(cluster)
@@ -124,8 +130,10 @@ def main() -> None:
     parser.add_argument("--clusters", type=int, default=30)
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seconds", type=float, default=20.0, help="time of the solver for each program")
+    parser.add_argument("--alone", action="store_true", help="consolidate without WorkloadSpread")
     given = parser.parse_args()
-    for name, one in (("consolidation", consolidation), ("balance", balance)):
+    packed = partial(consolidation, alone=given.alone)
+    for name, one in (("consolidation", packed), ("balance", balance)):
         total: Counter[str] = Counter()
         for seed in range(given.first, given.first + given.clusters):
             total += one(seed, given.seconds)
