@@ -163,15 +163,15 @@ class Gathering:
 
     def _gated(self) -> dict[str, Any]:
         """The fields of pods at the gate: of this moment, also where the cluster is not planned."""
+        pending = {"fieldSelector": "status.phase=Pending"}
         try:
-            found = gated_pods(
-                listed(self.api, Kind.POD, Pod, query={"fieldSelector": "status.phase=Pending"})
-            )
-            rooms = listed(self.api, Kind.RESERVATION, Reservation) if found else []
+            found = gated_pods(listed(self.api, Kind.POD, Pod, query=pending))
         except ForbiddenError as error:
             self.warnings.append(f"whether pods wait at the gate is not known: {error.message}")
             return {"gated": None}
-        except (NotFoundError, NotServedError):
+        try:
+            rooms = listed(self.api, Kind.RESERVATION, Reservation) if found else []
+        except (ForbiddenError, NotFoundError, NotServedError):
             rooms = []
         shown = shown_gated(found, {room.name: room for room in rooms})
         return {"gated": shown, "gated_in_all": len(found)}

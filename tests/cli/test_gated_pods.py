@@ -36,6 +36,7 @@ def without_controller(work, monkeypatch):
 
 
 ROOMS = {
+    "unknown": (None, "it waits for Reservation room, of which nothing is known here"),
     "missing": ({}, "Reservation room does not exist, so the controller lets it go"),
     "held": ({"phase": "Available", "nodeName": "n1"}, "Reservation room is held on n1"),
     "waits": (
@@ -68,7 +69,7 @@ ROOMS = {
 def test_the_reservation_that_holds_lacks_or_refuses_a_pod_is_named(name):
     status, words = ROOMS[name]
     decoder, rooms = Decoder(), {}
-    if status:
+    if status is not None:
         spec = {"owners": [{"object": {"namespace": "default", "name": "web-1"}}], "template": {"spec": {}}}
         body = {
             "apiVersion": "rescheduler.dev/v1alpha1",
@@ -77,7 +78,7 @@ def test_the_reservation_that_holds_lacks_or_refuses_a_pod_is_named(name):
             "spec": spec,
             "status": status,
         }
-        rooms["room"] = decoder.record(Kind.RESERVATION, json.dumps(body).encode())
+        rooms["room" if status else "other"] = decoder.record(Kind.RESERVATION, json.dumps(body).encode())
     pod = decoder.record(Kind.POD, json.dumps(gated()).encode())
     assert gated_pods([pod]) == [pod]
     assert why_gated(pod, rooms) == words
