@@ -96,7 +96,9 @@ def test_every_series_moves(scene):
     program.elector.attempt()
     program.leads()
     watched.look()
-    assert {name for name in watched.names if not watched.moved(name)} == set()
+    still = {name for name in watched.names if not watched.moved(name)}
+    # Those of the guard move where API servers call it: tests/guard/test_guard_on_the_control_plane.py.
+    assert {name for name in still if not name.startswith("rescheduler_guard_")} == set()
     for result in ("decided", "not_ready", "failed"):
         assert watched.moved(f'rescheduler_cycles_total{{result="{result}"}}'), result
     for result in ("taken", "refused", "missing"):
