@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.planning.make_way import put_making_way
-from rescheduler.planning.placement import Placement
-from rescheduler.planning.problem import Problem, Solution
+from rescheduler.planning.problem import SearchProblem, SearchSolution
+from rescheduler.planning.search_state import SearchState
 from rescheduler.scheduling.framework import FloatArray
 
 REPETITIONS_PER_PASS: Final = 3
@@ -84,8 +84,8 @@ class _Exchange(NamedTuple):
 class Empty:
     """Empties nodes in one placement."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.placement = Placement(problem)
+    def __init__(self, problem: SearchProblem) -> None:
+        self.state = SearchState(problem)
         self.looks = 0.0
         self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
         self._sources = sources = problem.sources
@@ -96,11 +96,9 @@ class Empty:
         self._nodes = np.array([s.node for s in sources], dtype=np.intp)
         free = np.where(problem.receives, np.clip(problem.free, 0, None), 0)
         whole = np.maximum(free.sum(axis=1), 1.0)
-        self.sizes = [
-            sum(amount / float(whole[row]) for row, amount in pod.needs) for pod in self.placement.pods
-        ]
+        self.sizes = [sum(amount / float(whole[row]) for row, amount in pod.needs) for pod in self.state.pods]
         """How much each pod needs, as a share of what is free altogether."""
-        self.needs = [dict(pod.needs) for pod in self.placement.pods]
+        self.needs = [dict(pod.needs) for pod in self.state.pods]
         self.members = [sorted(source.pods, key=self._largest_first) for source in sources]
         """By source, its pods, the largest first."""
         self._lost, scarcity = self._room_lost(free, whole)
@@ -109,32 +107,32 @@ class Empty:
         self._order = self._ordered(1.0)
 
     def begin(self, rng: random.Random) -> None:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         self._rng = rng
         self._go_on()
 
     def repetitions(self, passes: int) -> int:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return (passes - 1) * REPETITIONS_PER_PASS
 
     def done(self) -> bool:
-        """See ``Operator``. True if nothing is left that could be emptied besides."""
-        claimed = self.placement.claimed
+        """See ``SearchOperator``. True if nothing is left that could be emptied besides."""
+        claimed = self.state.claimed
         return not any(claimed.isdisjoint(source.claims) for source in self._sources)
 
     def worth(self, to_come: float = 0.0) -> float:
-        """See ``Operator``."""
-        price = float(self.placement.price)
+        """See ``SearchOperator``."""
+        price = float(self.state.price)
         # In the end moves decide between solutions of one price.
-        return price if to_come else price - len(self.placement.ways) / (1.0 + len(self.placement.pods))
+        return price if to_come else price - len(self.state.ways) / (1.0 + len(self.state.pods))
 
     def worse(self, to_come: float) -> float:  # noqa: ARG002 -- never
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return 0.0
 
-    def repeat(self, number: int, best: Solution) -> bool:
-        """See ``Operator``."""
-        placement = self.placement
+    def repeat(self, number: int, best: SearchSolution) -> bool:
+        """See ``SearchOperator``."""
+        placement = self.state
         if number == 0:
             self._order = self._ordered(0.0)
             self._keep(())
@@ -164,7 +162,7 @@ class Empty:
     def best_fit(self, number: int) -> int:
         """Where the pod is put; -1: no node takes it."""
         self.looks += 1
-        placement = self.placement
+        placement = self.state
         nodes = np.flatnonzero(placement.with_room(number, placement.allowed(number)))
         if not len(nodes):
             return -1
@@ -178,7 +176,7 @@ class Empty:
         nodes = np.zeros_like(needs)
         for number, source in enumerate(self._sources):
             for pod in source.pods:
-                for row, amount in self.placement.pods[pod].needs:
+                for row, amount in self.state.pods[pod].needs:
                     needs[number, row] += amount
             if source.takes is None:
                 nodes[number] = free[:, source.node]
@@ -190,25 +188,25 @@ class Empty:
     def _keep(self, sources: Iterable[int]) -> None:
         """Stop emptying the others."""
         kept = set(sources)
-        for number in [number for number in self.placement.emptied if number not in kept]:
+        for number in [number for number in self.state.emptied if number not in kept]:
             self._leave(number)
 
     def _leave(self, number: int) -> None:
         """Stop emptying a source."""
         for pod in self._sources[number].pods:
-            if pod in self.placement.ways:
-                self.placement.remove(pod)
-        self.placement.reopen(number)
+            if pod in self.state.ways:
+                self.state.remove(pod)
+        self.state.reopen(number)
 
     def _go_on(self) -> None:
         """Empty what else can be emptied, the cheapest first."""
         for number in np.argsort(self._order.costs, kind="stable").tolist():
-            if number not in self.placement.emptied:
+            if number not in self.state.emptied:
                 self._empty(number)
 
     def _empty(self, number: int) -> None:
         """Empty a source if all of its pods, and those that have come to it, fit elsewhere."""
-        placement, source = self.placement, self._sources[number]
+        placement, source = self.state, self._sources[number]
         if not self._affords((number,)):
             return
         guests = () if placement.bears(source) else tuple(placement.into[source.node])
@@ -233,9 +231,9 @@ class Empty:
         for pod in guests:
             placement.put(pod, source.node)
 
-    def _exchange(self, solution: Solution, *, fewer_moves: bool) -> bool:
+    def _exchange(self, solution: SearchSolution, *, fewer_moves: bool) -> bool:
         """Empty some nodes of more worth in the place of others of a solution. False: not all pods have found a place."""
-        placement = self.placement
+        placement = self.state
         chosen = self._choose(solution, fewer_moves=fewer_moves)
         if chosen is None:
             return False
@@ -255,13 +253,13 @@ class Empty:
         pods.sort(key=self._largest_first, reverse=True)
         return put_making_way(self, pods, ATTEMPTS)
 
-    def _choose(self, solution: Solution, *, fewer_moves: bool) -> _Exchange | None:
+    def _choose(self, solution: SearchSolution, *, fewer_moves: bool) -> _Exchange | None:
         """Of some exchanges by chance the one that leaves most room; None: there is none with enough for all pods."""
         rng, before = self._rng, list(solution.emptied)
         known = set(before)
         others = [number for number in range(len(self._sources)) if number not in known]
         room = 1.0 - self._lost[before].sum(axis=0)
-        most_moves, moves = self.placement.problem.most_moves, len(solution.ways)
+        most_moves, moves = self.state.problem.most_moves, len(solution.ways)
         best: _Exchange | None = None
         most = 0.0
         for _ in range(EXCHANGES):
@@ -296,16 +294,16 @@ class Empty:
     def _affords(self, numbers: Sequence[int]) -> bool:
         sources = [self._sources[number] for number in numbers]
         claims = [claim for source in sources for claim in source.claims]
-        if len(set(claims)) < len(claims) or not self.placement.claimed.isdisjoint(claims):
+        if len(set(claims)) < len(claims) or not self.state.claimed.isdisjoint(claims):
             return False
-        most = self.placement.problem.most_moves
-        return most is None or len(self.placement.ways) + sum(len(source.pods) for source in sources) <= most
+        most = self.state.problem.most_moves
+        return most is None or len(self.state.ways) + sum(len(source.pods) for source in sources) <= most
 
     def _ordered(
         self, pods: float, *, heavy_last: bool = True, noise: float = 0.0, tilt: float = 0.0
     ) -> _Order:
         """``pods``: how much of the cost is the number of pods. ``heavy_last``: nodes that would have to be given up are used from the costly end."""
-        rng, size = self._rng, len(self.placement.open)
+        rng, size = self._rng, len(self.state.open)
         some = self._pods / max(self._pods.sum(), 1.0)
         lost = self._largest_loss / max(self._largest_loss.sum(), 1e-9)
         costs: FloatArray = (pods * some + (1.0 - pods) * lost + 1e-6 * lost) / self._prices

@@ -18,7 +18,7 @@ from rescheduler.model.records import Pod, PodSpec
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
-from rescheduler.planning.problem import MovablePod, Problem, Source
+from rescheduler.planning.problem import MovablePod, SearchProblem, Source
 from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
@@ -139,9 +139,9 @@ class _Problem:
             claims=tuple(self._claims.setdefault(claim, len(self._claims)) for claim in claims),
         )
 
-    def problem(self, sources: Sequence[Source], most_moves: int | None) -> Problem:
+    def problem(self, sources: Sequence[Source], most_moves: int | None) -> SearchProblem:
         """What is searched in."""
-        return Problem(
+        return SearchProblem(
             free=self._conditions.free,
             whole=self._conditions.whole,
             pods=self._pods,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final, Protocol
 
-from rescheduler.planning.placement import Placement
+from rescheduler.planning.search_state import SearchState
 
 LOOKED_AT: Final = 48
 """Nodes on which room for a pod is looked for, those with the most room."""
@@ -21,7 +21,7 @@ LOOKED_AT: Final = 48
 class PutsPods(Protocol):
     """Who puts them."""
 
-    placement: Placement
+    state: SearchState
     looks: float
     sizes: list[float]
     """Of each pod."""
@@ -35,7 +35,7 @@ class PutsPods(Protocol):
 
 def put_making_way(putting: PutsPods, waiting: list[int], attempts: int) -> bool:
     """Put all that wait somewhere, the last first. False: not all of them are, and others may have lost their places."""
-    placement = putting.placement
+    placement = putting.state
     failures: Counter[int] = Counter()
     """How often nothing had room for a pod."""
     while waiting:
@@ -64,7 +64,7 @@ def _least_in_the_way(
 ) -> tuple[int, Sequence[int]]:
     """A node that takes the pod once one or two others have left it, the smallest that failed least often; -1: there is none."""
     putting.looks += 1
-    placement = putting.placement
+    placement = putting.state
     fits = placement.allowed(number)
     nodes = [node for node in dict.fromkeys(way.node for way in placement.ways.values()) if fits[node]]
     if len(nodes) > LOOKED_AT:

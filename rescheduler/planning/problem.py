@@ -1,8 +1,8 @@
 """What a search is about, and what it gives: the cluster as numbers. Pure data.
 
 Nodes, resources (rows), budgets and topology spreads are numbers; the pods are those that may be moved. Three things may be
-wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``Problem.strain``), nodes
-emptied (``Problem.sources``). The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod.
+wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``SearchProblem.strain``), nodes
+emptied (``SearchProblem.sources``). The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class SearchProblem:
     """Nodes that are alike are taken in their order."""
 
     free: FloatArray
@@ -119,17 +119,17 @@ class Problem:
     most_moves: int | None = None
 
 
-class Way(NamedTuple):
+class Destination(NamedTuple):
     """Where a pod goes."""
 
     node: int
     stage: int = 1
 
 
-class Solution(NamedTuple):
+class SearchSolution(NamedTuple):
     """Who goes where."""
 
-    ways: Mapping[int, Way]
+    ways: Mapping[int, Destination]
     """By number of the pod."""
     emptied: tuple[int, ...] = ()
     """Numbers of the sources, in an order in which each fits after those before it."""

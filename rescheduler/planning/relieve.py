@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.planning.placement import Placement
-from rescheduler.planning.problem import Problem, Solution
+from rescheduler.planning.problem import SearchProblem, SearchSolution
+from rescheduler.planning.search_state import SearchState
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -63,16 +63,16 @@ class _Order(NamedTuple):
 class Relieve:
     """Relieves nodes in one placement."""
 
-    def __init__(self, problem: Problem, least: float) -> None:
+    def __init__(self, problem: SearchProblem, least: float) -> None:
         """``least``: what a move must relieve, as a share of a node."""
-        self.placement = Placement(problem)
+        self.state = SearchState(problem)
         self.looks = 0.0
         self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
         self._most = problem.most_moves
         self._receivers = np.flatnonzero(problem.receives)
         receiving = np.clip(problem.free[:, self._receivers], 0, None).sum(axis=1)
         self._sizes: list[float] = (
-            (self.placement.needs / np.maximum(receiving, 1.0)).max(axis=1, initial=0.0).tolist()
+            (self.state.needs / np.maximum(receiving, 1.0)).max(axis=1, initial=0.0).tolist()
         )
         self._of_node: dict[int, list[int]] = {}
         for number, pod in enumerate(problem.pods):
@@ -86,32 +86,32 @@ class Relieve:
         """Receivers of the first solution, those with most room first."""
 
     def begin(self, rng: random.Random) -> None:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         self._rng = rng
-        self._fill(range(len(self.placement.pods)), self._receivers, _Order())
-        self._trim(list(self.placement.ways))
+        self._fill(range(len(self.state.pods)), self._receivers, _Order())
+        self._trim(list(self.state.ways))
 
     def repetitions(self, passes: int) -> int:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         repetitions = (passes - 1) * REPETITIONS_PER_PASS
         # Where everybody found room, little can be better.
         return repetitions if self._refused else repetitions // REPETITIONS_PER_PASS
 
     def done(self) -> bool:
-        """See ``Operator``."""
-        return not self.placement.ways
+        """See ``SearchOperator``."""
+        return not self.state.ways
 
     def worth(self, to_come: float = 0.0) -> float:
-        """See ``Operator``."""
-        return self.placement.relieved - (self._price + DEARER * to_come) * self.placement.paid
+        """See ``SearchOperator``."""
+        return self.state.relieved - (self._price + DEARER * to_come) * self.state.paid
 
     def worse(self, to_come: float) -> float:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return _WORSE * to_come * self._rng.random()
 
-    def repeat(self, number: int, best: Solution) -> bool:  # noqa: ARG002 -- it goes on from where it is
-        """See ``Operator``."""
-        rng, ways, pods = self._rng, self.placement.ways, self.placement.pods
+    def repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
+        """See ``SearchOperator``."""
+        rng, ways, pods = self._rng, self.state.ways, self.state.pods
         sources = _some(self._nodes, BLOCK, rng)
         receivers = _some(self._receivers.tolist(), BLOCK, rng)
         to = set(receivers)
@@ -129,7 +129,7 @@ class Relieve:
                 part = rng.choice((0.1, 0.2, 0.4))
                 gone = [pod for pod in here if rng.random() < part]
         for pod in gone:
-            self.placement.remove(pod)
+            self.state.remove(pod)
         order = _Order(
             by_size=_BY_SIZE[number % len(_BY_SIZE)],
             noise=_NOISE[number // 2 % len(_NOISE)],
@@ -141,25 +141,25 @@ class Relieve:
         self._trim([pod for pod in block if pod in ways])
         return True
 
-    def in_order(self, solution: Solution) -> list[int]:
+    def in_order(self, solution: SearchSolution) -> list[int]:
         """The pods that move, those first that relieve most."""
-        self.placement.restore(Solution({}))
+        self.state.restore(SearchSolution({}))
         found: list[int] = []
-        waiting = [(-self.placement.relief(pod), pod) for pod in solution.ways]
+        waiting = [(-self.state.relief(pod), pod) for pod in solution.ways]
         heapq.heapify(waiting)
         while waiting:
             known, pod = heapq.heappop(waiting)
-            relief = self.placement.relief(pod)
+            relief = self.state.relief(pod)
             if relief < -known - _EPSILON:
                 heapq.heappush(waiting, (-relief, pod))
                 continue
-            self.placement.put(pod, *solution.ways[pod])
+            self.state.put(pod, *solution.ways[pod])
             found.append(pod)
         return found
 
     def _fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
         """Move pods to the receivers as long as one relieves and there is room."""
-        placement = self.placement
+        placement = self.state
         waiting = self._waiting(pods, receivers, order)
         while waiting and (self._most is None or len(placement.ways) < self._most):
             known, pod, factor = heapq.heappop(waiting)
@@ -181,7 +181,7 @@ class Relieve:
 
     def _trim(self, pods: Sequence[int]) -> None:
         """Leave at home those of these pods without which as much is relieved."""
-        placement = self.placement
+        placement = self.state
         for lost, pod in sorted((placement.loss(pod), pod) for pod in pods):
             if lost < self._least and placement.loss(pod) < self._least:
                 placement.remove(pod)
@@ -190,7 +190,7 @@ class Relieve:
         self, pods: Iterable[int], receivers: IntArray, order: _Order
     ) -> list[tuple[float, int, float]]:
         """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score)."""
-        placement, rng = self.placement, self._rng
+        placement, rng = self.state, self._rng
         found = [
             (relief, pod)
             for pod in pods
@@ -215,7 +215,7 @@ class Relieve:
     def _best(self, number: int, receivers: IntArray, order: _Order) -> int:
         """Where the pod is put; -1: no node takes it."""
         self.looks += 1
-        allowed = self.placement.allowed(number)
+        allowed = self.state.allowed(number)
         # Where there are many, those with most room are looked at first: the best of them is nearly the best of all.
         for some in (receivers,) if order.chance else self._by_room(receivers):
             node = self._best_of(number, some[allowed[some]], order)
@@ -225,7 +225,7 @@ class Relieve:
 
     def _best_of(self, number: int, nodes: IntArray, order: _Order) -> int:
         """The same among a few nodes that allow the pod."""
-        left = self.placement.room_left(number, nodes)
+        left = self.state.room_left(number, nodes)
         fits = left >= 0
         if not fits.any():
             return -1
@@ -239,7 +239,7 @@ class Relieve:
         if len(receivers) <= PART:
             return (receivers,)
         if self.looks % LOOKS_PER_ORDER == 0 or not self._parts:
-            ordered = receivers[np.argsort(-self.placement.room_of(receivers), kind="stable")]
+            ordered = receivers[np.argsort(-self.state.room_of(receivers), kind="stable")]
             self._parts = [ordered[at : at + PART] for at in range(0, len(ordered), PART)]
         return self._parts
 

@@ -19,7 +19,7 @@ from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.groups import MakesMoves
-from rescheduler.planning.problem import MovablePod, Problem, Strain
+from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
@@ -186,7 +186,7 @@ class _Problem:
         above, capacity = overload.above[:, order], overload.capacity[:, order]
         targets = [conditions.add_row(-some, most) for some, most in zip(above, capacity, strict=True)]
         pods = [self._movable(batch, pod, targets) for batch, pod in self._batches]
-        problem = Problem(
+        problem = SearchProblem(
             free=conditions.free,
             whole=conditions.whole,
             pods=pods,

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
-from rescheduler.planning.placement import EARLY, Placement
-from rescheduler.planning.problem import Problem, Solution
+from rescheduler.planning.problem import SearchProblem, SearchSolution
+from rescheduler.planning.search_state import EARLY, SearchState
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 PRICE: Final = 0.1
@@ -59,15 +59,15 @@ class _Way(NamedTuple):
 class Repair:
     """Repairs in one placement."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.placement = Placement(problem)
+    def __init__(self, problem: SearchProblem) -> None:
+        self.state = SearchState(problem)
         self.looks = 0.0
         """Those for pods that make room on a node among them."""
         self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
         size = problem.free.shape[1]
         self._look = LOOK * (_LEAST_NODES + size) / NODES_PER_LOOK
         self._pods = problem.pods
-        self._needs = self.placement.needs
+        self._needs = self.state.needs
         self._holds: FloatArray = np.zeros_like(self._needs)
         for number, pod in enumerate(self._pods):
             for row, amount in pod.holds:
@@ -95,29 +95,29 @@ class Repair:
         """Those for whom others step aside at the moment."""
 
     def begin(self, rng: random.Random) -> None:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         self._rng = rng
         self._fill(self.wanting)
 
     def repetitions(self, passes: int) -> int:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return passes * REPETITIONS_PER_PASS
 
     def done(self) -> bool:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return False
 
     def worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
-        """See ``Operator``."""
-        return self.placement.repaired - PRICE * self.placement.paid
+        """See ``SearchOperator``."""
+        return self.state.repaired - PRICE * self.state.paid
 
     def worse(self, to_come: float) -> float:
-        """See ``Operator``."""
+        """See ``SearchOperator``."""
         return _WORSE * to_come * self._rng.random() ** 2
 
-    def repeat(self, number: int, best: Solution) -> bool:  # noqa: ARG002 -- it goes on from where it is
-        """See ``Operator``."""
-        rng, ways = self._rng, self.placement.ways
+    def repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
+        """See ``SearchOperator``."""
+        rng, ways = self._rng, self.state.ways
         self._tight = _TIGHT[number % len(_TIGHT)]
         self._large = rng.random() < _LARGE
         missing = [pod for pod in self.wanting if pod not in ways]
@@ -143,23 +143,23 @@ class Repair:
 
     def finish(self) -> None:
         """Repair what is left in more stages, where those that step aside have others step aside for them."""
-        self._stages = len(self.placement.left)
+        self._stages = len(self.state.left)
         self._fill(self.wanting)
 
-    def in_order(self, solution: Solution) -> list[tuple[int, bool]]:
+    def in_order(self, solution: SearchSolution) -> list[tuple[int, bool]]:
         """The pods that move, and whether that repairs: those of the first stage first, and none to a node that was counted on before for a later stage.
 
         The placement stands as the solution says.
         """
         ways = solution.ways
         repairs = {
-            pod: way.node in self._pods[pod].repairs and self.placement.repairs(pod) > 0
+            pod: way.node in self._pods[pod].repairs and self.state.repairs(pod) > 0
             for pod, way in ways.items()
         }
         # Those that step aside stand in the order in which others asked them to.
         aside = [pod for pod in ways if ways[pod].stage == 1 and not repairs[pod]]
         ordered = [*(pod for pod in sorted(ways) if ways[pod].stage == 1 and repairs[pod]), *aside]
-        for stage in range(2, len(self.placement.left) + 1):
+        for stage in range(2, len(self.state.left) + 1):
             later: dict[int, list[int]] = {}
             for pod in sorted(ways):
                 if ways[pod].stage == stage:
@@ -173,7 +173,7 @@ class Repair:
 
     def _fill(self, wanting: Iterable[int], first: Sequence[int] = ()) -> None:
         """Repair as many as find room, or for whom room is made."""
-        rng, ways = self._rng, self.placement.ways
+        rng, ways = self._rng, self.state.ways
         waiting = [pod for pod in wanting if pod not in ways and pod not in first]
         noise = rng.choice((0.2, 1.0, 3.0))
         # Those with few nodes first, of these the large ones; with noise.
@@ -190,7 +190,7 @@ class Repair:
 
     def _trim(self) -> None:
         """Take back what nobody needs: pods that stepped aside, where there is room without that."""
-        placement = self.placement
+        placement = self.state
         idle = [pod for pod in placement.ways if placement.repairs(pod) <= 0]
         idle.sort(key=lambda pod: self._size[pod])
         for pod in idle:
@@ -201,7 +201,7 @@ class Repair:
 
     def _take(self, pod: int) -> None:
         """Undo its move, and those that rely on it."""
-        placement = self.placement
+        placement = self.state
         if pod not in placement.ways:
             return
         stage = placement.remove(pod).stage
@@ -214,7 +214,7 @@ class Repair:
 
     def _clear(self, nodes: Iterable[int]) -> None:
         """Undo the moves to and from these nodes."""
-        placement = self.placement
+        placement = self.state
         for node in nodes:
             for pod in [*placement.into[node], *(pod for pod in self._at[node] if pod in placement.ways)]:
                 self._take(pod)
@@ -222,7 +222,7 @@ class Repair:
     def _settle(self, number: int) -> bool:
         """Repair one where there is room."""
         self.looks += self._look
-        placement, pod = self.placement, self._pods[number]
+        placement, pod = self.state, self._pods[number]
         if not self._may_be_repaired(number):
             return False
         wished = self._mask(self._wished[number])
@@ -247,7 +247,7 @@ class Repair:
 
     def _let_in(self, number: int, nodes: IntArray, depth: int) -> bool:
         """Put a pod on one of the nodes, where others make room; ``depth`` 1: those go where there is room."""
-        placement, level = self.placement, len(self._asking)
+        placement, level = self.state, len(self._asking)
         rest = placement.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
         full = np.flatnonzero((rest < 0).any(axis=0)).tolist()
         tried = full if len(full) <= _NODES[level] else self._rng.sample(full, _NODES[level])
@@ -272,9 +272,9 @@ class Repair:
     def _arrive(self, number: int, node: int) -> bool:
         """Put a pod on the node in the first stage in which it may come."""
         for stage in range(2, self._stages + 1):
-            fits = self.placement.with_room(number, self._mask(node), stage)
-            if fits[node] and self.placement.unbarred(number, fits, stage)[node]:
-                self.placement.put(number, node, stage)
+            fits = self.state.with_room(number, self._mask(node), stage)
+            if fits[node] and self.state.unbarred(number, fits, stage)[node]:
+                self.state.put(number, node, stage)
                 return True
         return False
 
@@ -284,14 +284,14 @@ class Repair:
         return mask
 
     def _may_be_repaired(self, number: int) -> bool:
-        pod, placement = self._pods[number], self.placement
+        pod, placement = self._pods[number], self.state
         crowded = not pod.excess or any(spread.crowded(pod.source) for spread in placement.spreads[number])
         return crowded and placement.may_leave(number)
 
     def _way(self, node: int, missing: FloatArray, depth: int) -> _Way | None:
         """Who could make room on a node where so much is missing; None: that is not enough."""
         self.looks += self._look
-        placement = self.placement
+        placement = self.state
         here = [pod for pod in self._at[node] if pod not in placement.ways and pod not in self._asking]
         if not here:
             return None
@@ -316,7 +316,7 @@ class Repair:
 
     def _make_room(self, number: int, way: _Way, depth: int) -> bool:
         """Pods step aside until there is room for this one; False: there is no way, and some may have stepped aside."""
-        rng, placement = self._rng, self.placement
+        rng, placement = self._rng, self.state
         power = -0.5 if self._large else 1.0
         singles = [(share**power * (1 + rng.random()), pod) for pod, share in way.pods if share >= 1.0]
         for _, pod in sorted(singles)[:_SINGLES]:
@@ -336,7 +336,7 @@ class Repair:
 
     def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
         """Some of these may stay after all."""
-        placement = self.placement
+        placement = self.state
         for pod in sorted(gone, key=lambda pod: self._size[pod]):
             enough = (placement.left[-1][:, node] - self._holds[pod] >= need).all()
             if enough and placement.repairs(pod) <= 0:
@@ -344,7 +344,7 @@ class Repair:
 
     def _step_aside(self, number: int, depth: int) -> bool:
         self.looks += self._look
-        placement, pod = self.placement, self._pods[number]
+        placement, pod = self.state, self._pods[number]
         if number in placement.ways or number in self._asking or not placement.may_leave(number):
             return False
         fits = placement.with_room(number, placement.allowed_alone(number).copy())
@@ -363,8 +363,6 @@ class Repair:
             node = self._rng.choice(nodes)
         else:
             need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)
-            rest = (self.placement.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[
-                :, np.newaxis
-            ]
+            rest = (self.state.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
             node = int(some[np.argmin(rest.min(axis=0) + 2.0 * self._demand[some])])
-        self.placement.put(number, node, stage)
+        self.state.put(number, node, stage)

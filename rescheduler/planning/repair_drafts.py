@@ -19,7 +19,7 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.problem import MovablePod, Problem, Spread
+from rescheduler.planning.problem import MovablePod, SearchProblem, Spread
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair import Repair
 from rescheduler.planning.search import search
@@ -167,7 +167,7 @@ class _Problem:
         conditions = self._conditions
         pods = [self._movable(pod) for pod in self._pods]
         operator = Repair(
-            Problem(
+            SearchProblem(
                 free=conditions.free,
                 whole=conditions.whole,
                 pods=pods,
@@ -182,7 +182,7 @@ class _Problem:
         search(operator, passes)
         if stages > _STAGES:
             operator.finish()
-        found = operator.placement.solution()
+        found = operator.state.solution()
         moves: list[DraftedMove] = []
         aside: list[tuple[Pod, int]] = []
         for number, repairs in operator.in_order(found):

@@ -14,17 +14,17 @@ from __future__ import annotations
 import random
 from typing import Final, Protocol
 
-from rescheduler.planning.placement import Placement
-from rescheduler.planning.problem import Solution
+from rescheduler.planning.problem import SearchSolution
+from rescheduler.planning.search_state import SearchState
 
 LOOKS_PER_PASS: Final = 500
 """A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
 
 
-class Operator(Protocol):
+class SearchOperator(Protocol):
     """Changes a placement for one purpose."""
 
-    placement: Placement
+    state: SearchState
     looks: float
     """How often it was looked for a node for a pod."""
 
@@ -36,7 +36,7 @@ class Operator(Protocol):
         """How often a part is made again at most."""
         ...
 
-    def repeat(self, number: int, best: Solution) -> bool:
+    def repeat(self, number: int, best: SearchSolution) -> bool:
         """Take back a part, and make it again in another order. False: it could not be. ``best``: of those so far."""
         ...
 
@@ -53,9 +53,9 @@ class Operator(Protocol):
         ...
 
 
-def search(operator: Operator, passes: int) -> Solution:
+def search(operator: SearchOperator, passes: int) -> SearchSolution:
     """The best solution. ``passes``: how long it is tried; 1: hardly longer than the first solution takes."""
-    placement = operator.placement
+    placement = operator.state
     operator.begin(random.Random(0))  # noqa: S311 -- chance that is the same every time, no secret
     best, best_worth = placement.solution(), operator.worth()
     repetitions, most = operator.repetitions(passes), operator.looks + passes * LOOKS_PER_PASS

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.make_way import put_making_way
-from rescheduler.planning.problem import Mark, MovablePod, Problem, Source, Spread
+from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Source, Spread
 from rescheduler.planning.search import search
 
 QUICK = settings(max_examples=150)
@@ -32,7 +32,7 @@ def cluster(free, sources, *, prices=None, **more):
         numbers = tuple(range(len(pods), len(pods) + len(given)))
         pods += [MovablePod(source=node, **one) for one in given]
         found.append(Source(node, numbers, (prices or {}).get(node, 1), claims=(node,)))
-    return Problem(
+    return SearchProblem(
         free=rows,
         whole=np.full_like(rows, 100.0),
         pods=pods,
@@ -167,9 +167,9 @@ def emptying(free, *pods):
     """Nodes 0 and 1, each with one of the pods, beside 2 and 3, which have so much room: 0 is emptied so far, its pod goes to 2."""
     problem = cluster([0, 0, *free], {node: [pod] for node, pod in enumerate(pods)})
     found = Empty(dataclasses.replace(problem, receives=np.array([False, False, True, True])))
-    found.placement.close(0)
-    found.placement.put(0, 2)
-    found.placement.close(1)
+    found.state.close(0)
+    found.state.put(0, 2)
+    found.state.close(1)
     return found
 
 
@@ -189,7 +189,7 @@ def test_a_pod_goes_elsewhere_for_one_that_fits_only_where_it_is(free, first, mo
     one, other = first
     found = emptying(free, within([2, 3], one, **more), within([2], other, **more))
     assert put_making_way(found, [1], 1)
-    assert {pod: way.node for pod, way in found.placement.ways.items()} == {0: 3, 1: 2}
+    assert {pod: way.node for pod, way in found.state.ways.items()} == {0: 3, 1: 2}
 
 
 def test_no_more_attempts_than_asked_for():

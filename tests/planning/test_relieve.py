@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rescheduler.planning.problem import MovablePod, Problem, Strain
+from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.relieve import Relieve
 from rescheduler.planning.search import search
 
@@ -13,7 +13,7 @@ def problem(above, pods, **more):
     """One resource, nodes that hold 100. ``above``: by node. ``pods``: (node, what it takes), which every node allows."""
     row = np.array([above], dtype=np.float64)
     hundred = np.full_like(row, 100.0)
-    return Problem(
+    return SearchProblem(
         free=-row,
         whole=hundred,
         receives=row[0] < 0,

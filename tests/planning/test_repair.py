@@ -14,7 +14,7 @@ from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import EFFORT, PlanningInputs, limits_for
 from rescheduler.planning.planner import plan
-from rescheduler.planning.problem import Mark, MovablePod, Problem, Spread
+from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Spread
 from rescheduler.planning.repair import Repair
 from rescheduler.planning.search import search
 from rescheduler.scheduling.state import SchedulingState
@@ -42,7 +42,9 @@ def pod(source, size, repairs=(), *, places=(), **more):
 def problem(free, *pods, **more):
     rows = np.array([[*free, *[0] * (9 - len(free))]], dtype=np.float64)
     every = np.ones(9, dtype=np.bool_)
-    return Problem(free=rows, whole=np.full_like(rows, 9.0), pods=pods, receives=every, stages=2, **more)
+    return SearchProblem(
+        free=rows, whole=np.full_like(rows, 9.0), pods=pods, receives=every, stages=2, **more
+    )
 
 
 def found(free, *pods, passes=8, **more):

@@ -12,7 +12,15 @@ from typing import Final
 
 import numpy as np
 
-from rescheduler.planning.problem import Amounts, MovablePod, Problem, Solution, Source, Spread, Way
+from rescheduler.planning.problem import (
+    Amounts,
+    Destination,
+    MovablePod,
+    SearchProblem,
+    SearchSolution,
+    Source,
+    Spread,
+)
 from rescheduler.planning.staged_rules import MarkedDomains, SpreadState, state_of
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
@@ -23,10 +31,10 @@ LATE: Final = 0.5
 """... and what is repaired later so much."""
 
 
-class Placement:
+class SearchState:
     """Nobody is moved at first."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: SearchProblem) -> None:
         self.problem = problem
         self.pods: Sequence[MovablePod] = problem.pods
         self.needs: FloatArray = np.full((len(self.pods), len(problem.free)), -np.inf)
@@ -51,7 +59,7 @@ class Placement:
         """By node, the pods that go there, in the order in which they came."""
         self.arrivals: IntArray = np.zeros(len(self.into), dtype=np.int64)
         """By node, how many these are."""
-        self.ways: dict[int, Way] = {}
+        self.ways: dict[int, Destination] = {}
         """By pod, where it goes."""
         self.emptied: dict[int, None] = {}
         """Numbers of the sources, in the order in which they were emptied."""
@@ -86,11 +94,11 @@ class Placement:
         )
         self._weights: Sequence[int] = strain.weights if strain is not None else ()
 
-    def solution(self) -> Solution:
+    def solution(self) -> SearchSolution:
         """All moves."""
-        return Solution(dict(self.ways), tuple(self.emptied))
+        return SearchSolution(dict(self.ways), tuple(self.emptied))
 
-    def restore(self, solution: Solution) -> None:
+    def restore(self, solution: SearchSolution) -> None:
         """Go back to this."""
         kept = set(solution.emptied)
         for number in [number for number in self.emptied if number not in kept]:
@@ -152,10 +160,10 @@ class Placement:
     def put(self, number: int, node: int, stage: int = 1) -> None:
         """The pod goes there."""
         self._change(number, node, stage, 1)
-        self.ways[number] = Way(node, stage)
+        self.ways[number] = Destination(node, stage)
         self.into[node][number] = None
 
-    def remove(self, number: int) -> Way:
+    def remove(self, number: int) -> Destination:
         """It stays where it was after all; gives where it went."""
         way = self.ways.pop(number)
         del self.into[way.node][number]
