@@ -147,7 +147,7 @@ def at_work(
             each.start()
         try:
             yield found
-        except BaseException:
+        except Exception:
             found[0].tell()
             raise
         finally:
