@@ -67,3 +67,15 @@ def api(cluster):
     """
     with running(getattr(cluster, "controller", cluster.transport)):
         yield cluster
+
+
+@pytest.fixture
+def world(request):
+    """A corner of the clusters of ``api`` for a test that uses it, else of the real control plane; no room of it is left behind."""
+    both = "api" in request.fixturenames
+    api = request.getfixturevalue("api") if both else request.getfixturevalue("control_plane").api()
+    with World(api, "test") as world:
+        yield world
+        for item in api.get(RESERVATIONS).expect().items:
+            if item["metadata"]["name"].startswith(world.namespace):
+                api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")

@@ -4,16 +4,10 @@ import pytest
 from click.testing import CliRunner
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import node_of
 from rescheduler.cli.main import main
 
 pytestmark = pytest.mark.realcluster
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "command") as world:
-        yield world
 
 
 @pytest.fixture

@@ -9,17 +9,11 @@ import pytest
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import node_of
 
 pytestmark = pytest.mark.realcluster
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "dead") as world:
-        yield world
 
 
 def dead_webhook(namespace):

@@ -13,7 +13,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import node_of
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, LABEL_PLACEHOLDER
 
@@ -63,12 +63,6 @@ class Counting:
 
     def stream(self, request):
         return self.transport.stream(request)
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "gone") as world:
-        yield world
 
 
 @pytest.fixture

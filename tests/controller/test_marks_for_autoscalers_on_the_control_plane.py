@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import PATIENCE_S, World, node_of
+from harness.controlplane.world import PATIENCE_S, node_of
 from rescheduler.cli.main import main
 
 pytestmark = pytest.mark.realcluster
@@ -27,12 +27,6 @@ DRAINS = [
 ]
 """What ``kubectl drain`` needs besides ClusterRole ``view``."""
 DELETES = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["delete"]}
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "marks") as world:
-        yield world
 
 
 @pytest.fixture

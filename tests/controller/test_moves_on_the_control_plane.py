@@ -7,17 +7,11 @@ import time
 
 import pytest
 
-from harness.controlplane.world import RESERVATIONS, World, is_ready
+from harness.controlplane.world import RESERVATIONS, is_ready
 
 pytestmark = pytest.mark.realcluster
 
 MIGRATIONS = "rescheduler.dev/v1alpha1"
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "move") as world:
-        yield world
 
 
 def reservations(world):

@@ -5,16 +5,9 @@ from __future__ import annotations
 import pytest
 from reserving import SANDBOX, look, phase, reserve, told
 
-from harness.controlplane.world import RESERVATIONS, World, condition
+from harness.controlplane.world import condition
 
-
-@pytest.fixture
-def world(api):
-    with World(api, "kept") as world:
-        yield world
-        for item in api.get(RESERVATIONS).expect().items:
-            if item["metadata"]["name"].startswith(world.namespace):
-                api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
+pytestmark = pytest.mark.usefixtures("api")
 
 
 def asking(amounts):

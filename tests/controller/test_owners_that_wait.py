@@ -8,16 +8,9 @@ from reserving import look, of_web, phase, placeholders, reserve
 from harness.controlplane.world import RESERVATIONS, WORLD, World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_RESERVATION
 
+pytestmark = pytest.mark.usefixtures("api")
+
 WHO = "rescheduler.test/who"
-
-
-@pytest.fixture
-def world(api):
-    with World(api, "pend") as world:
-        yield world
-        for item in api.get(RESERVATIONS).expect().items:
-            if item["metadata"]["name"].startswith(world.namespace):
-                api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
 def full(world, name, cpu="1"):

@@ -8,7 +8,7 @@ import pytest
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import node_of
 from harness.histories.admission import SPOILED, placeholder_policy
 from rescheduler.model.names import LABEL_PLACEHOLDER
 
@@ -19,12 +19,6 @@ PLURALS = {
     "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
     "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
 }
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "held") as world:
-        yield world
 
 
 @pytest.fixture

@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import RESERVATIONS, World, is_ready, node_of
+from harness.controlplane.world import RESERVATIONS, is_ready, node_of
 from rescheduler.model.names import ANNOTATION_PENDING_POD
 
 pytestmark = pytest.mark.realcluster
 
 PATIENCE_S = 120.0
 APPS = (("a", "3", 4), ("b", "2", 3))
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "aside") as world:
-        yield world
 
 
 def document(world):

@@ -6,16 +6,10 @@ import pytest
 from reserving import SANDBOX, crowd, look, of_web, on, phase, reserve
 from test_scaling_into_rooms import KINDS
 
-from harness.controlplane.world import RESERVATIONS, World, gates_of
+from harness.controlplane.world import World, gates_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
-
-@pytest.fixture
-def world(api):
-    with World(api, "early") as world:
-        yield world
-        for item in world.api.get(RESERVATIONS).expect().items:
-            world.api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
+pytestmark = pytest.mark.usefixtures("api")
 
 
 @pytest.mark.parametrize(("cluster", "kind"), [*KINDS, ("embedded_api", "ReplicaSet")], indirect=["cluster"])

@@ -4,16 +4,9 @@ import pytest
 from click.testing import CliRunner
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World
 from rescheduler.cli.main import main
 
 pytestmark = pytest.mark.realcluster
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "scale") as world:
-        yield world
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 import pytest
 from test_scaling_into_rooms import KINDS, scale_up, stuck
 
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import node_of
 from rescheduler.model.names import HOSTNAME, ZONE
+
+pytestmark = pytest.mark.usefixtures("api")
 
 MINE = {"matchLabels": {"app": "web"}}
 APART = {
@@ -17,12 +19,6 @@ APART = {
 def even_over(key):
     """At most one pod more in one place than in another."""
     return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": MINE}]
-
-
-@pytest.fixture
-def world(api):
-    with World(api, "rules") as world:
-        yield world
 
 
 def nodes(world, count, cpu):

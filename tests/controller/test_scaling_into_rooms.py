@@ -6,7 +6,7 @@ import time
 import pytest
 from reserving import SANDBOX
 
-from harness.controlplane.world import World, gates_of, node_of
+from harness.controlplane.world import gates_of, node_of
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient, reservation_line
 from rescheduler.cli.scale_up import ScaleUp
@@ -14,17 +14,13 @@ from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.reservation import ReservationPhase
 
+pytestmark = pytest.mark.usefixtures("api")
+
 KINDS = [
     ("embedded_api", "Deployment"),
     ("embedded_api", "StatefulSet"),
     pytest.param("real_api", "Deployment", marks=pytest.mark.realcluster),
 ]
-
-
-@pytest.fixture
-def world(api):
-    with World(api, "scale") as world:
-        yield world
 
 
 def scale_up(world, text, replicas, clock=time.monotonic):

@@ -6,7 +6,7 @@ import pytest
 
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
-from harness.controlplane.world import World, gates_of, node_of
+from harness.controlplane.world import gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 
 pytestmark = pytest.mark.realcluster
@@ -20,12 +20,6 @@ def controller(control_plane):
     policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
     with running(control_plane.api().transport, interval="1s", policies=policies) as controller:
         yield controller
-
-
-@pytest.fixture
-def world(control_plane):
-    with World(control_plane.api(), "start") as world:
-        yield world
 
 
 def declared(world, kind, name, replicas, **more):
