@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from reserving import of_web, on, path_of, phase, placeholders, reserve, scale
+from reserving import SANDBOX, of_web, on, path_of, phase, placeholders, reserve, scale
 
-from harness.controlplane.world import condition, gates_of, node_of
+from harness.controlplane.world import RESERVATIONS, World, condition, gates_of, node_of
 
-pytestmark = pytest.mark.realcluster
+pytestmark = SANDBOX
 
 
 @pytest.fixture
-def world(reserving):
+def world(api):
     """One node of 4 CPU with pods that must still be there in the end."""
-    node = reserving.node("one", cpu="4")
-    before = {p["metadata"]["uid"] for p in (reserving.pod(f"there-{i}", nodeName=node) for i in range(2))}
-    yield reserving
-    alive = {p["metadata"]["uid"] for p in reserving.pods() if "deletionTimestamp" not in p["metadata"]}
-    assert before <= alive, "somebody was disturbed"
+    with World(api, "wrong") as world:
+        node = world.node("one", cpu="4")
+        before = {p["metadata"]["uid"] for p in (world.pod(f"there-{i}", nodeName=node) for i in range(2))}
+        yield world
+        alive = {p["metadata"]["uid"] for p in world.pods() if "deletionTimestamp" not in p["metadata"]}
+        assert before <= alive, "somebody was disturbed"
+        for item in api.get(RESERVATIONS).expect().items:
+            api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
 def container(limits=None, **requests):
