@@ -8,6 +8,8 @@ merged here with the labels of the template, so that the record is that of the p
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -49,6 +51,7 @@ _NO_INTEGER: Final = "for 'Gt', 'Lt' operators, the value must be an integer"
 _SETS: Final = frozenset({Operator.IN, Operator.NOT_IN})
 _PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _ORDER: Final = frozenset({Operator.GT, Operator.LT})
+_TOLERATIONS: Final = 1024
 
 
 class SelectorError(ReschedulerError, ValueError):
@@ -118,7 +121,7 @@ def _checked(key: str, operator: Operator, values: list[str]) -> Requirement:
             errors.append(_invalid(f"values[{i}][{key}]", value, wrong))
     if errors:
         raise SelectorError(_aggregate(errors))
-    return Requirement(key, operator, tuple(sorted(values)))
+    return Requirement(intern(key), operator, tuple(sorted(map(intern, values))))
 
 
 def _label_requirement(wire: RequirementWire) -> Requirement:
@@ -192,9 +195,15 @@ def weighted_pod_terms(
 def tolerations(wires: Iterable[TolerationWire] | None) -> tuple[Toleration, ...]:
     """Tolerations in their order; an empty operator is Equal."""
     return tuple(
-        Toleration(w.key or "", w.operator or "Equal", w.value or "", w.effect or "", w.toleration_seconds)
+        _toleration(w.key or "", w.operator or "Equal", w.value or "", w.effect or "", w.toleration_seconds)
         for w in wires or ()
     )
+
+
+@lru_cache(maxsize=_TOLERATIONS)
+def _toleration(key: str, operator: str, value: str, effect: str, seconds: int | None) -> Toleration:
+    """Nearly all pods have the same two."""
+    return Toleration(key, operator, value, effect, seconds)
 
 
 def spread_constraints(wires: Iterable[SpreadWire] | None) -> tuple[SpreadConstraint, ...]:
@@ -202,7 +211,7 @@ def spread_constraints(wires: Iterable[SpreadWire] | None) -> tuple[SpreadConstr
     return tuple(
         SpreadConstraint(
             max_skew=w.max_skew or 0,
-            topology_key=w.topology_key or "",
+            topology_key=intern(w.topology_key or ""),
             hard=w.when_unsatisfiable != "ScheduleAnyway",
             selector=label_selector(w.label_selector),
             min_domains=1 if w.min_domains is None else w.min_domains,
@@ -220,7 +229,7 @@ def _pod_term(wire: PodAffinityTermWire, merge: LabelSet | None) -> PodAffinityT
         selector = _merged(selector, wire, merge)
     return PodAffinityTerm(
         selector=selector,
-        topology_key=wire.topology_key or "",
+        topology_key=intern(wire.topology_key or ""),
         namespaces=tuple(sorted(wire.namespaces or ())),
         namespace_selector=label_selector(wire.namespace_selector),
     )
