@@ -351,6 +351,9 @@ class Targets:
         # Gains that differ by less than a thousandth are equal: there the scheduler's own points decide.
         rounded = np.round(wish.gains[nodes], 3)
         equal = rounded == rounded.max()
+        # Else the scheduler's points would send pods to the emptiest node, which they would have to leave again.
+        emptying = wish.change.total[Tier.EMPTYING][nodes]
+        equal &= emptying == emptying[equal].min()
         if int(np.count_nonzero(equal)) > 1:
             points = self._trial.state.totals(wish.replacement, nodes)
             equal &= points == points[equal].max()

@@ -122,8 +122,8 @@ _TELLING: Final = {
 def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
     """Which of ``nodes`` (at least one) a move makes best by its change (tiers, all nodes).
 
-    Less than a thousandth of a pod or node does not count, nor does how far a node is emptied: there the policy's own
-    gain and the scheduler's points decide.
+    Less than a thousandth of a pod or node does not count: there the policy's own gain decides, then how far nodes are emptied,
+    then the scheduler's points.
     """
     chosen = np.ones(len(nodes), dtype=np.bool_)
     for tier, telling in _TELLING.items():

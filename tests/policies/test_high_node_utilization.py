@@ -75,6 +75,16 @@ def test_where_all_nodes_are_low_they_are_packed(decide, app):
     assert len({m.target for m in plan.moves}) == 1
 
 
+def test_a_pod_that_another_policy_moves_lands_on_a_node_that_stays(decide, app, landings):
+    """kube-scheduler's points prefer the emptiest node, which the pod would have to leave again."""
+    cluster = b.snapshot(
+        b.node("n0").taint("old"), b.node("n1"), b.node("n2"),
+        load(app, "moved", "n0", 1, "100m"), load(app, "low", "n1", 1), load(app, "full", "n2", 6),
+    )  # fmt: skip
+    plan = decide(cluster, "NodeTaints", ("HighNodeUtilization", CPU))
+    assert landings(plan) == {"moved-0": "n2", "low-0": "n2"}
+
+
 def test_cordoned_nodes_are_left_to_their_drain(decide, app):
     cluster = b.snapshot(
         b.node("n1").cordoned(), b.node("n2"), load(app, "a", "n1", 1), load(app, "b", "n2", 4)
