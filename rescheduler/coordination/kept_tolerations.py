@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.placement import Placement
@@ -22,6 +23,9 @@ from rescheduler.model import names
 from rescheduler.model.records import Pod
 from rescheduler.reservations.handover import tolerates_taint
 from rescheduler.reservations.reservation_lifecycle import FINISHED
+
+MOST_ASKED: Final = 32
+"""So many of them are tried for one room in a round. A trial takes milliseconds, and anybody may give pods our toleration."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +60,7 @@ class KeptTolerations:
             for pod in behind
             if pod.spec.priority <= least and pod.uid not in owners and pod.uid not in served
         ]
-        return self.placement.overtaking(pods, others, node, holder) if others else None
+        return self.placement.overtaking(pods, others[:MOST_ASKED], node, holder) if others else None
 
     def landing(self, node: str) -> bool:
         """True while a claimant that the taint holds the room for is on its way there: whoever tolerates it could be faster."""

@@ -23,6 +23,7 @@ from node_rooms import (
 )
 
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.kept_tolerations import MOST_ASKED
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
 from rescheduler.coordination.room_assignment import RoomAssignment
@@ -61,6 +62,7 @@ class Takes(Rules):
         return NO if pod.name in self.unfit else ALLOWED
 
     def overtaking(self, pods, others, node, holder):
+        self.others = len(others)
         return next((other for other in others if other.name not in self.unfit), None)
 
     def landable(self, rooms, claimed):
@@ -305,6 +307,16 @@ def test_a_crowd_that_does_not_fit_costs_a_bounded_number_of_questions():
     rules = Takes(unfit={pod.name for pod in alike})
     given(alike, held(), rules=rules)
     assert len(rules.asked) == 1
+
+
+def test_a_crowd_with_our_toleration_costs_a_bounded_number_of_questions():
+    crowd = [
+        waiting(f"s{i:03}", labels={"app": "db"}, spec=PodSpec(tolerations=(hand_over_toleration("n1"),)))
+        for i in range(200)
+    ]
+    rules = Takes()
+    given([waiting("mine"), *crowd], held(), rules=rules)
+    assert rules.others == MOST_ASKED
 
 
 # The hand-over

@@ -51,3 +51,22 @@ def test_a_refusal_names_the_scheduler_s_reason():
     assert placement.fits(one, "n2", None).message == "NodeResourcesFit: Insufficient cpu"
     beside = placement.fits_beside(one, "n2").message
     assert beside == "NodeResourcesFit: Insufficient cpu, beside the running old pod"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first"),
+    [(["2"], "other-0"), (["1"], None), (["1", "1"], "other-0"), (["4"], None), (["4", "2"], "other-1")],
+    ids=["takes all", "fits beside", "two together", "fits nowhere", "the second one"],
+)
+def test_who_would_be_bound_in_the_room_of_another_pod(sizes, first):
+    """The placeholder holds all 3 CPU of the node, and the pod that the room is for needs 2."""
+    holder = b.pod("holder", "rescheduler").cpu("3").on("n1")
+    others = [b.pod(f"other-{i}").cpu(size) for i, size in enumerate(sizes)]
+    snapshot = b.snapshot(b.node("n1").cpu("3"), holder, b.pod("mine").cpu("2"), others)
+    placement = Placement(namespace="rescheduler")
+    placement.begin(Replacements(snapshot))
+    pods = {pod.name: pod for pod in snapshot.pods.values()}
+    rivals = [pods[f"other-{i}"] for i in range(len(sizes))]
+    found = placement.overtaking([pods["mine"]], rivals, "n1", pods["holder"])
+    assert (found.name if found is not None else None) == first
+    assert placement.would_take(pods["mine"], "n1", pods["holder"]).ok, "the state is left as it was"
