@@ -23,7 +23,7 @@ from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.election import Lease, LeaseSpec, LeaseTiming
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import ANNOTATION_CONFIGURATION, CONFIG_KEY, CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import Pod
 from rescheduler.model.times import format_seconds, parse_timestamp
 from rescheduler.reports.status_document import ControllerStatus, Presence
@@ -41,15 +41,15 @@ def leader(api: KubeApi, namespace: str) -> ControllerStatus:
     if found is None:
         return _told(_without_lease(api, namespace), api, namespace)
 
-    def renewed(again: LeaseSpec | None, _: float) -> bool:
-        return again is not None and again.renew_time != found.renew_time
+    def renewed(again: Lease | None, _: float) -> bool:
+        return again is not None and again.spec.renew_time != found.spec.renew_time
 
-    if found.holder_identity and not _fresh(found):
+    if found.spec.holder_identity and not _fresh(found.spec):
         ends_s = time.monotonic() + _RENEWED_WITHIN_S
         again = follow(lambda: _read(api, namespace), renewed, ends_s=ends_s)
         if again is not None and renewed(again, 0.0):
             return _status(again, Presence.LEADING)
-    if found.holder_identity and _fresh(found):
+    if found.spec.holder_identity and _fresh(found.spec):
         status = _status(found, Presence.LEADING)
         return msgspec.structs.replace(status, images=images_of_leader(api, namespace, status.holder))
     return _told(_status(found, Presence.STOPPED), api, namespace)
@@ -84,18 +84,20 @@ def need_controller(found: ControllerStatus, namespace: str, *, elects: bool) ->
             return
 
 
-def _read(api: KubeApi, namespace: str) -> LeaseSpec | None:
+def _read(api: KubeApi, namespace: str) -> Lease | None:
     try:
-        return read_answer(api.get(_LEASES.format(namespace=namespace)), Lease).spec
+        return read_answer(api.get(_LEASES.format(namespace=namespace)), Lease)
     except NotFoundError:
         return None
 
 
-def _status(found: LeaseSpec, presence: Presence) -> ControllerStatus:
+def _status(lease: Lease, presence: Presence) -> ControllerStatus:
+    found = lease.spec
     since_s, renewed_s = _seconds(found.acquire_time), _seconds(found.renew_time)
     return ControllerStatus(
         presence=presence,
         holder=found.holder_identity or "",
+        configuration=(lease.metadata.annotations or {}).get(ANNOTATION_CONFIGURATION, ""),
         leads_since=format_seconds(since_s) if since_s else "",
         renewed=format_seconds(renewed_s) if renewed_s else "",
     )

@@ -18,7 +18,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
 from rescheduler.cli.snapshot_input import SnapshotInput, read_input
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
-from rescheduler.configuration.live import careful_configuration
+from rescheduler.configuration.live import CAREFUL, ConfigurationText, careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.kube.answers import read_answer
@@ -52,6 +52,19 @@ class ReadConfiguration(NamedTuple):
     """There is no document."""
     refused: str = ""
     """What is wrong with the document; the controller stays with the last good one."""
+    version: str = ""
+    """Of the document; "" where there is none."""
+
+    def beside(self, leader: ControllerStatus) -> ReadConfiguration:
+        """The same, with a warning where the leader says that it goes by another document."""
+        version, _, origin = leader.configuration.partition(" ")
+        known = leader.presence is Presence.LEADING and version and self.version
+        if self.warning or not known or version == self.version:
+            return self
+        if origin.lower().startswith(f"{self.source.lower()} "):
+            return self  # the same ConfigMap, whose newest version it takes in seconds, or refuses
+        what = f"by {origin}: judge by it with --config" if origin else "by no document"
+        return self._replace(warning=f"{leader.holder} does not go by {self.source}, but {what}")
 
 
 def load_configuration(path: str | None) -> Configuration:
@@ -94,8 +107,9 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
         text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
         if text is None:
             source = f"there is no {where}: no policies"
-            return ReadConfiguration(careful_configuration(), source=source, missing=True)
-        return ReadConfiguration(parse_configuration(text, where), source=where)
+            return ReadConfiguration(careful_configuration(), source=source, missing=True, version=CAREFUL)
+        found, version = parse_configuration(text, where), ConfigurationText(text.encode(), where).version
+        return ReadConfiguration(found, source=where, version=version)
     except ForbiddenError as error:
         warning = f"{where} may not be read, the default is taken: {error.message}"
     except ConfigurationError as error:
@@ -145,13 +159,14 @@ def live_controller(cluster: NamedCluster, api: KubeApi | None = None) -> LiveCo
     namespace = cluster.controller_namespace
     found = leader(api, namespace)
     if (path := cluster.config_file) is not None:
-        read = ReadConfiguration(load_configuration(path), source=path)
+        version = ConfigurationText(read_text(path, "configuration"), path).version
+        read = ReadConfiguration(load_configuration(path), source=path, version=version)
     else:
         read = controller_configuration(api, namespace)
         if found.presence is Presence.ABSENT and read.missing:
             source = "the built-in default: no controller has led here"
             read = ReadConfiguration(default_configuration(), source=source)
-    return LiveController(api=api, namespace=namespace, leader=found, read=read)
+    return LiveController(api=api, namespace=namespace, leader=found, read=read.beside(found))
 
 
 class _ReviewStatus(msgspec.Struct, frozen=True):

@@ -108,7 +108,7 @@ class Gathering:
         """The status of this moment. Raises ApiError, TransportError, CommandError: not even the moves can be read."""
         self.warnings.clear()
         found = leader(self.api, self._namespace)
-        read = controller_configuration(self.api, self._namespace)
+        read = controller_configuration(self.api, self._namespace).beside(found)
         self.configuration = read.configuration
         if read.warning and not read.refused:
             self.warnings.append(read.warning)

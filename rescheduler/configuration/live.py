@@ -90,6 +90,8 @@ class LiveConfiguration:
         self._decide: Callable[[Configuration], Configuration] = lambda configuration: configuration
         self.version = CAREFUL
         """Of the document in force."""
+        self.origin = ""
+        """Where it is from."""
         self.current = careful_configuration()
         """The configuration in force; another object after each change."""
 
@@ -103,6 +105,7 @@ class LiveConfiguration:
         text = self._source.read()
         self.current = self._decide(_parsed(text) if text else careful_configuration())
         self.version = text.version if text else CAREFUL
+        self.origin = text.origin if text else ""
         self._looked_at = _version(text)
 
     @property
@@ -137,7 +140,7 @@ class LiveConfiguration:
             waiting = self._take(_parsed(text))
         except ConfigurationError as error:
             return Reload(outcome=ReloadOutcome.REFUSED, version=version, problem=str(error))
-        self.version = version
+        self.version, self.origin = version, text.origin
         return Reload(outcome=ReloadOutcome.TAKEN, version=version, waiting=waiting)
 
     def _take(self, newest: Configuration) -> tuple[WaitingChange, ...]:

@@ -54,7 +54,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.names import CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
+from rescheduler.model.names import ANNOTATION_CONFIGURATION, CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
 from rescheduler.webhook.registration import WebhookSettings
 
@@ -281,6 +281,9 @@ class Controller:
             identity=self._identity,
             on_lost=self._lose,
             wall=self._time.now_s,
+            annotations=lambda: {
+                ANNOTATION_CONFIGURATION: f"{self._configuration.version} {self._configuration.origin}"
+            },
         )
         self._elector = elector
         elector.start()

@@ -57,6 +57,7 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class Lease(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -59,12 +59,14 @@ class Elector:
         clock: Callable[[], float] = suspend_aware_clock,
         wall: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
+        annotations: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """``annotations``: of the Lease, as of each write; called on the elector's thread."""
         self._transport = transport
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._path = f"{self._collection}/{name}"
         self._name, self._namespace = name, namespace
-        self._on_lost = on_lost
+        self._on_lost, self._annotations = on_lost, annotations
         self._timing = timing or LeaseTiming()
         self._clock, self._wall, self._chance = clock, wall, chance
         self._election = Election(identity, self._timing)
@@ -188,7 +190,11 @@ class Elector:
         observed = self._election.observed
         body = dict(observed.raw) if observed else {}
         body.update(apiVersion="coordination.k8s.io/v1", kind="Lease")
-        body["metadata"] = {**body.get("metadata", {}), "name": self._name, "namespace": self._namespace}
+        metadata = body.get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), **self._annotations()}
+        body["metadata"] = {**metadata, "name": self._name, "namespace": self._namespace}
+        if annotations:
+            body["metadata"]["annotations"] = annotations
         body["spec"] = {**(body.get("spec") or {}), **msgspec.to_builtins(spec)}
         request = Request(
             method="PUT" if observed else "POST",

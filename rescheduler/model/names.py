@@ -24,6 +24,9 @@ AVOID_CONFIG_MAP: Final = "avoid-nodes"
 HISTORY_CONFIG_MAP: Final = "move-history"
 """ConfigMap in the controller's namespace: uid of a PodMigration -> what limits, cool-down and back-off count of it."""
 
+ANNOTATION_CONFIGURATION: Final = "rescheduler.dev/configuration"
+"""On the Lease: the version of the configuration that the leader goes by, and where it is from."""
+
 ANNOTATION_VALID_UNTIL: Final = "rescheduler.dev/valid-until"
 """On ConfigMap ``gate-keys``: RFC 3339, by the API server's time. Without it, or later, no key holds any pod."""
 

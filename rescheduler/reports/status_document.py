@@ -37,6 +37,8 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     renewed: str = ""
     images: tuple[str, ...] = ()
     """Of the pod that leads, with their versions; none if the leader is no pod."""
+    configuration: str = ""
+    """The version of the configuration that it goes by, and where it is from; "" where that is not known."""
     message: str = ""
     """Why it is not known, or why it does not run."""
     remedy: str = ""
