@@ -277,7 +277,9 @@ class PendingRooms:
         return found
 
     def _made(self, candidate: Candidate, levels: RoomLevels, work: SearchWork) -> RoomSearch:
-        sets = VictimSets(trial=self.trial, levels=levels, cost=self.refusals.cost, leavers=self._leavers)
+        sets = VictimSets(
+            trial=self.trial, levels=levels, cost=self.refusals.disruption, leavers=self._leavers
+        )
         return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, work)
 
     def _take(self, candidate: Candidate, way: Way) -> Pod | None:

@@ -104,12 +104,11 @@ def decide(
     finally:
         planner.trial.end()
     summary_before = summarise(snapshot, state, figures, planner.before, pending)
+    index = state.node_index
     for step in planner.steps:
-        figures.move(
-            step.pod, step.replacement, state.node_index[step.pod.node], state.node_index[step.move.target]
-        )
+        figures.move(step.pod, step.replacement, index[step.pod.node], index[step.move.target])
     for pod, node in planner.rooms.arrivals():
-        figures.arrive(pod, state.node_index[node])
+        figures.arrive(pod, index[node])
     said = planner.said
     if said is None:
         untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
@@ -185,6 +184,7 @@ class _Planner:
             planned=PlannedMoves(state.nodes.size),
             movable=self._movable.pod,
             movable_class=self._movable.of_class,
+            disruption=self._refusals.disruption,
         )
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
@@ -313,7 +313,8 @@ class _Planner:
     def _start_again(self) -> None:
         self.groups.stay.clear()
         for step in self.steps:
-            self._give_back(step.pod, step.move.policy, follows=bool(step.move.after))
+            self._limits.give_back(step.pod, follows=bool(step.move.after))
+            self._availability.give_back(step.pod, step.move.policy)
         self.undo(0)
         self.rooms.start_again()
         self._forget_answers()
@@ -399,11 +400,8 @@ class _Planner:
 
     def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
         """Undo ``take``."""
-        self._give_back(candidate.pod, candidate.policy, follows=follows)
-
-    def _give_back(self, pod: Pod, policy: str, *, follows: bool) -> None:
-        self._limits.give_back(pod, follows=follows)
-        self._availability.give_back(pod, policy)
+        self._limits.give_back(candidate.pod, follows=follows)
+        self._availability.give_back(candidate.pod, candidate.policy)
 
     def find(
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.records import Pod, PodPhase
@@ -19,11 +19,16 @@ from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, keeps_local_data
 from rescheduler.planning.shared_rooms import owners_of_shared_rooms
+from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
 _HIGH_PRIORITY: Final = 1_000_000
 _SLOW_MINUTES: Final = 10
+_LONGEST_START_S: Final = 3600.0
+"""A pod that was Ready later than that after it was created has restarted since, or was not Ready for a while."""
+_YOUNG_S: Final = 600.0
+"""A pod that was Ready for less has hardly begun, or has just restarted: it loses least."""
 _RELIEVES: Final = Tier.BALANCE
 """From this part of the objective on a pod is moved for what it leaves, not for where it stands."""
 
@@ -56,6 +61,7 @@ class Refusals:
         protector: Protector,
         budgets: BudgetLedger,
     ) -> None:
+        self._starts_first = StartFirst(snapshot, inputs.mode, inputs.modes).takes
         self._snapshot = snapshot
         self._inputs = inputs
         self._history = history
@@ -103,7 +109,7 @@ class Refusals:
             id(pod.labels),
             id(pod.annotations),
             id(pod.controller),
-            _state(pod),
+            self._state(pod),
             self._protector.youth(pod),
         )
         known = self._shared.get(key)
@@ -120,7 +126,7 @@ class Refusals:
         # Pods of a class differ in what their disruption costs, and in what the eviction subresource looks at.
         alike: dict[tuple[object, ...], list[Pod]] = {}
         for pod in pods:
-            alike.setdefault((pod.phase is PodPhase.PENDING, _state(pod)), []).append(pod)
+            alike.setdefault((pod.phase is PodPhase.PENDING, self._state(pod)), []).append(pod)
         return [(self.of_pod(some[0], batch.policy, batch.gain, batch.tier), some) for some in alike.values()]
 
     def least_gain(self, pod: Pod) -> float:
@@ -133,11 +139,15 @@ class Refusals:
 
     def disruption(self, pod: Pod) -> float:
         """What a move of the pod costs."""
-        key = (id(pod.spec), id(pod.annotations), id(pod.controller), _state(pod))
+        key = (id(pod.spec), id(pod.annotations), id(pod.controller), self._state(pod))
         known = self._disruptions.get(key)
         if known is None:
-            known = self._disruptions[key] = disruption_of(pod, self._snapshot)
+            found = disruption_of(pod, self._snapshot, starts_first=self._starts_first(pod))
+            known = self._disruptions[key] = found
         return known
+
+    def _state(self, pod: Pod) -> _State:
+        return _state(pod, self._snapshot.taken_at_s)
 
     def _judge(self, pod: Pod) -> _Lasting:
         """All but the budgets, which change with every move."""
@@ -165,11 +175,21 @@ class Refusals:
         return None
 
 
-def _state(pod: Pod) -> tuple[bool, int]:
-    """What of a single pod says how much its move disturbs: whether it is Ready, and the minutes that this took (at most 10)."""
+class _State(NamedTuple):
+    """What of a single pod says how much its move disturbs."""
+
+    ready: bool
+    minutes: int = 0
+    """That it took to be Ready, at most 10."""
+    young: bool = False
+
+
+def _state(pod: Pod, now_s: float) -> _State:
     if not pod.ready:
-        return False, 0
-    return True, min(_SLOW_MINUTES, max(0, int(pod.ready_since_s - pod.created_at_s)) // 60)
+        return _State(ready=False)
+    took_s = pod.ready_since_s - pod.created_at_s
+    minutes = min(_SLOW_MINUTES, int(took_s) // 60) if 0.0 < took_s <= _LONGEST_START_S else 0
+    return _State(ready=True, minutes=minutes, young=0.0 <= now_s - pod.ready_since_s < _YOUNG_S)
 
 
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:
@@ -180,17 +200,21 @@ def _too_small(gain: float, lasting: _Lasting) -> Blocked:
     return known
 
 
-def disruption_of(pod: Pod, snapshot: Snapshot) -> float:
+def disruption_of(pod: Pod, snapshot: Snapshot, *, starts_first: bool = False) -> float:
     """What a move of the pod costs, 0 to 1; an unknown number of replicas counts as one.
 
-    0.05 + 0.25 / replicas, if it is Ready + 0.1 x minutes that it took to be Ready / 10 (at most 0.1)
-    + 0.1 x priority / 1,000,000 (at most 0.1) + 0.1 if the pod has local data to keep + 0.1 if it asks not to be evicted if possible.
+    0.05 (0.03 if it is not Ready for ten minutes yet)
+    + 0.25 / replicas, if it is Ready + 0.1 x minutes that it took to be Ready / 10 (at most 0.1)
+    + 0.1 x priority / 1,000,000 (at most 0.1), all three only if the replacement does not start first
+    + 0.1 if the pod has local data to keep + 0.1 if it asks not to be evicted if possible.
     """
-    ready, minutes = _state(pod)
-    workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
-    replicas = max(1, workload.replicas if workload is not None else 1)
-    cost = 0.05 + (0.25 / replicas if ready else 0.0) + 0.1 * minutes / _SLOW_MINUTES
-    cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
+    ready, minutes, young = _state(pod, snapshot.taken_at_s)
+    cost = 0.03 if young else 0.05
+    if not starts_first:
+        workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+        replicas = max(1, workload.replicas if workload is not None else 1)
+        cost += (0.25 / replicas if ready else 0.0) + 0.1 * minutes / _SLOW_MINUTES
+        cost += 0.1 * min(1.0, max(0, pod.spec.priority) / _HIGH_PRIORITY)
     if keeps_local_data(pod):
         cost += 0.1
     if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:

@@ -16,6 +16,7 @@ from rescheduler.planning.room_blockers import Blockers, blockers
 from rescheduler.planning.room_levels import Needs, RoomLevels
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.planned_moves import cover, taken_of
+from rescheduler.policies.proposals import reluctance
 
 _PODS: Final = 14
 """Pods of a node that are combined: those that leave most ..."""
@@ -109,7 +110,7 @@ class VictimSets:
         return (
             self._least(pods),
             round(sum(map(self.cost, pods)), 2),
-            max(pod.spec.priority for pod in pods),
+            max(map(reluctance, pods)),
             sum(pod.held.cpu_milli for pod in pods),
             [pod.key for pod in pods],
         )

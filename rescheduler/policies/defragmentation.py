@@ -22,7 +22,7 @@ from rescheduler.policies.emptying import GroupWorth, NodeFilling
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.planned_moves import taken_of
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, least_disturbing
 from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
@@ -321,19 +321,19 @@ class Defragmentation:
         )
 
     def _broken_up(self, here: _Fragmented, view: PolicyView) -> Iterator[Batch]:
-        for number, pods in enumerate(self._ways(here)):
+        for number, pods in enumerate(self._ways(here, view)):
             if (number or len(here.goal.templates) > 1) and not view.spares:
                 return
             for pod, kind in pods:
                 yield self._batch(pod, kind, view.nodes.names[here.node], here.goal, number)
 
-    def _ways(self, here: _Fragmented) -> Iterator[Sequence[tuple[Pod, PodClass]]]:
+    def _ways(self, here: _Fragmented, view: PolicyView) -> Iterator[Sequence[tuple[Pod, PodClass]]]:
         """Smallest sets of pods whose leaving frees what is missing, the fewest pods first, then the least that is moved."""
         room = here.goal.room
         by_size: dict[Size, list[tuple[Pod, PodClass]]] = {}
         needs = here.missing
         wanted = [at for at, amount in enumerate(needs) if amount > 0]
-        for one in _leaving(here):
+        for one in _leaving(here, view):
             by_size.setdefault(tuple(taken_of(one[0].held, r) for r in room), []).append(one)
         sizes = sorted(by_size, key=lambda size: [-size[at] for at in wanted])
         sizes = [size for size in sizes if any(size[at] for at in wanted)]
@@ -370,10 +370,10 @@ def _in_rooms(room: Mapping[str, int], some: Sequence[Size]) -> float:
     return sum(amount / whole for size in some for amount, whole in zip(size, room.values(), strict=True))
 
 
-def _leaving(here: _Fragmented) -> list[tuple[Pod, PodClass]]:
+def _leaving(here: _Fragmented, view: PolicyView) -> list[tuple[Pod, PodClass]]:
     """Pods of a node that may leave it, those that are better left alone last."""
     pods = [one for one, able in zip(here.pods, here.able.tolist(), strict=True) if able]
-    return sorted(pods, key=lambda one: (*reluctance(one[1]), one[0].namespace, one[0].name))
+    return sorted(pods, key=least_disturbing(view.disruption))
 
 
 def _largest(

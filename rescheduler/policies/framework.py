@@ -35,6 +35,10 @@ def _anything(_: Pod) -> bool:
     return True
 
 
+def _nothing(_: Pod) -> float:
+    return 0.0
+
+
 def _unknown(_: PodClass) -> bool | None:
     return None
 
@@ -85,6 +89,8 @@ class PolicyView:
     """
     movable_class: Callable[[PodClass], bool | None] = _unknown
     """The same for all pods of a class at once; None if each must be asked."""
+    disruption: Callable[[Pod], float] = _nothing
+    """What a move of the pod costs, 0 to 1: of pods of which any may leave, the one goes whose move disturbs least."""
     spares: bool = True
     """False once nothing more may be moved; spares are then not looked at and may be left out."""
     settled: bool = False

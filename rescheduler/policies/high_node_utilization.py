@@ -7,6 +7,7 @@ A node is under-utilised at or below ``thresholds`` in all resources. It is empt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Annotated, ClassVar, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, Ke
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.node_prices import PricedNodesArgs
 from rescheduler.policies.objective import Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Candidate, Proposals
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.utilization import REQUESTS, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
@@ -107,16 +108,25 @@ class HighNodeUtilization:
         self._resources = tuple(sorted(args.thresholds.keys() | args.target_thresholds.keys()))
 
     def candidates(self, view: PolicyView) -> Proposals:
-        """Per under-utilised node, the most expensive first, then the emptiest: all of its pods that count, as one group."""
+        """Per under-utilised node, the most expensive first, then the emptiest: all of its pods that count, as one group.
+
+        Of equal nodes the one goes first whose pods are the least reluctant and whose moves disturb least.
+        """
         load = self._load(view)
         low = self._low(load, view)
         if int(low.sum()) < self._args.number_of_nodes:
             low &= _begun(view)
-        pressure = load.pressure()
-        found: list[tuple[Batch]] = []
-        for node in _rank(np.flatnonzero(low).tolist(), pressure, self.prices(view), view):
-            found.extend((batch,) for batch in self._group(node, float(pressure[node]), view))
-        return Proposals(found)
+        pressure, prices = load.pressure(), self.prices(view)
+        found: list[tuple[tuple[object, ...], list[Batch]]] = []
+        for node in np.flatnonzero(low).tolist():
+            group = list(self._group(node, float(pressure[node]), view))
+            pods = [pod for batch in group for pod in batch.pods]
+            most = max(map(reluctance, pods), default=())
+            costs = round(sum(map(view.disruption, pods)), 2)
+            rank = -int(prices[node]), round(float(pressure[node]), 9), most, costs, view.nodes.names[node]
+            found.append((rank, group))
+        found.sort(key=itemgetter(0))
+        return Proposals([(batch,) for _, group in found for batch in group])
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
@@ -320,7 +330,3 @@ def _to_empty(pods: IntArray) -> IntArray:
     """
     few: IntArray = np.minimum(pods, _MANY)
     return few * (2 * _MANY - few)
-
-
-def _rank(nodes: list[int], pressure: FloatArray, prices: IntArray, view: PolicyView) -> list[int]:
-    return sorted(nodes, key=lambda i: (-int(prices[i]), round(float(pressure[i]), 9), view.nodes.names[i]))

@@ -198,14 +198,15 @@ def _cheapest(members: _Members, leavers: _Leavers, gone: Container[str]) -> _Re
     ways = [owners, matched]
     both = [everyone[uid] for uid in owners.keys() & matched.keys()]
     if both:
-        stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p)))
+        stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p, leavers)))
         ways.append({uid: pod for uid, pod in everyone.items() if uid != stays.uid})
     staying = here.staying()
-    return min((_repair(way.values(), staying, leavers) for way in ways), key=_repair_order)
+    repairs = (_repair(way.values(), staying, leavers) for way in ways)
+    return min(repairs, key=lambda repair: _repair_order(repair, leavers))
 
 
-def _keep_order(pod: Pod) -> tuple[bool, int, int, float, str, str]:
-    return (*reluctance(pod), -pod.created_at_s, pod.namespace, pod.name)
+def _keep_order(pod: Pod, leavers: _Leavers) -> tuple[object, ...]:
+    return (*reluctance(pod), leavers.disruption((pod,)), -pod.created_at_s, pod.namespace, pod.name)
 
 
 def _repair(pods: Iterable[Pod], staying: _Members, leavers: _Leavers) -> _Repair:
@@ -217,13 +218,14 @@ def _repair(pods: Iterable[Pod], staying: _Members, leavers: _Leavers) -> _Repai
     return _Repair(proposed, left, stuck)
 
 
-def _repair_order(repair: _Repair) -> tuple[object, ...]:
+def _repair_order(repair: _Repair, leavers: _Leavers) -> tuple[object, ...]:
     reluctances = sorted((reluctance(p) for p in repair.leavers), reverse=True)
     return (
         repair.left,
         repair.stuck,
         len(repair.leavers),
         reluctances,
+        leavers.disruption(repair.leavers),
         [(p.namespace, p.name) for p in repair.leavers],
     )
 
@@ -249,6 +251,10 @@ class _Leavers:
         if not self._scope.admits(pod) or belongs_to_node(pod):
             return False
         return bool(self._nodes[self._view.state.node_index[pod.node]])
+
+    def disruption(self, pods: Iterable[Pod]) -> float:
+        """What it costs to move these."""
+        return round(sum(map(self._view.disruption, pods)), 2)
 
 
 def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import attrgetter
 
@@ -155,6 +155,13 @@ def reluctance(pod: Pod | PodClass) -> tuple[bool, int, int]:
         return False, pod.spec.priority, 0
     cost = int64(notes.get(POD_DELETION_COST) or "") or 0
     return notes.get(DESCHEDULER_PREFER_NO_EVICTION) is not None, pod.spec.priority, cost
+
+
+def least_disturbing(
+    disruption: Callable[[Pod], float],
+) -> Callable[[tuple[Pod, PodClass]], tuple[object, ...]]:
+    """Sorts pods of which any may leave by their reluctance, then by what a move of them costs."""
+    return lambda one: (*reluctance(one[1]), disruption(one[0]), one[0].namespace, one[0].name)
 
 
 def by_gain(batches: Iterable[Batch]) -> Proposals:

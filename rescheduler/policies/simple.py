@@ -129,7 +129,9 @@ class SimplePolicy(Generic[ArgsT]):
                 yield self._batch(known, sorted(pods, key=_by_name), cost)
 
     def _crowded(self, pods: list[Pod], view: PolicyView) -> Iterator[Batch]:
-        stay = sorted(pods, key=lambda p: (not view.movable(p), *reluctance(p), _by_name(p)))
+        stay = sorted(
+            pods, key=lambda p: (not view.movable(p), *reluctance(p), view.disruption(p), _by_name(p))
+        )
         for pod in tuple(stay):
             relief = self._relief(pod, pods)
             if relief > 0:

@@ -12,7 +12,7 @@ from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, least_disturbing
 from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
 from rescheduler.policies.spread_groups import SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
@@ -193,7 +193,7 @@ class TopologySpread:
                 if self._scope.proposes(other) and constraint in other.spec.spread
                 for i in np.flatnonzero((counts.codes[other.where] == code) & asked[other.where]).tolist()
             ]
-            pods.sort(key=_least_reluctant)
+            pods.sort(key=least_disturbing(view.disruption))
             yield _Crowd(
                 pods=tuple(pods),
                 too_many=int(excess[code]),
@@ -203,11 +203,6 @@ class TopologySpread:
                 ),
                 gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
             )
-
-
-def _least_reluctant(one: tuple[Pod, PodClass]) -> tuple[object, ...]:
-    pod, kind = one
-    return *reluctance(kind), pod.namespace, pod.name
 
 
 def _rank(batch: Batch) -> tuple[bool, float, str]:
