@@ -123,7 +123,8 @@ class HighNodeUtilization:
             pods = [pod for batch in group for pod in batch.pods]
             most = max(map(reluctance, pods), default=())
             costs = round(sum(map(view.disruption, pods)), 2)
-            rank = -int(prices[node]), round(float(pressure[node]), 9), most, costs, view.nodes.names[node]
+            equal = -int(prices[node]), round(float(pressure[node]), 9), len(pods)
+            rank = *equal, most, costs, view.nodes.names[node]
             found.append((rank, group))
         found.sort(key=itemgetter(0))
         return Proposals([(batch,) for _, group in found for batch in group])

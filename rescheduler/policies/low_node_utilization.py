@@ -7,7 +7,7 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -88,7 +88,7 @@ class LowNodeUtilizationArgs(
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The targets as shares (0..1) by resource, and which nodes were under-utilised before any move of this plan."""
+    """The targets as shares (0..1) by resource, and which nodes were under-utilised before the plan, or are so by what it leaves."""
 
     high: dict[str, float]
     free: BoolArray
@@ -99,7 +99,8 @@ class LowNodeUtilization:
 
     Pressure: how far a node is above its target, or below, in the resource where that is most. Relief: part of the node's excess
     that the pod takes away, at most 1; a pod that does not take ``minimumRelief`` is not proposed. A target must have
-    been under-utilised before the plan, and must not be above ``targetThresholds`` after the move.
+    been under-utilised before the plan, or be so by what the moves so far leave, and must not be above
+    ``targetThresholds`` after the move.
     What an empty room holds is taken on a target, and no load of the node that it is on.
     """
 
@@ -291,12 +292,18 @@ class LowNodeUtilization:
         return Load.now(view, self._resources, self._args.usage, defaults=defaults, rooms=False)
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
-        if self._args.use_deviation_thresholds:
-            return self._bounds_now(view, load)
-        # Planned moves change nothing of how it was before them, so no stamp is needed.
-        return view.memo.of((self, _Bounds), None, lambda: self._bounds_now(view, load))
+        def find() -> _Bounds:
+            # Planned moves change nothing of how it was before them, but the mean that targets are measured from.
+            stamp = view.cluster.version if self._args.use_deviation_thresholds else None
+            before = view.memo.of((self, "before"), stamp, lambda: self._bounds_by(view, load, load.before))
+            if not view.planned.moves:
+                return before
+            return _Bounds(before.high, before.free | self._bounds_by(view, load, load.share).free)
 
-    def _bounds_now(self, view: PolicyView, load: Load) -> _Bounds:
+        return view.memo.of((self, _Bounds), view.cluster.version, find)
+
+    def _bounds_by(self, view: PolicyView, load: Load, share: Callable[[str], FloatArray]) -> _Bounds:
+        """``share``: by which nodes are under-utilised."""
         means = dict.fromkeys(self._resources, 0.0)
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
@@ -305,21 +312,14 @@ class LowNodeUtilization:
         high = {r: min(1.0, means[r] + self._targets[r]) for r in self._resources}
         free = view.nodes.usable & self._judged(view, load)
         if self._args.thresholds is None:
-            return _Bounds(high, free & self._below_mean(view, load, high))
+            fullest = np.max([share(r) / max(high[r], _EPSILON) for r in self._resources], axis=0)
+            return _Bounds(high, free & _below_mean(fullest, self._judged(view, load)))
         for resource, percent in self._args.thresholds.items():
             low = percent / PERCENT
             if self._args.use_deviation_thresholds:
                 low = max(0.0, means[resource] - low)
-            free &= load.before(resource) <= low + _EPSILON
+            free &= share(resource) <= low + _EPSILON
         return _Bounds(high, free)
-
-    def _below_mean(self, view: PolicyView, load: Load, high: dict[str, float]) -> BoolArray:
-        """Nodes whose fullest resource, measured by its target, is below the target and no fuller than that of nodes in the mean."""
-        fullest = np.max([load.before(r) / max(high[r], _EPSILON) for r in self._resources], axis=0)
-        judged = fullest[self._judged(view, load)]
-        mean = float(np.sort(judged).mean()) if judged.size else 0.0
-        below: BoolArray = (fullest < 1.0 - _EPSILON) & (fullest <= mean + _EPSILON)
-        return below
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}
@@ -402,3 +402,11 @@ class LowNodeUtilization:
             here.capacity.tobytes(), here.pods,
         )  # fmt: skip
         return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name))
+
+
+def _below_mean(fullest: FloatArray, judged: BoolArray) -> BoolArray:
+    """Nodes whose fullest resource, measured by its target, is below the target and no fuller than that of nodes in the mean."""
+    shares = np.sort(fullest[judged])
+    mean = float(shares.mean()) if shares.size else 0.0
+    below: BoolArray = (fullest < 1.0 - _EPSILON) & (fullest <= mean + _EPSILON)
+    return below

@@ -8,8 +8,10 @@ import pytest
 
 from bench.random_clusters import Kind, random_cluster
 from harness.rest.clusters import random_cluster as rest_cluster
+from harness.rest.cycles import moved
 from rescheduler.model import names
 from rescheduler.model.records import NodeUsage
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.objective import Tier
@@ -74,6 +76,23 @@ def test_without_thresholds_nodes_below_the_mean_receive(decide, app):
     assert after["n1"] + after["n2"] == 15500, "all room below the targets is used"
     assert {move.target for move in plan.moves} <= {"n3", "n4"}
     assert max(after["n3"], after["n4"]) <= 6000
+
+
+def test_a_node_that_the_plan_relieves_receives_in_the_same_plan(decide, app):
+    """Else a second plan would find the move: n1 is above its target before, and below the mean by what the first move leaves."""
+    cluster = b.snapshot(
+        b.node("n1").cpu("10"), b.node("n2").cpu("10"), b.node("n3").cpu("10"),
+        app("kept", ["n1"], lambda spec: spec.cpu("5")), app("large", ["n1"], lambda spec: spec.cpu("3")),
+        app("small", ["n2"] * 8, lambda spec: spec.cpu("800m")), app("low", ["n3"], lambda spec: spec.cpu("2800m")),
+    )  # fmt: skip
+    args = {"target_thresholds": {"cpu": 60.0}}
+    inputs = PlanningInputs(aggressiveness=1.0, unlimited=True)
+    plan = decide(cluster, ("LowNodeUtilization", args), inputs=inputs)
+    assert [(m.pod.name[:5], m.source, m.target) for m in plan.moves] == [
+        ("large", "n1", "n3"),
+        ("small", "n2", "n1"),
+    ]
+    assert decide(moved(cluster, plan), ("LowNodeUtilization", args), inputs=inputs).moves == ()
 
 
 def test_where_all_nodes_are_full_it_is_said(decide, app):
