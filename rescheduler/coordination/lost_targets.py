@@ -71,7 +71,8 @@ def contested_rooms(
         return rooms, assignment
     served = {pod.uid for pods in assignment.claims.values() for pod in pods}
     served |= {pod.uid for pod, _ in assignment.preparing}
-    served |= {pod.uid for observed in rooms.values() for pod in observed.owners}
+    live = (observed for observed in rooms.values() if observed.reservation.status.phase not in FINISHED)
+    served |= {pod.uid for observed in live for pod in observed.owners}
     found: dict[str, HigherPriorityWaits] = {}
     threatened: dict[str, ObservedReservation] = {}
     for name, observed in rooms.items():

@@ -24,6 +24,7 @@ from node_rooms import (
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_tolerations import MOST_ASKED
+from rescheduler.coordination.lost_targets import contested_rooms
 from rescheduler.coordination.memory import Sightings
 from rescheduler.coordination.pending_owners import MOST_KINDS_ASKED, PendingOwners
 from rescheduler.coordination.room_assignment import RoomAssignment
@@ -42,7 +43,8 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.assignment import Room
+from rescheduler.planning.higher_priority import HigherPriorityWaits
+from rescheduler.reservations.assignment import Assignment, Room
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
@@ -235,6 +237,26 @@ def test_a_pending_pod_may_claim_again_once_its_reservation_has_ended():
     assert {room: [pod.name for pod in served] for room, served in found.claims.items()} == {
         name: ["earlier"]
     }
+
+
+def test_a_pod_whose_reservation_has_ended_counts_among_those_that_would_take_a_room():
+    """Nothing is held for it any more, so it would preempt whoever gets the next room."""
+    high, mine = waiting("high", spec=PodSpec(priority=9)), waiting("mine", tolerates=True)
+
+    class Preempts(Takes):
+        def taken_from_owners(self, pods, node, holder, served):
+            return None if high.uid in served else HigherPriorityWaits(high, pods[0], node)
+
+    def contested(phase):
+        rooms = [claimed_by(held("before"), high, phase=phase), held("later")]
+        given = Assignment(claims={"later": (mine,)}, held=frozenset(), released=())
+        found, assignment = contested_rooms(
+            {r.reservation.name: r for r in rooms}, given, [high, mine], Preempts()
+        )
+        return bool(found["later"].higher_waits), assignment.claims
+
+    assert contested(ReservationPhase.AVAILABLE) == (False, {"later": (mine,)})
+    assert contested(ReservationPhase.FAILED) == (True, {})
 
 
 NOBODY = {
