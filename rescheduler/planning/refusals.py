@@ -70,8 +70,10 @@ class Refusals:
         self._owners = owners_of_shared_rooms(snapshot.reservations)
         self._single = history.moving | history.failed | self._owners.keys()
         self._shared: dict[tuple[object, ...], _Lasting] = {}
-        self._answers: dict[int, tuple[Pod, _Lasting]] = {}
-        """By identity of the pod, which is kept alive with it: it is asked again in every round."""
+        self._answers: dict[int, _Lasting] = {}
+        """By identity of the pod: it is asked again in every round."""
+        self._asked: list[Pod] = []
+        """Those pods, kept alive: an identity must not become that of another one."""
         self._disruptions: dict[tuple[object, ...], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
 
@@ -83,10 +85,10 @@ class Refusals:
         self, pod: Pod, policy: str, gain: float, tier: Tier, *, in_turn: bool = False
     ) -> Blocked | None:
         """The same for a pod that this policy proposes with that gain, because of that part of the objective."""
-        known = self._answers.get(id(pod))
-        if known is None:
-            known = self._answers[id(pod)] = pod, self._lasting(pod)
-        lasting = known[1]
+        lasting = self._answers.get(id(pod))
+        if lasting is None:
+            lasting = self._answers[id(pod)] = self._lasting(pod)
+            self._asked.append(pod)
         if lasting.first is not None:
             return lasting.first
         room = self._owners.get(pod.uid) if tier >= _RELIEVES else None
@@ -184,12 +186,20 @@ class _State(NamedTuple):
     young: bool = False
 
 
+_NOT_READY: Final = _State(ready=False)
+_READY: Final = tuple(
+    tuple(_State(ready=True, minutes=minutes, young=young) for minutes in range(_SLOW_MINUTES + 1))
+    for young in (False, True)
+)
+"""By whether it is young, and by minutes: the same few objects for tens of thousands of pods."""
+
+
 def _state(pod: Pod, now_s: float) -> _State:
     if not pod.ready:
-        return _State(ready=False)
+        return _NOT_READY
     took_s = pod.ready_since_s - pod.created_at_s
     minutes = min(_SLOW_MINUTES, int(took_s) // 60) if 0.0 < took_s <= _LONGEST_START_S else 0
-    return _State(ready=True, minutes=minutes, young=0.0 <= now_s - pod.ready_since_s < _YOUNG_S)
+    return _READY[0.0 <= now_s - pod.ready_since_s < _YOUNG_S][minutes]
 
 
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import tier_name
@@ -19,6 +19,9 @@ from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import PodRef, Skipped, SkipReason
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
+
+_LATER: Final = len(Tier)
+"""A tier after all others."""
 
 
 class _Skip(NamedTuple):
@@ -74,7 +77,9 @@ class SkippedPods:
         counted = Counter((skip.why.reason, skip.why.by) for skip in self._known.values())
         for _, why, pods in self._runs():
             counted[why.reason, why.by] += len(pods)
-            counted.subtract((k.why.reason, k.why.by) for pod in pods if (k := self._known.get(pod.uid)))
+            for uid in self._known.keys() & {pod.uid for pod in pods}:
+                known = self._known[uid].why
+                counted[known.reason, known.by] -= 1
         return +counted
 
     def records(self) -> tuple[Skipped, ...]:
@@ -95,7 +100,7 @@ class SkippedPods:
         told = {uid: skip.candidate.tier for uid, skip in self._known.items()}
         for batch in sorted(self._left, key=lambda batch: batch.tier):
             tier = batch.tier
-            fresh = [p for p in batch.pods if p.uid not in gone and tier < told.get(p.uid, len(Tier))]
+            fresh = [p for p in batch.pods if p.uid not in gone and tier < told.get(p.uid, _LATER)]
             if fresh:
                 for why, pods in self._why(batch, fresh):
                     told.update(dict.fromkeys([pod.uid for pod in pods], tier))

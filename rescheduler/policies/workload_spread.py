@@ -149,11 +149,11 @@ class _Workload:
 
     def spread(self) -> _Counted:
         """By level, whether its replicas stand in more than one place."""
-        return tuple(len(counts) > 1 for counts in self._by_domain())
+        return tuple(places > 1 for places, _ in self._sums())
 
     def too_many(self, counted: _Counted) -> int:
         """Replicas above what may be in one place, over the levels that count."""
-        return _excess(self._by_domain(), self._number, counted)
+        return sum(above for _, above in compress(self._sums(), counted))
 
     def moves(self, here: int, counted: _Counted) -> IntArray | None:
         """What a move of one replica to each node changes; None if nothing changes anywhere."""
@@ -197,6 +197,15 @@ class _Workload:
             found.append(np.isin(codes, crowded).astype(np.int64) if crowded else None)
         return found
 
+    def _sums(self) -> list[tuple[int, int]]:
+        """By level, in how many places its replicas stand, and how many are above what may be in one place."""
+        return self._memo.of("sums", self._stamp, self._sum)
+
+    def _sum(self) -> list[tuple[int, int]]:
+        # The counts are kept only where a move is judged: of all workloads they would be much memory.
+        number = self._number
+        return [(len(counts), _excess((counts,), number, (True,))) for counts in self._count()]
+
     def _by_domain(self) -> list[_Counts]:
         return self._memo.of("counts", self._stamp, self._count)
 
@@ -204,7 +213,7 @@ class _Workload:
         nodes = list(chain.from_iterable([kind.nodes for kind in self.classes]))
         found: list[_Counts] = []
         for places in self._places:
-            counts = dict(Counter(map(places.__getitem__, nodes)))
+            counts = dict(Counter([places[node] for node in nodes]))
             counts.pop(-1, None)
             found.append(counts)
         return found
