@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rescheduler.configuration.live import ConfigurationText, UnreadableConfigurationError
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import ConfigMapInformer, read_config_map
+from rescheduler.kube.config_map_informer import ConfigMapInformer
+from rescheduler.kube.config_maps import read_config_map
 from rescheduler.model.names import CONFIG_KEY
 
 

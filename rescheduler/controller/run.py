@@ -40,7 +40,8 @@ from rescheduler.controller.server import HealthReport, Heartbeat, Server, liste
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap
+from rescheduler.kube.config_map_informer import ConfigMapInformer
+from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference

@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import ConfigMapInformer, StoredConfigMap, read_config_map
+from rescheduler.kube.config_map_informer import ConfigMapInformer
+from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Transport, TransportError

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from rescheduler.kube.config_maps import ConfigMapInformer
+from rescheduler.kube.config_map_informer import ConfigMapInformer
 from rescheduler.kube.connection import connect_to
 from rescheduler.kube.informer import Informer, SharedDecoder
 from rescheduler.kube.transport import Request, TransportError
