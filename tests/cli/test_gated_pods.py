@@ -137,6 +137,17 @@ def test_everything_is_in_order_or_named_with_what_mends_it(work, command):
         work.api.create(path.rpartition("/")[0], binding).expect()
 
 
+def test_a_guard_that_nobody_serves_is_told(work, command):
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    work.api.create(hooks, {**head, "metadata": {"name": "rescheduler.dev"}}).expect()
+    try:
+        done = command("check", "--kubeconfig", work.kubeconfig)
+        assert (done.exit_code, done.stdout.splitlines()[-1]) == (1, "broken: guard")
+    finally:
+        work.api.delete(f"{hooks}/rescheduler.dev")
+
+
 def test_before_it_is_installed_it_says_whether_it_can_be(work, command):
     done = command("check", "--pre", "-o", "json", "--kubeconfig", work.kubeconfig)
     assert done.exit_code == 0
