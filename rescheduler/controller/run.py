@@ -354,7 +354,7 @@ class Controller:
                 count=self._metrics.guarded,
             )
         )
-        self._metrics.guard_waiting.set_function(lambda: len(guard.asks))
+        self._metrics.guard_waiting.set_function(lambda: guard.asks.waiting(self._time.now_s()))
         return guard
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:

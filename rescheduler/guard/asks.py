@@ -16,6 +16,8 @@ from rescheduler.model.own_objects import LONGEST_USER
 from rescheduler.model.records import ObjectKey
 
 MOST_ASKS: Final = 10_000
+REMEMBERED_S: Final = 3_600.0
+"""So long it counts how long somebody has waited before he gave up."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,11 @@ class WaitingEviction:
 
 
 class Asks:
-    """The evictions that wait, by the uid of the pod."""
+    """The evictions that wait, by the uid of the pod.
+
+    Who comes back within REMEMBERED_S after he has given up has already waited for what he waited then: a tool that is patient for
+    less than the limit is let through in the end, too.
+    """
 
     def __init__(self, most: int = MOST_ASKS) -> None:
         self._most = most
@@ -52,6 +58,13 @@ class Asks:
         ask = self._asks.get(uid)
         return ask if ask is not None and _goes_on(ask, now_s) else None
 
+    def since_s(self, uid: str, now_s: float) -> float | None:
+        """When the request began, or would begin now; None: there is no place for it."""
+        ask = self._asks.get(uid)
+        if ask is None:
+            return now_s if len(self._asks) < self._most else None
+        return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
+
     def hear(self, pod: ObjectKey, uid: str, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
         """Somebody asks. False: there is no place for one more."""
         with self._lock:
@@ -59,31 +72,45 @@ class Asks:
             if ask is not None:
                 ask.last_s = now_s
                 return True
-            if uid not in self._asks and len(self._asks) >= self._most:
+            first_s = self.since_s(uid, now_s)
+            if first_s is None:
                 return False
             self._asks[uid] = WaitingEviction(
-                pod, uid, user[:LONGEST_USER] or "unknown", grace_s, now_s, now_s
+                pod, uid, user[:LONGEST_USER] or "unknown", grace_s, first_s, now_s
             )
             return True
 
-    def full(self, uid: str) -> bool:
-        """True if this pod would find no place."""
-        return len(self._asks) >= self._most and uid not in self._asks
-
     def current(self, wanted: Callable[[WaitingEviction], bool], now_s: float) -> list[WaitingEviction]:
-        """Those for which somebody still asks, oldest first; all others, and those that are not ``wanted``, are forgotten."""
+        """Those for which somebody still asks, oldest first. Forgotten are those not ``wanted``, and those of long ago."""
         with self._lock:
             found = list(self._asks.values())
-        kept = [ask for ask in found if _goes_on(ask, now_s) and wanted(ask)]
-        gone = {id(ask) for ask in found} - {id(ask) for ask in kept}
-        with self._lock:
-            for uid in [uid for uid, ask in self._asks.items() if id(ask) in gone]:
-                # Somebody may have asked again meanwhile.
-                if not _goes_on(self._asks[uid], now_s) or not wanted(self._asks[uid]):
-                    del self._asks[uid]
+        crowded = len(found) > self._most // 2
+        kept: list[WaitingEviction] = []
+        for ask in found:
+            going = _goes_on(ask, now_s)
+            if going and wanted(ask):
+                kept.append(ask)
+            elif crowded or going or not _waited_s(ask, now_s):
+                self._forget(ask, now_s)
         return kept
+
+    def waiting(self, now_s: float) -> int:
+        """For how many somebody still asks."""
+        return sum(_goes_on(ask, now_s) for ask in list(self._asks.values()))
+
+    def _forget(self, ask: WaitingEviction, now_s: float) -> None:
+        going = _goes_on(ask, now_s)
+        with self._lock:
+            # Somebody may have asked again meanwhile.
+            if self._asks.get(ask.uid) is ask and _goes_on(ask, now_s) == going:
+                del self._asks[ask.uid]
 
 
 def _goes_on(ask: WaitingEviction, now_s: float) -> bool:
     """Asked for lately. Where the API server's clock was set back by more than that, the request begins again."""
     return abs(now_s - ask.last_s) < SILENCE_S
+
+
+def _waited_s(ask: WaitingEviction, now_s: float) -> float:
+    """For how long a caller who has given up has waited; 0.0 if that was long ago."""
+    return ask.last_s - ask.first_s if 0.0 <= now_s - ask.last_s < REMEMBERED_S else 0.0

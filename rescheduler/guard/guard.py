@@ -194,12 +194,11 @@ class Guard:
         if known.pod is None:
             return known
         ask = self.asks.find(known.pod.uid, now_s)
-        full = ask is None and self.asks.full(known.pod.uid)
         return replace(
             known,
             stays=why_stays(known.pod, rules, now_s),
             move=self._move(known.pod.key, known.pod.uid),
-            first_asked_s=ask.first_s if ask is not None else None if full else now_s,
+            first_asked_s=self.asks.since_s(known.pod.uid, now_s),
             problem=ask.problem if ask is not None else "",
         )
 

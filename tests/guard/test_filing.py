@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.guard.asks import MOST_ASKS, Asks, WaitingEviction
+from rescheduler.guard.asks import MOST_ASKS, REMEMBERED_S, Asks, WaitingEviction
 from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
 from rescheduler.guard.filing import (
     ASKS_AGAIN_S,
@@ -154,13 +154,13 @@ def test_a_move_that_somebody_else_made_under_its_name_is_none_of_the_guard():
     assert not is_guarded(made, "another")
 
 
-def test_what_waits_is_bounded_and_forgotten_when_nobody_asks():
+def test_what_waits_is_bounded_and_makes_place_when_nobody_asks():
     asks = Asks(most=3)
     pods = [ObjectKey("shop", f"web-{n}") for n in range(4)]
     heard = [asks.hear(pod, pod.name, "kubectl", NOW_S) for pod in pods]
     assert heard == [True, True, True, False]
-    assert asks.full("web-3")
-    assert not asks.full("web-0")
+    assert asks.since_s("web-3", NOW_S) is None
+    assert asks.since_s("web-0", NOW_S) == NOW_S
     assert asks.hear(pods[0], "web-0", "karpenter", NOW_S + 100)
     later_s = NOW_S + SILENCE_S
     assert [one.user for one in asks.current(lambda _: True, later_s)] == ["kubectl"]
@@ -168,9 +168,26 @@ def test_what_waits_is_bounded_and_forgotten_when_nobody_asks():
     assert asks.hear(pods[3], "web-3", "kubectl", later_s)
 
 
-def test_who_returns_after_a_silence_asks_anew():
-    asks = Asks()
-    pod = ObjectKey("shop", "web-0")
+def test_a_tool_that_gives_up_before_the_limit_is_let_through_in_the_end():
+    """What it has waited before counts, for an hour."""
+    asks, pod, now_s, waited_s = Asks(), ObjectKey("shop", "web-0"), NOW_S, []
+    for _ in range(4):
+        for _ in range(12):  # two minutes, as cluster-autoscaler
+            asks.hear(pod, "u", "cluster-autoscaler", now_s)
+            now_s += 10
+        asks.current(lambda _: True, now_s)
+        waited_s.append(now_s - 10 - asks.find("u", now_s).first_s)
+        now_s += 300
+    assert waited_s == [110.0, 220.0, 330.0, 440.0]
+    assert waited_s[2] > SETTINGS.limit_s
+    later_s = now_s + REMEMBERED_S
+    assert asks.since_s("u", later_s) == later_s
+    asks.current(lambda _: True, later_s)
+    assert len(asks) == 0
+
+
+def test_who_returns_is_the_new_caller():
+    asks, pod = Asks(), ObjectKey("shop", "web-0")
     asks.hear(pod, "u", "kubectl", NOW_S)
     asks.hear(pod, "u", "karpenter", NOW_S + SILENCE_S)
     found = asks.find("u", NOW_S + SILENCE_S)
