@@ -63,6 +63,9 @@ def run(
         filename,
         CreateFlags(namespace=cluster.namespace(namespace), **flags),
     )
+    if not bodies:
+        tell(f"{workload} has all of its rooms already")
+        return
     check_owners(rooms.api, bodies)
     if filename is None:
         decoded = (Decoder().record(Kind.RESERVATION, msgspec.json.encode(body)) for body in bodies[:1])

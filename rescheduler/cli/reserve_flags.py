@@ -7,17 +7,21 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.cli.clients import select
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import parse_moment, parse_pairs, parse_seconds
 from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
-from rescheduler.cli.workload import parse_workload, read_workload
+from rescheduler.cli.workload import WorkloadName, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ForbiddenError
 from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.counted import plural
+from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.resources import QuantityError, parse_amounts
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import parse_duration
+from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _STANDARD: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -93,11 +97,24 @@ def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, byte
         if count <= 0:
             message = f"{found.name} has {plural(found.replicas, 'replica')} already: --replicas {given.replicas} adds none"
             raise CommandError(message, EXIT_USAGE)
+        count = max(0, count - _open_rooms(api, found.name))
     # By name, without a uid: so the room is also for the pods of the next rollout, or of a workload that is created again.
     owner = ControllerRef(
         api_version="apps/v1", kind=found.name.api_kind, name=found.name.name, namespace=given.namespace
     )
     return found.name.name, found.template, ReservationOwner(controller=owner), count
+
+
+def _open_rooms(api: KubeApi, name: WorkloadName) -> int:
+    """How many rooms of an earlier command wait for pods of the workload, by its name; 0 if they may not be read."""
+    try:
+        rooms = select(api, Kind.RESERVATION, Reservation)
+    except ForbiddenError:
+        return 0
+    free = (r for r in rooms if r.status.phase not in FINISHED and not r.status.current_owners)
+    wanted = (name.api_kind, name.name, name.namespace)
+    owners = ([one.controller for one in room.owners if one.controller is not None] for room in free)
+    return sum(any((one.kind, one.name, one.namespace) == wanted for one in found) for found in owners)
 
 
 def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:

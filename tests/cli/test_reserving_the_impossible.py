@@ -2,6 +2,7 @@
 
 import pytest
 
+RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
 OWNER = ("--owner-selector", "app=x")
 REFUSED = {
     "unknown node": (("--cpu", "1", "--node", "n99"), "there is no node n99"),
@@ -18,7 +19,7 @@ def test_what_no_node_can_hold_is_refused_and_leaves_nothing(work, command, name
     done = command("reserve", "create", *words, *OWNER, "--kubeconfig", work.kubeconfig)
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {said}")
-    assert work.api.get("/apis/rescheduler.dev/v1alpha1/reservations").items == []
+    assert work.api.get(RESERVATIONS).items == []
 
 
 def test_what_fits_into_an_empty_node_may_wait_for_it(work, command):
@@ -36,3 +37,21 @@ def test_what_fits_into_an_empty_node_may_wait_for_it(work, command):
     )
     assert done.exit_code == 0, done.output
     command("reserve", "release", "large", "--kubeconfig", work.kubeconfig)
+
+
+def test_rooms_of_an_earlier_command_count(work, command):
+    work.deploy("web", 1)
+    words = ("reserve", "create", "deployment/web", "--replicas", "3", "-n", "default")
+    first = command(*words, "--kubeconfig", work.kubeconfig)
+    assert (first.exit_code, len(first.stdout.splitlines())) == (0, 2), first.output
+    again = command(*words, "--kubeconfig", work.kubeconfig)
+    assert (again.exit_code, again.stdout, again.stderr) == (
+        0,
+        "",
+        "deployment/web has all of its rooms already\n",
+    )
+    more = command(*words[:-3], "4", *words[-2:], "--kubeconfig", work.kubeconfig)
+    assert (more.exit_code, len(more.stdout.splitlines())) == (0, 1), more.output
+    names = [one["metadata"]["name"] for one in work.api.get(RESERVATIONS).items]
+    command("reserve", "release", *names, "--kubeconfig", work.kubeconfig)
+    work.remove("Deployment", "web")
