@@ -1,5 +1,7 @@
 """``rescheduler move``, ``drain`` and ``consolidate`` as people type them, on the real control plane."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -46,3 +48,18 @@ def test_a_node_is_emptied_although_a_budget_lets_its_pods_go_one_by_one(control
     pods = [*world.wait_ready("web", 2), *world.wait_ready("db", 1)]
     assert {node_of(pod) for pod in pods} <= set(new)
     assert invoke(control_plane, "uncordon", old).stdout == f"node/{old} uncordoned\n"
+
+
+def test_an_installation_at_work_is_in_order_but_for_what_is_not_a_part_of_it(controller, control_plane):
+    done = invoke(control_plane, "check", "-o", "json")
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    broken = {name: one["message"] for name, one in found.items() if one["state"] in ("Broken", "Unknown")}
+    assert broken == {}, done.output
+    assert {found[name]["state"] for name in ("crds", "policies", "gate", "rights", "controller")} == {"OK"}
+
+
+def test_labels_that_nothing_has_and_no_labels_are_told_apart(control_plane):
+    nothing = invoke(control_plane, "drain", "-l", "nosuch=label")
+    assert (nothing.exit_code, nothing.stderr) == (1, "error: no node has the labels nosuch=label\n")
+    wrong = invoke(control_plane, "drain", "-l", "a=b=c")
+    assert (wrong.exit_code, wrong.stderr.startswith("error: 'a=b=c' is no label selector: ")) == (2, True)
