@@ -28,16 +28,15 @@ def gated_pods(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def why_gated(pod: Pod, rooms: Mapping[str, Reservation]) -> str:
-    """What people read behind "at the gate: ", about a pod that has it."""
+    """What people read behind "at the gate: ", about a pod that has it. ``rooms``: empty also where none can be read."""
     name = pod.annotations.get(ANNOTATION_RESERVATION) or ""
     room = rooms.get(name)
+    if not 0 < len(name) <= LONGEST_NAME:
+        return "it names no Reservation, so the controller lets it go"
     if room is None:
-        named = (
-            f"Reservation {name} does not exist"
-            if 0 < len(name) <= LONGEST_NAME
-            else "it names no Reservation"
-        )
-        return f"{visible_line(named)}, so the controller lets it go"
+        named = visible_line(f"Reservation {name}")
+        gone = f"{named} does not exist, so the controller lets it go"
+        return gone if rooms else f"it waits for {named}, of which nothing is known here"
     status = room.status
     if status.phase in (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED):
         taken = ", ".join(f"{one.namespace}/{one.name}" for one in status.current_owners)
