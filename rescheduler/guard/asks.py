@@ -13,14 +13,15 @@ from typing import Final
 
 from rescheduler.guard.decision import SILENCE_S
 from rescheduler.model.own_objects import LONGEST_USER
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod
 
 MOST_ASKS: Final = 10_000
+_A_CORES_MEMORY: Final = 4 * 2**30
 REMEMBERED_S: Final = 3_600.0
 """So long it counts how long somebody has waited before he gave up."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class WaitingEviction:
     """One eviction that waits."""
 
@@ -30,8 +31,14 @@ class WaitingEviction:
     """Who asked first."""
     grace_s: int | None
     """The grace period that he asked for; None: the pod's own."""
+    node: str
+    """Where the pod stands."""
+    size: float
+    """How much it requests, in cores, where 4 GiB of memory count as one."""
     first_s: float
     last_s: float
+    came_s: float
+    """When he came, whatever he had waited before."""
     filed_s: float = 0.0
     """When its PodMigration was last created, extended or removed by this replica; the caches may not show it yet."""
     problem: str = ""
@@ -48,6 +55,8 @@ class Asks:
     def __init__(self, most: int = MOST_ASKS) -> None:
         self._most = most
         self._asks: dict[str, WaitingEviction] = {}
+        self._named: dict[tuple[ObjectKey, str], WaitingEviction] = {}
+        """The last that each caller asked for by the name of a pod."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -65,25 +74,48 @@ class Asks:
             return now_s if len(self._asks) < self._most else None
         return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
 
-    def hear(self, pod: ObjectKey, uid: str, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
+    def hear(self, pod: Pod, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
         """Somebody asks. False: there is no place for one more."""
+        user = user[:LONGEST_USER] or "unknown"
         with self._lock:
-            ask = self.find(uid, now_s)
-            if ask is not None:
-                ask.last_s = now_s
-                return True
-            first_s = self.since_s(uid, now_s)
-            if first_s is None:
-                return False
-            self._asks[uid] = WaitingEviction(
-                pod, uid, user[:LONGEST_USER] or "unknown", grace_s, first_s, now_s
-            )
+            ask = self.find(pod.uid, now_s)
+            if ask is None:
+                first_s = self.since_s(pod.uid, now_s)
+                if first_s is None:
+                    return False
+                ask = WaitingEviction(
+                    pod=pod.key,
+                    uid=pod.uid,
+                    user=user,
+                    grace_s=grace_s,
+                    node=pod.node,
+                    size=_size(pod),
+                    first_s=first_s,
+                    last_s=now_s,
+                    came_s=now_s,
+                )
+                self._asks[pod.uid] = ask
+            ask.last_s = now_s
+            if len(self._named) < 2 * self._most:
+                self._named[pod.key, user] = ask
             return True
+
+    def took_the_place(self, pod: Pod, user: str, now_s: float) -> bool:
+        """True if this caller waits for the end of another pod of that name, which has gone since: this one is its successor."""
+        ask = self._named.get((pod.key, user[:LONGEST_USER] or "unknown"))
+        return ask is not None and ask.uid != pod.uid and _goes_on(ask, now_s)
+
+    def told(self, pod: ObjectKey, user: str) -> None:
+        """The caller has heard that the pod is gone; what he asks for next he means."""
+        with self._lock:
+            self._named.pop((pod, user[:LONGEST_USER] or "unknown"), None)
 
     def current(self, wanted: Callable[[WaitingEviction], bool], now_s: float) -> list[WaitingEviction]:
         """Those for which somebody still asks, oldest first. Forgotten are those not ``wanted``, and those of long ago."""
         with self._lock:
             found = list(self._asks.values())
+            for key in [key for key, ask in self._named.items() if not _goes_on(ask, now_s)]:
+                del self._named[key]
         crowded = len(found) > self._most // 2
         kept: list[WaitingEviction] = []
         for ask in found:
@@ -114,3 +146,7 @@ def _goes_on(ask: WaitingEviction, now_s: float) -> bool:
 def _waited_s(ask: WaitingEviction, now_s: float) -> float:
     """For how long a caller who has given up has waited; 0.0 if that was long ago."""
     return ask.last_s - ask.first_s if 0.0 <= now_s - ask.last_s < REMEMBERED_S else 0.0
+
+
+def _size(pod: Pod) -> float:
+    return pod.held.cpu_milli / 1000 + pod.held.memory_bytes / _A_CORES_MEMORY

@@ -45,6 +45,8 @@ class Why(enum.StrEnum):
     # Let through although it was to wait
     NO_ROOM = "NoRoom"
     LIMIT = "Limit"
+    # Told that it is done
+    MOVED = "Moved"
     # Asked to come again
     WAITS = "Waits"
     REFUSED = "Refused"
@@ -73,7 +75,15 @@ class AskAgain:
     """The PodDisruptionBudget that keeps the pod, in words; "": none."""
 
 
-Answer = Allow | AskAgain
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The caller gets 404: the pod that he means has been moved, and another one has its name."""
+
+    message: str
+    why: Why = Why.MOVED
+
+
+Answer = Allow | AskAgain | Gone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +101,8 @@ class Known:
     namespace: Namespace | None
     """None: it is not known, or not guarded."""
     pod: Pod | None
+    succeeded: bool = False
+    """The pod that the caller waits for is gone, and this one, on a node in service, has its name."""
     stays: str = ""
     """Why the pod is never moved, as far as the pod alone tells it; "": it may be."""
     move: PodMigration | None = None
@@ -152,6 +164,13 @@ def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
     return Allow(Why.ENDING) if ending or pod.phase is PodPhase.PENDING else None
 
 
+def _succeeded(known: Known, _: GuardSettings) -> Answer | None:
+    """Kubectl drain asks by name alone: of a StatefulSet it would go on with the successor, which it never saw."""
+    if not known.succeeded or known.uid:
+        return None
+    return Gone("it has been moved; the pod that has its name now is its successor, on a node in service")
+
+
 def _not_moved(known: Known, _: GuardSettings) -> Answer | None:
     if known.stays:
         return Allow(Why.NOT_MOVED)
@@ -202,6 +221,7 @@ _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _stale,
     _other_namespace,
     _no_running_pod,
+    _succeeded,
     _not_moved,
     _not_filed,
     _budget,

@@ -1,7 +1,7 @@
 """Makes PodMigrations of the evictions that wait, off the path of the answers.
 
 Every replica files what it was asked itself: the name comes from the uid of the pod, so two replicas make one object between
-them, and an ask reaches the leader as an ordinary PodMigration. A replica writes a bounded number each second and has a bounded
+them, and an ask reaches the leader as an ordinary PodMigration. A replica writes a bounded number each second, the largest pods of a node first, and has a bounded
 number open; limits of requested moves decide when each begins. That somebody still asks is told by a longer ``spec.ttl``,
 so a move whose caller has given up ends by itself, whoever leads.
 """
@@ -25,6 +25,7 @@ from rescheduler.guard.decision import (
     of_earlier_request,
 )
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import GUARD
 from rescheduler.model.records import ObjectKey
@@ -33,6 +34,16 @@ MOST_OPEN: Final = 1_000
 """PodMigrations of one replica that have not ended, shared out: each namespace leaves as much to the next one as it may have."""
 MOST_AT_ONCE: Final = 25
 """Written in one pass."""
+GATHERED_S: Final = 0.4
+"""A drain asks about all pods of its node at once: the largest of them are moved first."""
+LARGEST_FIRST_S: Final = 10.0
+"""So long the smaller ones wait for them."""
+_BEFORE_A_PLACE: Final = (
+    "",
+    MigrationReason.RECORDING,
+    MigrationReason.PROVING_GATE,
+    MigrationReason.CHECKING,
+)
 ASKS_AGAIN_S: Final = 20.0
 """Callers come again within seconds; nothing is made for one that does not."""
 SHOWN_S: Final = 10.0
@@ -104,8 +115,10 @@ def due(
     """What is to be written now; namespaces take turns. ``asks``: oldest first."""
     rows: dict[str, list[tuple[WaitingEviction, PodMigration | None]]] = {}
     open_moves: Counter[str] = Counter()
-    for ask in asks:
-        move, filed = move_of(ask), now_s - ask.filed_s < SHOWN_S
+    found = sorted(((ask, move_of(ask)) for ask in asks), key=lambda pair: -pair[0].size)
+    largest = _largest(found, now_s)
+    for ask, move in found:
+        filed = now_s - ask.filed_s < SHOWN_S
         namespace = rows.setdefault(ask.pod.namespace, [])
         open_moves[ask.pod.namespace] += not move.finished if move is not None else filed
         if not filed:
@@ -114,6 +127,8 @@ def due(
     for ask, move in filter(None, chain.from_iterable(zip_longest(*rows.values()))):
         write = _due(ask, move, settings, now_s)
         if isinstance(write, Create):
+            if ask.size < largest.get(ask.node, 0.0) or now_s - ask.came_s < GATHERED_S:
+                continue
             if open_moves[ask.pod.namespace] >= share:
                 continue
             open_moves[ask.pod.namespace] += 1
@@ -123,6 +138,20 @@ def due(
         left -= 1
         if left <= 0:
             return
+
+
+def _largest(found: Iterable[tuple[WaitingEviction, PodMigration | None]], now_s: float) -> dict[str, float]:
+    """By node the size of the largest pod that has no place yet: smaller ones would take the only node that it fits on."""
+    largest: dict[str, float] = {}
+    for ask, move in found:
+        if now_s - ask.came_s < LARGEST_FIRST_S and (move is None or _unplaced(move)):
+            largest[ask.node] = max(largest.get(ask.node, 0.0), ask.size)
+    return largest
+
+
+def _unplaced(move: PodMigration) -> bool:
+    status = move.status
+    return status.phase is MigrationPhase.PENDING and status.reason in _BEFORE_A_PLACE
 
 
 def _due(

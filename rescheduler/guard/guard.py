@@ -17,7 +17,7 @@ import structlog
 
 from rescheduler.guard import review
 from rescheduler.guard.asks import Asks, WaitingEviction
-from rescheduler.guard.decision import WITHOUT_ROOM, Answer, AskAgain, Known, Why, decide
+from rescheduler.guard.decision import WITHOUT_ROOM, Answer, AskAgain, Gone, Known, Why, decide
 from rescheduler.guard.filing import (
     SHOWN_S,
     Create,
@@ -161,11 +161,11 @@ class Guard:
         pod = known.pod
         if pod is None:
             return answer
-        if isinstance(answer, AskAgain):
+        if isinstance(answer, Gone):
+            self.asks.told(pod.key, known.user)
+        elif isinstance(answer, AskAgain):
             first = self.asks.find(pod.uid, now_s) is None
-            if not self.asks.hear(
-                pod.key, pod.uid, request.user_info.username, now_s, grace_s=request.grace_s
-            ):
+            if not self.asks.hear(pod, request.user_info.username, now_s, grace_s=request.grace_s):
                 return decide(replace(known, first_asked_s=None), rules.settings)
             if first:
                 self._wake.set()
@@ -196,11 +196,17 @@ class Guard:
         ask = self.asks.find(known.pod.uid, now_s)
         return replace(
             known,
+            succeeded=self._succeeded(known.pod, known.user, now_s),
             stays=why_stays(known.pod, rules, now_s),
             move=self._move(known.pod.key, known.pod.uid),
             first_asked_s=self.asks.since_s(known.pod.uid, now_s),
             problem=ask.problem if ask is not None else "",
         )
+
+    def _succeeded(self, pod: Pod, user: str, now_s: float) -> bool:
+        node = self._parts.caches.look(Kind.NODE, pod.node)
+        drained = isinstance(node, Node) and node.emptied_by_others
+        return not drained and self.asks.took_the_place(pod, user, now_s)
 
     def _move(self, pod: ObjectKey, uid: str) -> PodMigration | None:
         found = self._parts.caches.look(Kind.POD_MIGRATION, guarded_key(pod, uid))
@@ -305,7 +311,7 @@ class Guard:
                 continue
             guarded = rules.guards(caches.look(Kind.NAMESPACE, pod.namespace))
             if guarded and not why_stays(pod, rules, now_s):
-                self.asks.hear(pod.key, pod.uid, f"cordon of node {pod.node}", now_s)
+                self.asks.hear(pod, f"cordon of node {pod.node}", now_s)
 
 
 def why_stays(pod: Pod, rules: GuardRules, now_s: float) -> str:

@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.guard.decision import Allow, Answer
+from rescheduler.guard.decision import Allow, Answer, Gone
 from rescheduler.webhook.review import UnreadableReviewError
 
+NOT_FOUND: Final = 404
 TOO_MANY_REQUESTS: Final = 429
 _LONGEST_MESSAGE: Final = 1_000
 
@@ -86,11 +87,24 @@ def written(request: EvictionReview, answer: Answer) -> bytes:
     if isinstance(answer, Allow):
         if answer.message:
             response["warnings"] = [_cut(answer.message)]
+    elif isinstance(answer, Gone):
+        response["status"] = _gone(request, answer.message)
     else:
         response["status"] = _too_many(request, answer.message, answer.retry_after_s, answer.budget)
     return msgspec.json.encode(
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     )
+
+
+def _gone(request: EvictionReview, message: str) -> dict[str, Any]:
+    """As the API server's own answer about a pod that does not exist."""
+    return {
+        "status": "Failure",
+        "code": NOT_FOUND,
+        "reason": "NotFound",
+        "message": _cut(f"pod {request.namespace}/{request.name}: {message}"),
+        "details": {"name": request.name, "kind": "pods"},
+    }
 
 
 def _too_many(request: EvictionReview, message: str, retry_after_s: int, budget: str) -> dict[str, Any]:

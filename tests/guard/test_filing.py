@@ -9,6 +9,8 @@ from rescheduler.guard.asks import MOST_ASKS, REMEMBERED_S, Asks, WaitingEvictio
 from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
 from rescheduler.guard.filing import (
     ASKS_AGAIN_S,
+    GATHERED_S,
+    LARGEST_FIRST_S,
     MOST_AT_ONCE,
     MOST_OPEN,
     SHOWN_S,
@@ -24,15 +26,32 @@ from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.records import ObjectKey
+from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
 SETTINGS = GuardSettings()
 
 
 def ask(name="web-1", namespace="shop", first_s=NOW_S, last_s=NOW_S, **more):
+    facts = {
+        "user": "kubectl",
+        "grace_s": None,
+        "node": "node-1",
+        "size": 1.0,
+        "came_s": first_s - GATHERED_S,
+    }
     return WaitingEviction(
-        ObjectKey(namespace, name), f"uid-{namespace}-{name}", "kubectl", None, first_s, last_s, **more
+        pod=ObjectKey(namespace, name),
+        uid=f"uid-{namespace}-{name}",
+        first_s=first_s,
+        last_s=last_s,
+        **{**facts, **more},
     )
+
+
+def pod(uid="u", name="web-0"):
+    made = b.pod(name, namespace="shop").on("node-1").cpu("500m").memory("2Gi").build()
+    return msgspec.structs.replace(made, uid=uid)
 
 
 def move(of, ttl_s=150.0, began_s=NOW_S, **status):
@@ -116,6 +135,39 @@ def test_where_evictions_are_refused_another_move_is_tried():
     assert writes((asked, None), settings=settings) == [Create(asked, settings.limit_s)]
 
 
+def test_the_largest_pods_of_a_node_find_their_place_first():
+    small, large = ask("small"), ask("large", size=4.0)
+    elsewhere = ask("elsewhere", node="node-2")
+    assert {w.ask.pod.name for w in writes((small, None), (large, None), (elsewhere, None))} == {
+        "large",
+        "elsewhere",
+    }
+    looks = move(large, reason=MigrationReason.RECORDING)
+    assert writes((small, None), (large, looks)) == []
+    placed = move(large, reason=MigrationReason.RESERVING, phase=MigrationPhase.RESERVING)
+    assert [w.ask for w in writes((small, None), (large, placed))] == [small]
+    nowhere = move(large, reason=MigrationReason.NO_TARGET)
+    assert [w.ask for w in writes((small, None), (large, nowhere))] == [small]
+
+
+def test_nobody_waits_long_for_a_larger_pod_that_nobody_looks_at():
+    small, large = (
+        ask(name, came_s=NOW_S - LARGEST_FIRST_S, filed_s=filed_s, size=size)
+        for name, filed_s, size in (("small", 0.0, 1.0), ("large", NOW_S - 1, 4.0))
+    )
+    assert [w.ask for w in writes((small, None), (large, move(large)))] == [small]
+
+
+def test_the_questions_of_one_drain_are_gathered():
+    assert writes((ask(came_s=NOW_S), None)) == []
+
+
+def test_a_pod_is_as_large_as_what_it_requests():
+    asks = Asks()
+    asks.hear(pod(), "kubectl", NOW_S)
+    assert asks.find("u", NOW_S).size == 1.0
+
+
 def test_namespaces_take_turns():
     many = [(ask(f"web-{n}", "loud"), None) for n in range(100)]
     found = writes(*many, (ask("one", "quiet"), None))
@@ -156,24 +208,24 @@ def test_a_move_that_somebody_else_made_under_its_name_is_none_of_the_guard():
 
 def test_what_waits_is_bounded_and_makes_place_when_nobody_asks():
     asks = Asks(most=3)
-    pods = [ObjectKey("shop", f"web-{n}") for n in range(4)]
-    heard = [asks.hear(pod, pod.name, "kubectl", NOW_S) for pod in pods]
+    pods = [pod(f"web-{n}", f"web-{n}") for n in range(4)]
+    heard = [asks.hear(one, "kubectl", NOW_S) for one in pods]
     assert heard == [True, True, True, False]
     assert asks.since_s("web-3", NOW_S) is None
     assert asks.since_s("web-0", NOW_S) == NOW_S
-    assert asks.hear(pods[0], "web-0", "karpenter", NOW_S + 100)
+    assert asks.hear(pods[0], "karpenter", NOW_S + 100)
     later_s = NOW_S + SILENCE_S
     assert [one.user for one in asks.current(lambda _: True, later_s)] == ["kubectl"]
     assert asks.find("web-1", later_s) is None
-    assert asks.hear(pods[3], "web-3", "kubectl", later_s)
+    assert asks.hear(pods[3], "kubectl", later_s)
 
 
 def test_a_tool_that_gives_up_before_the_limit_is_let_through_in_the_end():
     """What it has waited before counts, for an hour."""
-    asks, pod, now_s, waited_s = Asks(), ObjectKey("shop", "web-0"), NOW_S, []
+    asks, one, now_s, waited_s = Asks(), pod(), NOW_S, []
     for _ in range(4):
         for _ in range(12):  # two minutes, as cluster-autoscaler
-            asks.hear(pod, "u", "cluster-autoscaler", now_s)
+            asks.hear(one, "cluster-autoscaler", now_s)
             now_s += 10
         asks.current(lambda _: True, now_s)
         waited_s.append(now_s - 10 - asks.find("u", now_s).first_s)
@@ -187,9 +239,9 @@ def test_a_tool_that_gives_up_before_the_limit_is_let_through_in_the_end():
 
 
 def test_who_returns_is_the_new_caller():
-    asks, pod = Asks(), ObjectKey("shop", "web-0")
-    asks.hear(pod, "u", "kubectl", NOW_S)
-    asks.hear(pod, "u", "karpenter", NOW_S + SILENCE_S)
+    asks, one = Asks(), pod()
+    asks.hear(one, "kubectl", NOW_S)
+    asks.hear(one, "karpenter", NOW_S + SILENCE_S)
     found = asks.find("u", NOW_S + SILENCE_S)
     assert (found.user, found.first_s) == ("karpenter", NOW_S + SILENCE_S)
 
@@ -197,10 +249,10 @@ def test_who_returns_is_the_new_caller():
 @pytest.mark.parametrize("back_s", [1.0, 60.0, 3_600.0])
 def test_a_clock_that_is_set_back_lets_nobody_wait_for_hours(back_s):
     """A little is no new request, else a clock that sways would begin it again and again."""
-    asks, pod = Asks(), ObjectKey("shop", "web-0")
-    asks.hear(pod, "u", "kubectl", NOW_S)
-    asks.hear(pod, "u", "kubectl", NOW_S + 100)
-    asks.hear(pod, "u", "kubectl", NOW_S + 100 - back_s)
+    asks, one = Asks(), pod()
+    asks.hear(one, "kubectl", NOW_S)
+    asks.hear(one, "kubectl", NOW_S + 100)
+    asks.hear(one, "kubectl", NOW_S + 100 - back_s)
     first_s = asks.find("u", NOW_S + 100 - back_s).first_s
     assert first_s == (NOW_S if back_s < SILENCE_S else NOW_S + 100 - back_s)
 
@@ -208,10 +260,11 @@ def test_a_clock_that_is_set_back_lets_nobody_wait_for_hours(back_s):
 def test_ten_thousand_questions_cost_a_few_megabytes():
     import tracemalloc  # noqa: PLC0415 - of this test only
 
+    known = pod()
     tracemalloc.start()
     asks = Asks()
     for n in range(MOST_ASKS + 5):
-        asks.hear(ObjectKey("shop", f"web-{n}"), f"uid-{n}", "kubectl", NOW_S)
+        asks.hear(msgspec.structs.replace(known, name=f"web-{n}", uid=f"uid-{n}"), "kubectl", NOW_S)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(asks) == MOST_ASKS

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from rescheduler.guard.decision import SILENCE_S
+from rescheduler.guard.filing import GATHERED_S
 from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
@@ -52,6 +53,11 @@ class Cluster:
                 count=lambda why, seconds: self.counted.append(why),
             )
         )
+        self.look_again()
+
+    def look_again(self):
+        """The next pass of the guard's thread."""
+        self.now_s += GATHERED_S
         self.guard.step()
 
     def look(self, kind, key):
@@ -123,7 +129,7 @@ def test_the_next_pass_makes_one_move_in_the_name_of_the_caller(cluster):
     pod = cluster.pod()
     for _ in range(3):
         cluster.ask(user="system:serviceaccount:karpenter:karpenter")
-        cluster.guard.step()
+        cluster.look_again()
     ((verb, path, body),) = cluster.calls
     assert (verb, path) == ("create", "/apis/rescheduler.dev/v1alpha1/namespaces/shop/podmigrations")
     assert body["spec"]["podRef"] == {"name": "web-1", "uid": pod.uid}
@@ -139,7 +145,7 @@ def test_the_next_pass_makes_one_move_in_the_name_of_the_caller(cluster):
 def test_the_grace_period_is_that_of_the_caller(cluster):
     cluster.pod()
     cluster.ask(object={"deleteOptions": {"gracePeriodSeconds": 5}})
-    cluster.guard.step()
+    cluster.look_again()
     ((_, _, body),) = cluster.calls
     assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": 5}
 
@@ -160,7 +166,7 @@ def test_these_start_nothing(cluster, request_):
     cluster.pod()
     cluster.pod(namespace="elsewhere")
     assert cluster.ask(**request_)["allowed"] is True
-    cluster.guard.step()
+    cluster.look_again()
     assert cluster.calls == []
 
 
@@ -211,7 +217,7 @@ def test_which_namespaces_are_guarded(cluster, name, labels, selector, waits):
     cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True)
     cluster.pod(namespace=name)
     assert cluster.ask(namespace=name)["allowed"] is not waits
-    cluster.guard.step()
+    cluster.look_again()
     assert len(cluster.guard.asks) == waits
 
 
@@ -220,7 +226,7 @@ def test_the_cordon_of_a_node_that_this_controller_empties_is_no_request(cluster
     cluster.pod()
     noted = KeptEmpty(Hold.CORDONED, 2e9)
     cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True, kept_empty=noted)
-    cluster.guard.step()
+    cluster.look_again()
     assert len(cluster.guard.asks) == 0
 
 
@@ -229,10 +235,10 @@ def test_until_the_caches_are_complete_everything_is_let_through():
     cluster.ready = False
     cluster.guard._fresh_at_s = float("-inf")
     cluster.pod()
-    cluster.guard.step()
+    cluster.look_again()
     assert cluster.ask()["allowed"] is True
     cluster.ready = True
-    cluster.guard.step()
+    cluster.look_again()
     assert cluster.ask()["allowed"] is False
 
 
@@ -247,7 +253,7 @@ def test_a_refused_move_lets_the_eviction_through_with_the_reason(cluster):
     cluster.pod()
     cluster.fault = ForbiddenError(403, "Forbidden", "exceeded quota: moves")
     cluster.ask()
-    cluster.guard.step()
+    cluster.look_again()
     answer = cluster.ask()
     assert answer["allowed"] is True
     assert "exceeded quota" in answer["warnings"][0]
@@ -257,10 +263,10 @@ def test_no_answer_of_the_api_server_is_tried_again(cluster):
     cluster.pod()
     cluster.fault = TransportError("refused")
     cluster.ask()
-    cluster.guard.step()
+    cluster.look_again()
     cluster.fault, cluster.now_s = None, cluster.now_s + 15
     assert cluster.ask()["allowed"] is False
-    cluster.guard.step()
+    cluster.look_again()
     assert [call[0] for call in cluster.calls] == ["create", "create"]
 
 
@@ -285,7 +291,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(cluster):
     cluster.pod()
     cluster.ask()
     cluster.now_s += SILENCE_S
-    cluster.guard.step()
+    cluster.look_again()
     assert len(cluster.guard.asks) == 0
     assert cluster.calls == []
 
@@ -294,17 +300,18 @@ def test_a_pod_that_is_gone_is_forgotten(cluster):
     pod = cluster.pod()
     cluster.ask()
     del cluster.objects[Kind.POD][pod.key]
-    cluster.guard.step()
+    cluster.look_again()
     assert len(cluster.guard.asks) == 0
 
 
 def test_a_cordon_asks_for_the_pods_of_its_node_where_that_is_chosen(cluster):
     cluster.pod()
     cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True)
-    cluster.guard.step()
+    cluster.look_again()
     assert cluster.calls == []
     cluster.settings = GuardSettings(follow_cordons=True)
-    cluster.guard.step()
+    cluster.look_again()
+    cluster.look_again()
     ((_, _, body),) = cluster.calls
     assert body["spec"]["requestedBy"] == "cordon of node node-1"
 
@@ -315,11 +322,31 @@ def test_what_is_no_review_is_refused_as_such(cluster, body):
         cluster.guard.respond(body)
 
 
+def test_who_asks_by_name_alone_hears_that_his_pod_is_gone_and_moves_no_successor(cluster):
+    """Of a StatefulSet the successor has the same name, and kubectl drain asks without the uid."""
+    cluster.pod(uid="old")
+    cluster.objects[Kind.NODE]["node-2"] = Node(name="node-2")
+    assert cluster.ask()["status"]["code"] == 429
+    cluster.pod(uid="new", node="node-2")
+    assert cluster.ask(user="somebody else")["status"]["code"] == 429
+    gone = cluster.ask()["status"]
+    assert (gone["code"], gone["reason"]) == (404, "NotFound")
+    assert cluster.ask()["status"]["code"] == 429, "what he asks for after that he means"
+
+
+def test_a_successor_whose_node_is_drained_as_well_is_moved(cluster):
+    cluster.pod(uid="old")
+    assert cluster.ask()["status"]["code"] == 429
+    cluster.objects[Kind.NODE]["node-2"] = Node(name="node-2", unschedulable=True)
+    cluster.pod(uid="new", node="node-2")
+    assert cluster.ask()["status"]["code"] == 429
+
+
 def test_hostile_names_stay_texts_and_short(cluster):
     cluster.pod()
     answer = cluster.ask(user="x" * 100_000 + "\n\x1b[31m")
     assert answer["allowed"] is False
-    cluster.guard.step()
+    cluster.look_again()
     ((_, _, body),) = cluster.calls
     assert len(body["spec"]["requestedBy"]) <= 256
 
@@ -330,7 +357,7 @@ def test_an_answer_takes_less_than_a_hundredth_of_a_second(cluster):
     for n in range(1_000):
         one = msgspec.structs.replace(pod, name=f"web-{n}", uid=f"uid-{n}")
         cluster.objects[Kind.POD][one.key] = one
-    cluster.guard.step()
+    cluster.look_again()
     begun_s = time.process_time()
     for n in range(1_000):
         assert cluster.ask(f"web-{n}")["allowed"] is False
@@ -353,5 +380,5 @@ def test_who_it_is_is_asked_of_the_api_server():
 def test_the_key_of_a_move_is_found_by_its_pod(cluster):
     cluster.pod()
     cluster.ask()
-    cluster.guard.step()
+    cluster.look_again()
     assert all(isinstance(key, ObjectKey) for key in cluster.objects[Kind.POD_MIGRATION])

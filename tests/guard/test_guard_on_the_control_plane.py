@@ -132,6 +132,19 @@ def test_kubectl_drain_moves_each_pod_into_reserved_room(guarded_plane, world):
         assert not [pod for pod in world.pods() if gates_of(pod)]
 
 
+def test_kubectl_drain_moves_each_pod_of_a_stateful_set_once(guarded_plane, world):
+    """The successor has the name by which kubectl asks."""
+    with guarding(guarded_plane, world):
+        source = world.node("source", cpu="2")
+        world.workload("StatefulSet", "db", 2)
+        world.wait_ready("db", 2)
+        target = world.node("target", cpu="2")
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        assert [node_of(pod) for pod in world.wait_ready("db", 2)] == [target, target]
+        assert len(guarded_moves(world)) == 2
+
+
 def test_the_room_is_not_taken_by_pods_that_wait(guarded_plane, world):
     """Without the guard the strangers, who came first, take what the drain leaves."""
     with guarding(guarded_plane, world):
