@@ -15,7 +15,7 @@ from rescheduler.cli.live_controller import live_controller, load_configuration,
 from rescheduler.cli.output import emit, style, tell
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
-from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.gated_pods import RELEASE, why_gated
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.own_objects import who_waits
@@ -41,7 +41,7 @@ _IN_DUMPS = "default"
 """A dump has no context."""
 
 
-@PROCESS_PAUSE.during()
+@rare_collections()
 def run(
     *,
     pods: tuple[str, ...],

@@ -20,7 +20,7 @@ from rescheduler.cli.live_controller import (
 from rescheduler.cli.output import emit, style, terminal_width, warn
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
-from rescheduler.kube.gc_pause import PROCESS_PAUSE
+from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html.page import plan_html
@@ -29,7 +29,7 @@ from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
 
-@PROCESS_PAUSE.during()
+@rare_collections()
 def run(
     *,
     paths: tuple[str, ...],

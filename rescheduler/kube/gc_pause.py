@@ -11,6 +11,10 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_RARELY: Final = (50_000, 10, 4)
+"""So that all is looked through after two million new objects, some 200 MB."""
 
 
 class GarbagePause:
@@ -48,6 +52,17 @@ class GarbagePause:
             gc.collect()
             gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """For a command that ends soon: nearly all that it makes stays. What a long search leaves behind is still bounded."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*_RARELY)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 PROCESS_PAUSE = GarbagePause()
