@@ -273,7 +273,7 @@ class Program:
             chance=rng.random,
         )
         self._attempt_at_s = now_s
-        configuration = LiveConfiguration(self.document)
+        configuration = self.configuration = LiveConfiguration(self.document)
         configuration.start()
         self.metrics = _CrashesAreFaults(self.events)
         self.metrics.watch_informers(self.caches.watches())

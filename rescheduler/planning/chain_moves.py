@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from rescheduler.model.records import Pod
@@ -16,7 +17,7 @@ from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft
+from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft, RepairDrafts, Wanting
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
@@ -26,6 +27,10 @@ from rescheduler.policies.proposals import Candidate
 MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
 _DRAFTED_STAGE: Final = 2
+_MOST_OTHERS: Final = 16
+"""Nodes that are tried in place of one that the rules refuse."""
+_MOST_SEARCHES: Final = 8
+"""For pods that are left: in each what the rules refused before is forbidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,29 @@ class ChainPlanner:
     replacement: Callable[[Pod], Pod]
     budgets: BudgetLedger
     limits: LimitLedger
+    drafts: RepairDrafts
 
-    def follow(self, draft: RepairDraft) -> Collection[tuple[str, int]]:
-        """Plan what a draft says, as far as all rules allow it. Gives what they refuse: uids, each with a node (an index)."""
+    def repair(self, draft: RepairDraft) -> None:
+        """Plan what a draft says, as far as all rules allow it; what they refuse is searched again without that."""
+        refused = self._follow_all(draft)
+        if refused:
+            self.drafts.refused.update(refused)
+            self.repair_rest([(one.policy, one.candidate) for one in draft.moves])
+
+    def repair_rest(self, stuck: Wanting) -> None:
+        """Others make room for some of these, beside what is planned, as long as anything comes of it."""
+        for attempt in range(_MOST_SEARCHES):
+            number = self.made.number()
+            left = [one for one in stuck if not self.made.is_planned(one[1].pod)]
+            if not left or self.limits.exhausted:
+                return
+            refused = self._follow_all(self.drafts.draft_of_rest(left, attempt))
+            if not refused and number == self.made.number():
+                return
+            self.drafts.refused.update(refused)
+
+    def _follow_all(self, draft: RepairDraft) -> Collection[tuple[str, int]]:
+        """Gives what the rules refuse: uids, each with a node (an index)."""
         refused = set[tuple[str, int]]()
         aside: defaultdict[int, list[AsideTo]] = defaultdict(list)
         for pod, node in draft.aside:
@@ -64,18 +89,24 @@ class ChainPlanner:
             return True
         if wish.gains[node] <= 0:
             return False
-        free = {
-            at: [
-                to
-                for to in there
-                if not self.made.is_planned(to.pod) and self._may_step_aside(candidate, to.pod)
-            ]
-            for at, there in aside.items()
-        }
+        free: dict[int, list[AsideTo]] = {}
+
+        def there(at: int) -> list[AsideTo]:
+            if at not in free:
+                some = (to for to in aside.get(at, ()) if not self.made.is_planned(to.pod))
+                free[at] = [to for to in some if self._may_step_aside(candidate, to.pod)]
+            return free[at]
+
         mark = self.trial.mark()
         chains = Chains(self.trial, self.objective, self.replacement, self.refusals.cost, refused)
-        found = chains.follow(wish, node, free, self._leavers(_DRAFTED_STAGE))
+        leavers = self._leavers(_DRAFTED_STAGE)
+        found = chains.follow(wish, node, there, leavers)
         self.trial.rollback(mark)
+        if not found and not aside.get(node):
+            # What keeps it off may be pods that leave by this plan: then it waits for those of another node.
+            others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != node)
+            for at in islice(others, _MOST_OTHERS):
+                found = found or chains.follow(wish, at, lambda _: [], leavers)
         if found:
             self._take(candidate, found)
         return bool(found)
@@ -96,7 +127,8 @@ class ChainPlanner:
         gains = policy.gains(candidate, self.trial.view)
         if not (gains > 0).any():
             return None
-        return Wish(candidate.pod, gains, self.refusals.least_gain(candidate.pod), policy.name)
+        least_gain = self.refusals.least_gain(candidate.pod)
+        return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
         return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None

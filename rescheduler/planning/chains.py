@@ -22,7 +22,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective, TotalChange
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.objective import lowers, nothing, worsens_wishes
+from rescheduler.policies.objective import Tier, lowers, nothing, worsens_wishes
 from rescheduler.policies.planned_moves import cover, taken_of
 from rescheduler.scheduling.framework import FloatArray
 
@@ -46,8 +46,8 @@ class AsideTo(NamedTuple):
     node: int
 
 
-Aside = dict[int, list[AsideTo]]
-"""By the node that they leave."""
+Aside = Callable[[int], list[AsideTo]]
+"""Of the node that they leave; those that do are taken out."""
 
 
 class Wish(NamedTuple):
@@ -58,6 +58,8 @@ class Wish(NamedTuple):
     """Of a move to each node; nodes at or below 0 are no better."""
     least_gain: float
     reason: str
+    tier: Tier = Tier.HARD
+    """Where it counts that the pod is badly placed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +101,10 @@ class Chains:
     ) -> list[ChainStep]:
         """A chain to one node (an index), where as many pods step aside as are needed: the first ones; empty: there is none.
 
-        ``aside``: by node, pods that are to step aside there; those that do are taken out. ``leavers``: by node, pods that leave it by this
-        plan. The moves of those that step aside stand in the trial afterwards.
+        ``leavers``: by node, pods that leave it by this plan. The moves of those that step aside stand in the trial afterwards.
         """
         replacement, steps = self.replacement(wish.pod), list[ChainStep]()
-        after = self._make_room(replacement, node, aside, leavers, steps)
+        after = self._make_room(wish, replacement, node, aside, leavers, steps=steps)
         if after is None:
             return []
         last = self.last(wish, node, steps, after)
@@ -116,10 +117,12 @@ class Chains:
 
     def _make_room(
         self,
+        wish: Wish,
         replacement: Pod,
         node: int,
         aside: Aside,
         leavers: Mapping[int, Sequence[Pod]],
+        *,
         steps: list[ChainStep],
     ) -> tuple[Pod, ...] | None:
         """The pods that the replacement waits for on the node; None: they do not leave room enough. ``steps``: gets their moves."""
@@ -127,10 +130,10 @@ class Chains:
         missing = [(name, needed - int(free[node])) for name, free, needed in left if free[node] < needed]
         planned = sorted(leavers.get(node, ()), key=lambda pod: (-part_of(pod, missing), pod.key))
         standing: list[Pod] = []
-        waiting = aside.get(node, [])
+        waiting = aside(node)
         while not (enough := cover((*planned, *standing), missing)) and waiting:
             one = waiting.pop(0)
-            if self._step_aside(one, aside, leavers, steps):
+            if self._step_aside(wish, one, aside, leavers, steps=steps):
                 standing.append(one.pod)
         if not enough or len(standing) > MOST_EARLIER_MOVES:
             return None
@@ -139,17 +142,26 @@ class Chains:
         return (*earlier, *besides)
 
     def _step_aside(
-        self, one: AsideTo, aside: Aside, leavers: Mapping[int, Sequence[Pod]], steps: list[ChainStep]
+        self,
+        wish: Wish,
+        one: AsideTo,
+        aside: Aside,
+        leavers: Mapping[int, Sequence[Pod]],
+        *,
+        steps: list[ChainStep],
     ) -> bool:
         """Plan its move in the trial, and those of pods that step aside for it, if all rules allow it."""
         pod, replacement = one.pod, self.replacement(one.pod)
-        after = self._make_room(replacement, one.node, aside, leavers, steps)
+        after = self._make_room(wish, replacement, one.node, aside, leavers, steps=steps)
         if after is None:
             return False
         with self.trial.landed({earlier.uid for earlier in after}):
             change = self.objective.change(pod, replacement)
             gains = np.zeros(self.trial.state.nodes.size)
-            gains[one.node] = float(not worsens_wishes(change.total)[one.node])
+            at = change.total[:, one.node]
+            # For a wish nobody goes where it is worse for any tier: what brought it where it is would bring it back.
+            worse = worsens_wishes(at) if wish.tier is Tier.HARD else lowers(-at)
+            gains[one.node] = float(not worse)
             target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
         if target is None:
             self.refused.add((pod.uid, one.node))

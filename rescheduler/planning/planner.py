@@ -34,7 +34,7 @@ from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipRea
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.relieving import SEARCHES, SHORTER, Relieving
+from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
@@ -226,21 +226,12 @@ class _Planner:
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=explains,
         )
-        self._chains = ChainPlanner(
-            self, self.trial, self._objective, self._refusals, self._replacement, self._budgets, self._limits
-        )
         passes = inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER)
         work = inputs.effort * PODS_PER_PASS
-        self._drafts = RepairDrafts(
-            self.trial,
-            self._targets,
-            self._objective,
-            self._refusals,
-            self._budgets,
-            self._replacement,
-            passes,
-            work,
-        )
+        common = self.trial, self._targets, self._objective, self._refusals, self._budgets, self._replacement
+        self._drafts = RepairDrafts(*common, passes, work)
+        common_parts = self._refusals, self._replacement, self._budgets, self._limits
+        self._chains = ChainPlanner(self, self.trial, self._objective, *common_parts, self._drafts)
         self._stuck: list[tuple[Policy, Candidate]] = []
         """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         self.before: list[PolicySummary] = []
@@ -263,7 +254,7 @@ class _Planner:
             self.said = warnings_of(self._policies, self.view)
         self._began_at = self.trial.version
         self._repair(asked)
-        self._repair_rest(self._stuck)
+        self._chains.repair_rest(self._stuck)
 
     def _repair(self, asked: Sequence[FirstProposals]) -> None:
         """Plan one by one; and where that leaves badly placed pods without a place, all of them anew by a search, if that is better."""
@@ -278,25 +269,10 @@ class _Planner:
         if not (draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first):
             self._attempt(asked, RepairDraft())
 
-    def _repair_rest(self, stuck: Sequence[tuple[Policy, Candidate]]) -> None:
-        """Others make room for some of these, beside what is planned."""
-        for _ in range(SEARCHES):
-            left = [one for one in stuck if not self.is_planned(one[1].pod)]
-            if not left or self._limits.exhausted:
-                return
-            # What the rules refuse, although the numbers allow it, is searched again without that.
-            refused = self._chains.follow(self._drafts.draft_of_rest(left))
-            if not refused:
-                return
-            self._drafts.refused.update(refused)
-
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
         self._start_again()
-        refused = self._chains.follow(draft)
-        if refused:
-            self._drafts.refused.update(refused)
-            self._repair_rest([(one.policy, one.candidate) for one in draft.moves])
+        self._chains.repair(draft)
         self._forget_answers()
         for number in range(ROUNDS):
             done = len(self.steps)

@@ -46,6 +46,8 @@ _STAGES: Final = 2
 """Of a draft of all badly placed pods, as plans are compared ..."""
 _MOST_STAGES: Final = 4
 """... and of one of those that are left in the end."""
+_SHORTER: Final = 8
+"""So many times shorter it is searched for these at first."""
 _RING: Final = 32
 """Nodes more on which pods may make room for those that step aside."""
 _FAULT: Final = 1000.0
@@ -103,9 +105,10 @@ class RepairDrafts:
         """What a search over all of these pods finds, as far as nothing holds them back. Nothing is planned yet."""
         return _Problem(self, self._free(wanting), 0).draft(self.passes, _STAGES)
 
-    def draft_of_rest(self, wanting: Wanting) -> RepairDraft:
-        """What is found for those that are left beside the planned moves, in more stages: a short search."""
-        return _Problem(self, self._free(wanting[:MOST_PODS]), _RING).draft(1, _MOST_STAGES)
+    def draft_of_rest(self, wanting: Wanting, attempt: int) -> RepairDraft:
+        """What is found for those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
+        passes = max(1, self.passes // (_SHORTER << 2 * attempt))
+        return _Problem(self, self._free(wanting[:MOST_PODS]), _RING).draft(passes, _MOST_STAGES)
 
     def _free(self, wanting: Wanting) -> Wanting:
         return [one for one in wanting if self.refusals.of(one[1]) is None]

@@ -250,7 +250,29 @@ def reservations_max_lifetime():
     lab.until(lambda: lab.phase("room") != "Available")
 
 
+def guard(key, value, read):
+    """The guard reads the section anew for each eviction; the webhook itself does not run on the sandbox."""
+
+    def taken():
+        lab = Lab(document())
+        lab.cluster.advance(5)
+        before = read(lab.program.configuration.current.guard)
+        lab.configure(document(**named(key, value)))
+        lab.cluster.advance(5)
+        assert read(lab.program.configuration.current.guard) != before
+
+    return {key: taken}
+
+
 SCENARIOS = {
+    **guard("guard.limit", "1m", lambda section: section.limit_s),
+    **guard("guard.whenNoRoom", "Refuse", lambda section: section.when_no_room),
+    **guard("guard.followCordons", True, lambda section: section.follow_cordons),
+    **guard(
+        "guard.namespaceSelector",
+        {"matchLabels": {"team": "a"}},
+        lambda section: section.namespace_selector.matches({"team": "a"}),
+    ),
     "interval": interval,
     "mode": mode,
     "limits.workloadCooldown": limits_workload_cooldown,
@@ -273,6 +295,7 @@ OTHER_VALUES = {
     "gate.mode": "Webhook",
     "gate.port": 9444,
     "gate.url": "https://10.0.0.7:9443",
+    "guard.enabled": False,
     "leaderElection.enabled": False,
     "server.port": 8081,
     "server.page": True,
