@@ -31,13 +31,15 @@ CUT = 1
 """Exit code of kubectl drain whose --timeout is over."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def guarded_plane(control_plane):
-    """The shared control plane with what the guard needs besides."""
+    """The shared control plane with what the guard needs besides; afterwards no controller of another test serves it."""
     components = manifests.FOLDER / "components"
     for name in ("webhook-server", "guard"):
         manifests.apply(control_plane.api(), manifests.load(components / name))
-    return control_plane
+    yield control_plane
+    for obj in manifests.load(components / "guard"):
+        control_plane.api().delete(manifests.path_of(obj))
 
 
 @contextmanager

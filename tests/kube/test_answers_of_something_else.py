@@ -23,7 +23,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import OwnerRef
-from rescheduler.webhook.registration import WebhookConfiguration
+from rescheduler.webhook.registration import MutatingWebhook, WebhookConfiguration
 from rescheduler.webhook.secret import CertificateStore
 
 LOGIN = b"\n<!DOCTYPE html><html><body>Please sign in</body></html>"
@@ -39,7 +39,7 @@ READERS = {
     "patch": lambda api: api.merge_patch("/api/v1/pods/a", {}),
     "delete": lambda api: api.delete("/api/v1/pods/a", uid="u"),
     "secret": lambda api: CertificateStore(api, "rescheduler").read(),
-    "webhook": lambda api: WebhookConfiguration(api).holds(()),
+    "webhook": lambda api: WebhookConfiguration(api, MutatingWebhook).holds(()),
 }
 
 
