@@ -54,7 +54,7 @@ class _Kind(enum.Enum):
     FEWER_MOVES = enum.auto()
 
 
-_KINDS: Final = (_Kind.MORE, _Kind.MORE, _Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE, _Kind.AGAIN)
+_KINDS: Final = (_Kind.MORE, _Kind.MORE, _Kind.AGAIN, _Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE)
 """By repetition, in turn."""
 _PODS: Final = (1.0, 0.0, 0.5, 0.75, 0.25)
 """How much of a node's cost is its number of pods, the rest being the room that is lost; by repetition, in turn."""
