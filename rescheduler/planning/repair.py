@@ -9,6 +9,7 @@ a room goes to those who can go nowhere else.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -91,6 +92,8 @@ class Repair:
         self._large = False
         self._stages = EARLY
         """So many are used."""
+        self._most_looks = math.inf
+        """After so many nobody steps aside any more."""
         self._asking: list[int] = []
         """Those for whom others step aside at the moment."""
 
@@ -141,9 +144,9 @@ class Repair:
         self._trim()
         return True
 
-    def finish(self) -> None:
-        """Repair what is left in more stages, where those that step aside have others step aside for them."""
-        self._stages = len(self.state.left)
+    def finish(self, looks: float) -> None:
+        """Repair what is left in more stages, where those that step aside have others step aside for them. ``looks``: so many at most."""
+        self._stages, self._most_looks = len(self.state.left), self.looks + looks
         self._fill(self.wanting)
 
     def in_order(self, solution: SearchSolution) -> list[tuple[int, bool]]:
@@ -247,6 +250,8 @@ class Repair:
 
     def _let_in(self, number: int, nodes: IntArray, depth: int) -> bool:
         """Put a pod on one of the nodes, where others make room; ``depth`` 1: those go where there is room."""
+        if self.looks >= self._most_looks:
+            return False
         placement, level = self.state, len(self._asking)
         rest = placement.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
         full = np.flatnonzero((rest < 0).any(axis=0)).tolist()

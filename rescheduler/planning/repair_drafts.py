@@ -22,7 +22,7 @@ from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.problem import MovablePod, SearchProblem, Spread
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair import Repair
-from rescheduler.planning.search import search
+from rescheduler.planning.search import LOOKS_PER_PASS, search
 from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
@@ -184,7 +184,7 @@ class _Problem:
         )
         search(operator, passes)
         if stages > _STAGES:
-            operator.finish()
+            operator.finish(passes * LOOKS_PER_PASS)
         found = operator.state.solution()
         moves: list[DraftedMove] = []
         aside: list[tuple[Pod, int]] = []
