@@ -103,12 +103,25 @@ class RepairDrafts:
 
     def draft(self, wanting: Wanting) -> RepairDraft:
         """What a search over all of these pods finds, as far as nothing holds them back. Nothing is planned yet."""
-        return _Problem(self, self._free(wanting), 0).draft(self.passes, _STAGES)
+        return (
+            RepairDraft()
+            if self._hopeless()
+            else _Problem(self, self._free(wanting), 0).draft(self.passes, _STAGES)
+        )
 
     def draft_of_rest(self, wanting: Wanting, attempt: int) -> RepairDraft:
         """What is found for those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
+        if self._hopeless():
+            return RepairDraft()
         passes = max(1, self.passes // (_SHORTER << 2 * attempt))
         return _Problem(self, self._free(wanting[:MOST_PODS]), _RING).draft(passes, _MOST_STAGES)
+
+    def _hopeless(self) -> bool:
+        """True if no node has room for any pod, and nobody is to leave one: then nobody can make room."""
+        if self.trial.planned.moves:
+            return False
+        alike = {kind.spec.requests: kind.pods[0] for kind in self.trial.state.cluster.classes if kind.pods}
+        return not any(self.trial.with_free_resources(pod).any() for pod in alike.values())
 
     def _free(self, wanting: Wanting) -> Wanting:
         return [one for one in wanting if self.refusals.of(one[1]) is None]
