@@ -6,7 +6,7 @@ Moves that are planned after a chain do not count on its later stages (``Trial``
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -18,7 +18,6 @@ from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft, RepairDrafts, Wanting
-from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import Tier
@@ -38,13 +37,13 @@ class ChainPlanner:
     """Plans chains in one decision."""
 
     made: MakesMoves
-    trial: Trial
-    objective: Objective
-    refusals: Refusals
-    replacement: Callable[[Pod], Pod]
-    budgets: BudgetLedger
     limits: LimitLedger
     drafts: RepairDrafts
+
+    @property
+    def trial(self) -> Trial:
+        """In which drafts are made, and followed."""
+        return self.drafts.trial
 
     def repair(self, draft: RepairDraft) -> None:
         """Plan what a draft says, as far as all rules allow it; what they refuse is searched again without that."""
@@ -98,7 +97,8 @@ class ChainPlanner:
             return free[at]
 
         mark = self.trial.mark()
-        chains = Chains(self.trial, self.objective, self.replacement, self.refusals.cost, refused)
+        drafts = self.drafts
+        chains = Chains(self.trial, drafts.objective, drafts.replacement, drafts.refusals.cost, refused)
         leavers = self._leavers(_DRAFTED_STAGE)
         found = chains.follow(wish, node, there, leavers)
         self.trial.rollback(mark)
@@ -127,7 +127,7 @@ class ChainPlanner:
         gains = policy.gains(candidate, self.trial.view)
         if not (gains > 0).any():
             return None
-        least_gain = self.refusals.least_gain(candidate.pod)
+        least_gain = self.drafts.refusals.least_gain(candidate.pod)
         return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
@@ -150,7 +150,7 @@ class ChainPlanner:
             taken.append((mover, follows))
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
-        return held(candidate, self.made, self.refusals, self.budgets, follows=follows)
+        return held(candidate, self.made, self.drafts.refusals, self.drafts.budgets, follows=follows)
 
 
 def held(

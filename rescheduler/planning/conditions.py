@@ -49,9 +49,9 @@ class Conditions:
         self._targets = targets
         self._budgets = budgets
         self._order = order
-        self._places: IntArray = np.full(trial.state.nodes.size, -1, dtype=np.int64)
+        self.places: IntArray = np.full(trial.state.nodes.size, -1, dtype=np.int64)
         """By node, its place in the order; -1: it takes no part."""
-        self._places[order] = np.arange(len(order))
+        self.places[order] = np.arange(len(order))
         self.left: list[int] = []
         """What is left of each budget of the pods so far."""
         self._budget_numbers: dict[ObjectKey, int] = {}
@@ -124,7 +124,7 @@ class Conditions:
         kind = self._trial.view.cluster.kind_of(replacement)
         bears, minds = self.marks(kind)
         return MovablePod(
-            source=int(self._places[self._trial.state.node_index[pod.node]]),
+            source=int(self.places[self._trial.state.node_index[pod.node]]),
             needs=(*self.needs(replacement, kind), *more),
             allowed=allowed or (lambda: self.allowed(pod, replacement, policy)),
             cost=cost,
@@ -203,7 +203,7 @@ class Conditions:
     def standing(self, pods: Iterable[MovablePod]) -> Mapping[tuple[int, int], int]:
         """By number of a mark and domain, how many pods bear it there now: of the marks that any of these pods minds."""
         minded = {mark.key for pod in pods for mark in pod.minds}
-        nodes, places, found = self._trial.view.nodes, self._places, Counter[tuple[int, int]]()
+        nodes, places, found = self._trial.view.nodes, self.places, Counter[tuple[int, int]]()
         for kind in self._trial.state.cluster.classes if minded else ():
             for mark in self.marks(kind)[0]:
                 if mark.key in minded:

@@ -39,8 +39,6 @@ ATTEMPTS: Final = 100
 """How often an exchange takes pods off a node again to make room for another."""
 TRIED_AGAIN: Final = 0.02
 """An exchange that was tried before is taken for one that leaves less room, by so large a share."""
-FROM_THE_START: Final = 16
-"""Each so-manieth repetition keeps nothing of those before."""
 
 _OPEN: Final = 100.0
 """More than the free shares of all rows of a node add up to: what is lost by using a node decides before how well a pod fits."""
@@ -146,9 +144,7 @@ class Empty:
         )
         match _KINDS[number % len(_KINDS)]:
             case _Kind.AGAIN:
-                kept = (
-                    _KEPT[(number + 1) // len(_KINDS) % len(_KEPT)] if (number + 1) % FROM_THE_START else 0.0
-                )
+                kept = _KEPT[number // len(_KINDS) % len(_KEPT)]
                 self._keep([source for source in placement.emptied if self._rng.random() < kept])
             case _Kind.MORE:
                 if not self._exchange(placement.solution(), fewer_moves=False):

@@ -228,10 +228,17 @@ class _Planner:
         )
         passes = inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER)
         work = inputs.effort * PODS_PER_PASS
-        common = self.trial, self._targets, self._objective, self._refusals, self._budgets, self._replacement
-        self._drafts = RepairDrafts(*common, passes, work)
-        common_parts = self._refusals, self._replacement, self._budgets, self._limits
-        self._chains = ChainPlanner(self, self.trial, self._objective, *common_parts, self._drafts)
+        self._drafts = RepairDrafts(
+            trial=self.trial,
+            targets=self._targets,
+            objective=self._objective,
+            refusals=self._refusals,
+            budgets=self._budgets,
+            replacement=self._replacement,
+            passes=passes,
+            most_pods=work,
+        )
+        self._chains = ChainPlanner(self, self._limits, self._drafts)
         self._stuck: list[tuple[Policy, Candidate]] = []
         """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         self.before: list[PolicySummary] = []
@@ -248,9 +255,8 @@ class _Planner:
             self._limits.take_under_way(move.pod, shared=move.takes_turns)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         self.asked = asked = self._ask_all()
-        if (
-            self.trial.version == self._began_at
-        ):  # nothing is under way: what was found just now serves them, too
+        if self.trial.version == self._began_at:
+            # Nothing is under way: what was found just now serves them, too.
             self.said = warnings_of(self._policies, self.view)
         self._began_at = self.trial.version
         self._repair(asked)

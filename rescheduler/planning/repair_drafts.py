@@ -87,7 +87,7 @@ class RepairDraft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RepairDrafts:
-    """Drafts repairs in a trial in which nothing is planned."""
+    """Drafts repairs in one trial."""
 
     trial: Trial
     targets: Targets
@@ -103,18 +103,18 @@ class RepairDrafts:
 
     def draft(self, wanting: Wanting) -> RepairDraft:
         """What a search over all of these pods finds, as far as nothing holds them back. Nothing is planned yet."""
-        return (
-            RepairDraft()
-            if self._hopeless()
-            else _Problem(self, self._free(wanting), 0).draft(self.passes, _STAGES)
-        )
+        return self._drafted(wanting, 0, self.passes, _STAGES)
 
     def draft_of_rest(self, wanting: Wanting, attempt: int) -> RepairDraft:
         """What is found for those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
+        passes = max(1, self.passes // (_SHORTER << 2 * attempt))
+        return self._drafted(wanting[:MOST_PODS], _RING, passes, _MOST_STAGES)
+
+    def _drafted(self, wanting: Wanting, ring: int, passes: int, stages: int) -> RepairDraft:
         if self._hopeless():
             return RepairDraft()
-        passes = max(1, self.passes // (_SHORTER << 2 * attempt))
-        return _Problem(self, self._free(wanting[:MOST_PODS]), _RING).draft(passes, _MOST_STAGES)
+        free = [one for one in wanting if self.refusals.of(one[1]) is None]
+        return _Problem(self, free, ring).draft(passes, stages)
 
     def _hopeless(self) -> bool:
         """True if no node has room for any pod, and nobody is to leave one: then nobody can make room."""
@@ -122,9 +122,6 @@ class RepairDrafts:
             return False
         alike = {kind.spec.requests: kind.pods[0] for kind in self.trial.state.cluster.classes if kind.pods}
         return not any(self.trial.with_free_resources(pod).any() for pod in alike.values())
-
-    def _free(self, wanting: Wanting) -> Wanting:
-        return [one for one in wanting if self.refusals.of(one[1]) is None]
 
 
 def wanting(policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> Wanting:
@@ -171,9 +168,6 @@ class _Problem:
         self._names = sorted({name for needs in self._needs.values() for name in needs})
         self._order = self._nodes(near)
         """Nodes that take part, by name."""
-        self._places: IntArray = np.full(self._trial.state.nodes.size, -1, dtype=np.int64)
-        """By node, its place in that order; -1: it takes no part."""
-        self._places[self._order] = np.arange(len(self._order))
         self._conditions = Conditions(self._trial, drafts.targets, drafts.budgets, self._order)
 
     def draft(self, passes: int, stages: int) -> RepairDraft:
@@ -239,10 +233,10 @@ class _Problem:
         """What the planned moves of the first stage leave, by row and node."""
         leaving = np.zeros((len(self._names), len(self._order)))
         for move in self._trial.planned.moves:
-            if move.stage == 1 and self._places[move.source] >= 0:
+            if move.stage == 1 and self._conditions.places[move.source] >= 0:
                 for name in self._names:
                     row = self._conditions.row(name)
-                    leaving[row, self._places[move.source]] += taken_of(move.pod.held, name)
+                    leaving[row, self._conditions.places[move.source]] += taken_of(move.pod.held, name)
         return leaving
 
     def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:
@@ -336,7 +330,7 @@ class _Problem:
                 spreads=tuple(self._spreads_of(pod, replacement)),
             ),
             holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names],
-            repairs={int(self._places[node]): fall for node, fall in falls.items()},
+            repairs={int(self._conditions.places[node]): fall for node, fall in falls.items()},
             owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
             excess=policy == TopologySpread.name and self._wanting[pod.uid][1].tier is Tier.HARD,
         )

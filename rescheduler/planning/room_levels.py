@@ -66,9 +66,8 @@ class RoomLevels:
         replacement: Callable[[Pod], Pod],
         may_leave: Callable[[Pod], bool],
         deepest: int,
-        may_leave_class: Callable[[PodClass], bool | None] = lambda _: None,
     ) -> None:
-        """``deepest``: levels beyond it are not told apart. ``may_leave_class``: of all pods of a class at once; None: each is asked."""
+        """``deepest``: levels beyond it are not told apart."""
         self._trial, self._replacement = trial, replacement
         self.free = FreeRoom(trial)
         self._size = trial.state.nodes.size
@@ -76,11 +75,7 @@ class RoomLevels:
         nodes: list[int] = []
         numbers: list[int] = []
         for kind in list(trial.state.cluster.classes):
-            answer = may_leave_class(kind) if kind.pods else False
-            if answer is None:
-                leaving = [node for pod, node in zip(kind.pods, kind.nodes, strict=True) if may_leave(pod)]
-            else:
-                leaving = list(kind.nodes) if answer else []
+            leaving = [node for pod, node in zip(kind.pods, kind.nodes, strict=True) if may_leave(pod)]
             if leaving:
                 numbers += [len(kinds)] * len(leaving)
                 nodes += leaving
@@ -96,11 +91,6 @@ class RoomLevels:
         self._level_of: dict[str, int] = {}
         """By uid."""
         self._find_levels(deepest)
-
-    @property
-    def hopeless(self) -> bool:
-        """True if no node has room for any pod that may leave: then nobody can."""
-        return not (self._levels == 0).any()
 
     def level(self, pod: Pod) -> int:
         """How many other pods must make room before this one can leave, at least."""
