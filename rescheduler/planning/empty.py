@@ -80,7 +80,7 @@ class _Exchange(NamedTuple):
 
 
 class Empty:
-    """Empties nodes in one placement."""
+    """Empties nodes in one search state."""
 
     def __init__(self, problem: SearchProblem) -> None:
         self.state = SearchState(problem)
@@ -130,7 +130,7 @@ class Empty:
 
     def repeat(self, number: int, best: SearchSolution) -> bool:
         """See ``SearchOperator``."""
-        placement = self.state
+        state = self.state
         if number == 0:
             self._order = self._ordered(0.0)
             self._keep(())
@@ -145,9 +145,9 @@ class Empty:
         match _KINDS[number % len(_KINDS)]:
             case _Kind.AGAIN:
                 kept = _KEPT[number // len(_KINDS) % len(_KEPT)]
-                self._keep([source for source in placement.emptied if self._rng.random() < kept])
+                self._keep([source for source in state.emptied if self._rng.random() < kept])
             case _Kind.MORE:
-                if not self._exchange(placement.solution(), fewer_moves=False):
+                if not self._exchange(state.solution(), fewer_moves=False):
                     return False
             case _Kind.FEWER_MOVES:
                 if not self._exchange(best, fewer_moves=True):
@@ -158,13 +158,13 @@ class Empty:
     def best_fit(self, number: int) -> int:
         """Where the pod is put; -1: no node takes it."""
         self.looks += 1
-        placement = self.state
-        nodes = np.flatnonzero(placement.with_room(number, placement.allowed(number)))
+        state = self.state
+        nodes = np.flatnonzero(state.with_room(number, state.allowed(number)))
         if not len(nodes):
             return -1
-        losses = np.where(placement.arrivals[nodes] > 0, 0.0, self._order.losses[nodes])
+        losses = np.where(state.arrivals[nodes] > 0, 0.0, self._order.losses[nodes])
         tilt = self._order.tilt if isinstance(self._order.tilt, float) else self._order.tilt[nodes]
-        return int(nodes[(losses * _OPEN + placement.slack[nodes] + tilt).argmin()])
+        return int(nodes[(losses * _OPEN + state.slack[nodes] + tilt).argmin()])
 
     def _room_lost(self, free: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(sources, rows): what emptying a source takes of all room, for its pods and with its node; (rows): how scarce each is."""
@@ -202,13 +202,13 @@ class Empty:
 
     def _empty(self, number: int) -> None:
         """Empty a source if all of its pods, and those that have come to it, fit elsewhere."""
-        placement, source = self.state, self._sources[number]
+        state, source = self.state, self._sources[number]
         if not self._affords((number,)):
             return
-        guests = () if placement.bears(source) else tuple(placement.into[source.node])
+        guests = () if state.bears(source) else tuple(state.into[source.node])
         for pod in guests:
-            placement.remove(pod)
-        placement.close(number)
+            state.remove(pod)
+        state.close(number)
         pods = self.members[number]
         if guests:
             pods = sorted((*guests, *pods), key=self._largest_first)
@@ -217,23 +217,23 @@ class Empty:
             node = self.best_fit(pod)
             if node < 0:
                 break
-            placement.put(pod, node)
+            state.put(pod, node)
             placed.append(pod)
         else:
             return
         for pod in reversed(placed):
-            placement.remove(pod)
-        placement.reopen(number)
+            state.remove(pod)
+        state.reopen(number)
         for pod in guests:
-            placement.put(pod, source.node)
+            state.put(pod, source.node)
 
     def _exchange(self, solution: SearchSolution, *, fewer_moves: bool) -> bool:
         """Empty some nodes of more worth in the place of others of a solution. False: not all pods have found a place."""
-        placement = self.state
+        state = self.state
         chosen = self._choose(solution, fewer_moves=fewer_moves)
         if chosen is None:
             return False
-        placement.restore(solution)
+        state.restore(solution)
         for number in chosen.leave:
             self._leave(number)
         if not self._affords(chosen.come):
@@ -241,10 +241,10 @@ class Empty:
         pods: list[int] = []
         for number in chosen.come:
             source = self._sources[number]
-            guests = () if placement.bears(source) else tuple(placement.into[source.node])
+            guests = () if state.bears(source) else tuple(state.into[source.node])
             for pod in guests:
-                placement.remove(pod)
-            placement.close(number)
+                state.remove(pod)
+            state.close(number)
             pods += (*guests, *self.members[number])
         pods.sort(key=self._largest_first, reverse=True)
         return put_making_way(self, pods, ATTEMPTS)

@@ -1,7 +1,7 @@
 """Pods are put somewhere, and where nothing has room for one, pods that were put there before make way and are put elsewhere in their turn.
 
 Those make way that were in the way least often so far, the smallest of them. No chance is in it, and the number of such attempts is
-given. Pure, but for the placement.
+given. Pure, but for the state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PutsPods(Protocol):
 
 def put_making_way(putting: PutsPods, waiting: list[int], attempts: int) -> bool:
     """Put all that wait somewhere, the last first. False: not all of them are, and others may have lost their places."""
-    placement = putting.state
+    state = putting.state
     failures: Counter[int] = Counter()
     """How often nothing had room for a pod."""
     while waiting:
@@ -45,17 +45,17 @@ def put_making_way(putting: PutsPods, waiting: list[int], attempts: int) -> bool
             failures[pod] += 1
             node, others = _least_in_the_way(putting, pod, failures)
             if node < 0:
-                others = placement.kept_apart(pod)
+                others = state.kept_apart(pod)
             attempts -= 1
             if attempts < 0 or not others:
                 return False
             for other in others:
-                placement.remove(other)
+                state.remove(other)
             waiting += others
             if node < 0:
                 waiting.append(pod)
                 continue
-        placement.put(pod, node)
+        state.put(pod, node)
     return True
 
 
@@ -64,21 +64,21 @@ def _least_in_the_way(
 ) -> tuple[int, Sequence[int]]:
     """A node that takes the pod once one or two others have left it, the smallest that failed least often; -1: there is none."""
     putting.looks += 1
-    placement = putting.state
-    fits = placement.allowed(number)
-    nodes = [node for node in dict.fromkeys(way.node for way in placement.ways.values()) if fits[node]]
+    state = putting.state
+    fits = state.allowed(number)
+    nodes = [node for node in dict.fromkeys(way.node for way in state.ways.values()) if fits[node]]
     if len(nodes) > LOOKED_AT:
-        nodes = sorted(nodes, key=lambda node: (-placement.slack[node], node))[:LOOKED_AT]
+        nodes = sorted(nodes, key=lambda node: (-state.slack[node], node))[:LOOKED_AT]
     least = math.inf
     best: tuple[int, Sequence[int]] = -1, ()
     for node in nodes:
         lack = {
-            row: float(amount - placement.left[0][row, node])
-            for row, amount in placement.pods[number].needs
-            if amount > placement.left[0][row, node]
+            row: float(amount - state.left[0][row, node])
+            for row, amount in state.pods[number].needs
+            if amount > state.left[0][row, node]
         }
         small: list[tuple[float, int]] = []
-        for guest in placement.into[node]:
+        for guest in state.into[node]:
             cost = (1 + failures.get(guest, 0)) * putting.sizes[guest]
             if cost >= least:
                 continue

@@ -61,7 +61,7 @@ class _Order(NamedTuple):
 
 
 class Relieve:
-    """Relieves nodes in one placement."""
+    """Relieves nodes in one search state."""
 
     def __init__(self, problem: SearchProblem, least: float) -> None:
         """``least``: what a move must relieve, as a share of a node."""
@@ -159,11 +159,11 @@ class Relieve:
 
     def _fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
         """Move pods to the receivers as long as one relieves and there is room."""
-        placement = self.state
+        state = self.state
         waiting = self._waiting(pods, receivers, order)
-        while waiting and (self._most is None or len(placement.ways) < self._most):
+        while waiting and (self._most is None or len(state.ways) < self._most):
             known, pod, factor = heapq.heappop(waiting)
-            relief = placement.relief(pod)
+            relief = state.relief(pod)
             if relief < self._least:
                 continue
             score = relief * factor
@@ -171,35 +171,35 @@ class Relieve:
             if score < -known - _EPSILON:
                 heapq.heappush(waiting, (-score, pod, factor))
                 continue
-            if not placement.may_leave(pod):
+            if not state.may_leave(pod):
                 continue
             node = self._best(pod, receivers, order)
             if node >= 0:
-                placement.put(pod, node)
+                state.put(pod, node)
             else:
                 self._refused = True
 
     def _trim(self, pods: Sequence[int]) -> None:
         """Leave at home those of these pods without which as much is relieved."""
-        placement = self.state
-        for lost, pod in sorted((placement.loss(pod), pod) for pod in pods):
-            if lost < self._least and placement.loss(pod) < self._least:
-                placement.remove(pod)
+        state = self.state
+        for lost, pod in sorted((state.loss(pod), pod) for pod in pods):
+            if lost < self._least and state.loss(pod) < self._least:
+                state.remove(pod)
 
     def _waiting(
         self, pods: Iterable[int], receivers: IntArray, order: _Order
     ) -> list[tuple[float, int, float]]:
         """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score)."""
-        placement, rng = self.state, self._rng
+        state, rng = self.state, self._rng
         found = [
             (relief, pod)
             for pod in pods
-            if pod not in placement.ways and (relief := placement.relief(pod)) >= self._least
+            if pod not in state.ways and (relief := state.relief(pod)) >= self._least
         ]
         if order.chance and found:
             # Those that find no room now will find none later, because room only gets less.
-            needs = placement.needs[[pod for _, pod in found]]
-            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= placement.left[0][:, receivers], axis=1)
+            needs = state.needs[[pod for _, pod in found]]
+            enough: BoolArray = np.all(needs[:, :, np.newaxis] <= state.left[0][:, receivers], axis=1)
             found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
         waiting = []
         for relief, pod in found:

@@ -58,7 +58,7 @@ class _Way(NamedTuple):
 
 
 class Repair:
-    """Repairs in one placement."""
+    """Repairs in one search state."""
 
     def __init__(self, problem: SearchProblem) -> None:
         self.state = SearchState(problem)
@@ -152,7 +152,7 @@ class Repair:
     def in_order(self, solution: SearchSolution) -> list[tuple[int, bool]]:
         """The pods that move, and whether that repairs: those of the first stage first, and none to a node that was counted on before for a later stage.
 
-        The placement stands as the solution says.
+        The state stands as the solution says.
         """
         ways = solution.ways
         repairs = {
@@ -193,48 +193,48 @@ class Repair:
 
     def _trim(self) -> None:
         """Take back what nobody needs: pods that stepped aside, where there is room without that."""
-        placement = self.state
-        idle = [pod for pod in placement.ways if placement.repairs(pod) <= 0]
+        state = self.state
+        idle = [pod for pod in state.ways if state.repairs(pod) <= 0]
         idle.sort(key=lambda pod: self._size[pod])
         for pod in idle:
             here = self._pods[pod].source
-            stays = all((left[:, here] >= self._holds[pod]).all() for left in placement.left[1:])
-            if stays and not placement.frees(pod):
-                placement.remove(pod)
+            stays = all((left[:, here] >= self._holds[pod]).all() for left in state.left[1:])
+            if stays and not state.frees(pod):
+                state.remove(pod)
 
     def _take(self, pod: int) -> None:
         """Undo its move, and those that rely on it."""
-        placement = self.state
-        if pod not in placement.ways:
+        state = self.state
+        if pod not in state.ways:
             return
-        stage = placement.remove(pod).stage
+        stage = state.remove(pod).stage
         source = self._pods[pod].source
-        later = placement.left[stage:]
-        while any((left[:, source] < 0).any() for left in later) and placement.into[source]:
-            here = list(placement.into[source])
-            after = [one for one in here if placement.ways[one].stage > stage]
+        later = state.left[stage:]
+        while any((left[:, source] < 0).any() for left in later) and state.into[source]:
+            here = list(state.into[source])
+            after = [one for one in here if state.ways[one].stage > stage]
             self._take(self._rng.choice(after or here))
 
     def _clear(self, nodes: Iterable[int]) -> None:
         """Undo the moves to and from these nodes."""
-        placement = self.state
+        state = self.state
         for node in nodes:
-            for pod in [*placement.into[node], *(pod for pod in self._at[node] if pod in placement.ways)]:
+            for pod in [*state.into[node], *(pod for pod in self._at[node] if pod in state.ways)]:
                 self._take(pod)
 
     def _settle(self, number: int) -> bool:
         """Repair one where there is room."""
         self.looks += self._look
-        placement, pod = self.state, self._pods[number]
+        state, pod = self.state, self._pods[number]
         if not self._may_be_repaired(number):
             return False
         wished = self._mask(self._wished[number])
         before = np.zeros_like(wished)
         for stage in range(1, self._stages + 1):
-            fits = placement.with_room(number, wished.copy(), stage)
+            fits = state.with_room(number, wished.copy(), stage)
             # Moves wait for pods that leave their target: for those that other pods mind, but not for the sake of spread.
             waits = fits if pod.minds and not pod.spreads else fits & ~before
-            some = np.flatnonzero(placement.unbarred(number, waits, stage)).tolist() if waits.any() else []
+            some = np.flatnonzero(state.unbarred(number, waits, stage)).tolist() if waits.any() else []
             if some:
                 most = max(pod.repairs[node] for node in some)
                 self._put(number, [node for node in some if pod.repairs[node] == most], stage)
@@ -252,11 +252,11 @@ class Repair:
         """Put a pod on one of the nodes, where others make room; ``depth`` 1: those go where there is room."""
         if self.looks >= self._most_looks:
             return False
-        placement, level = self.state, len(self._asking)
-        rest = placement.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
+        state, level = self.state, len(self._asking)
+        rest = state.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
         full = np.flatnonzero((rest < 0).any(axis=0)).tolist()
         tried = full if len(full) <= _NODES[level] else self._rng.sample(full, _NODES[level])
-        unbarred = placement.unbarred(number, self._mask(nodes), self._stages)
+        unbarred = state.unbarred(number, self._mask(nodes), self._stages)
         self._asking.append(number)
         ways = [
             way
@@ -265,12 +265,12 @@ class Repair:
         ]
         made = False
         for way in sorted(ways, key=lambda way: way.pods_needed):
-            before = len(placement.ways)
+            before = len(state.ways)
             made = self._make_room(number, way, depth) and self._arrive(number, way.node)
             if made:
                 break
-            while len(placement.ways) > before:
-                placement.remove(next(reversed(placement.ways)))
+            while len(state.ways) > before:
+                state.remove(next(reversed(state.ways)))
         self._asking.pop()
         return made
 
@@ -289,29 +289,29 @@ class Repair:
         return mask
 
     def _may_be_repaired(self, number: int) -> bool:
-        pod, placement = self._pods[number], self.state
-        crowded = not pod.excess or any(spread.crowded(pod.source) for spread in placement.spreads[number])
-        return crowded and placement.may_leave(number)
+        pod, state = self._pods[number], self.state
+        crowded = not pod.excess or any(spread.crowded(pod.source) for spread in state.spreads[number])
+        return crowded and state.may_leave(number)
 
     def _way(self, node: int, missing: FloatArray, depth: int) -> _Way | None:
         """Who could make room on a node where so much is missing; None: that is not enough."""
         self.looks += self._look
-        placement = self.state
-        here = [pod for pod in self._at[node] if pod not in placement.ways and pod not in self._asking]
+        state = self.state
+        here = [pod for pod in self._at[node] if pod not in state.ways and pod not in self._asking]
         if not here:
             return None
         rows = missing > 0
         share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
         # Where others step aside in their turn, they may go where there is no room yet.
-        room = np.minimum.reduce(placement.left) if depth == 1 else np.full_like(placement.left[0], np.inf)
+        room = np.minimum.reduce(state.left) if depth == 1 else np.full_like(state.left[0], np.inf)
         fits: BoolArray = np.all(self._needs[here][:, :, np.newaxis] <= room, axis=1)
         fits[:, node] = False
         can = [
             i
             for i in np.flatnonzero(np.any(fits, axis=1)).tolist()
-            if (fits[i] & placement.allowed_alone(here[i])).any()
+            if (fits[i] & state.allowed_alone(here[i])).any()
         ]
-        most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in placement.ways for pod in self._at[node]))
+        most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in state.ways for pod in self._at[node]))
         enough = np.flatnonzero(np.sort(share[can])[::-1][: max(most, 0)].cumsum() >= 1.0)
         if not len(enough):
             return None
@@ -321,7 +321,7 @@ class Repair:
 
     def _make_room(self, number: int, way: _Way, depth: int) -> bool:
         """Pods step aside until there is room for this one; False: there is no way, and some may have stepped aside."""
-        rng, placement = self._rng, self.state
+        rng, state = self._rng, self.state
         power = -0.5 if self._large else 1.0
         singles = [(share**power * (1 + rng.random()), pod) for pod, share in way.pods if share >= 1.0]
         for _, pod in sorted(singles)[:_SINGLES]:
@@ -332,7 +332,7 @@ class Repair:
         for _, pod in sorted(some)[: 2 * MOST_ASIDE]:
             if self._step_aside(pod, depth):
                 gone.append(pod)
-                if (placement.left[-1][:, way.node] >= self._needs[number]).all():
+                if (state.left[-1][:, way.node] >= self._needs[number]).all():
                     self._spare(gone, self._needs[number], way.node)
                     return True
             if len(gone) == way.most:
@@ -341,23 +341,21 @@ class Repair:
 
     def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
         """Some of these may stay after all."""
-        placement = self.state
+        state = self.state
         for pod in sorted(gone, key=lambda pod: self._size[pod]):
-            enough = (placement.left[-1][:, node] - self._holds[pod] >= need).all()
-            if enough and placement.repairs(pod) <= 0:
-                placement.remove(pod)
+            enough = (state.left[-1][:, node] - self._holds[pod] >= need).all()
+            if enough and state.repairs(pod) <= 0:
+                state.remove(pod)
 
     def _step_aside(self, number: int, depth: int) -> bool:
         self.looks += self._look
-        placement, pod = self.state, self._pods[number]
-        if number in placement.ways or number in self._asking or not placement.may_leave(number):
+        state, pod = self.state, self._pods[number]
+        if number in state.ways or number in self._asking or not state.may_leave(number):
             return False
-        fits = placement.with_room(number, placement.allowed_alone(number).copy())
-        nodes: list[int] = np.flatnonzero(placement.unbarred(number, fits)).tolist() if fits.any() else []
+        fits = state.with_room(number, state.allowed_alone(number).copy())
+        nodes: list[int] = np.flatnonzero(state.unbarred(number, fits)).tolist() if fits.any() else []
         if not nodes:
-            return depth > 1 and self._let_in(
-                number, np.flatnonzero(placement.allowed_alone(number)), depth - 1
-            )
+            return depth > 1 and self._let_in(number, np.flatnonzero(state.allowed_alone(number)), depth - 1)
         own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
         self._put(number, own or nodes, 1)
         return True

@@ -22,7 +22,7 @@ LOOKS_PER_PASS: Final = 500
 
 
 class SearchOperator(Protocol):
-    """Changes a placement for one purpose."""
+    """Changes a search state for one purpose."""
 
     state: SearchState
     looks: float
@@ -55,24 +55,24 @@ class SearchOperator(Protocol):
 
 def search(operator: SearchOperator, passes: int) -> SearchSolution:
     """The best solution. ``passes``: how long it is tried; 1: hardly longer than the first solution takes."""
-    placement = operator.state
+    state = operator.state
     operator.begin(random.Random(0))  # noqa: S311 -- chance that is the same every time, no secret
-    best, best_worth = placement.solution(), operator.worth()
+    best, best_worth = state.solution(), operator.worth()
     repetitions, most = operator.repetitions(passes), operator.looks + passes * LOOKS_PER_PASS
     for number in range(repetitions):
         if operator.looks >= most or operator.done():
             break
         to_come = 1.0 - number / repetitions
-        before, before_worth = placement.solution(), operator.worth(to_come)
+        before, before_worth = state.solution(), operator.worth(to_come)
         if not operator.repeat(number, best):
-            placement.restore(before)
+            state.restore(before)
             continue
         worth = operator.worth()
         if worth > best_worth + _EPSILON:
-            best, best_worth = placement.solution(), worth
+            best, best_worth = state.solution(), worth
         if operator.worth(to_come) < before_worth - operator.worse(to_come):
-            placement.restore(before)
-    placement.restore(best)
+            state.restore(before)
+    state.restore(best)
     return best
 
 
