@@ -28,7 +28,8 @@ from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.coordination.placement import Placement, protection_of
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.protection import protection_of
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject, Decoder
 from rescheduler.model.decode.wire_form import manifest

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rescheduler.configuration.document import Configuration
-from rescheduler.coordination.placement import Placement, protection_of
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.gate import UNGATED_NAMESPACES
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot

@@ -33,7 +33,8 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import MoveCounter, occurrence, report_reload
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.placement import Placement, protection_of
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate

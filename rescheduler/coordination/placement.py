@@ -32,18 +32,15 @@ from rescheduler.coordination.avoid_store import avoided_by
 from rescheduler.coordination.holders_apart import Holders, holders_of
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
+from rescheduler.coordination.protection import Protection, movable_by_nature
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import pod_of_room, priority_of_pods
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
-from rescheduler.planning.limits import Protections
 from rescheduler.planning.placeholder_rules import HOLDER_APART
-from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Protector
 from rescheduler.planning.single_pod import (
     Choice,
     choose_room,
@@ -60,48 +57,6 @@ from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState, SharedSchedulingState
 
 _NEVER_LEAVE: Final = (NeverMoves.DAEMON_POD, NeverMoves.STATIC_POD)
-Protection = Callable[[Pod, Replacements, bool], Permission]
-"""Whether a pod may be moved; what the configuration keeps (priority, local storage, ...) if it is not being drained."""
-
-
-def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = False) -> Permission:  # noqa: FBT001, FBT002 - a Protection
-    """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
-    found = replacements.of(pod)
-    if found.pod is None:
-        return Permission(ok=False, message=f"the pod {found.message}")
-    if pod.spec.resource_claims:
-        return Permission(ok=False, message="the pod has device claims, which cannot be reserved")
-    return ALLOWED
-
-
-def protection_of(protections: Protections, profile: Profile) -> Protection:
-    """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
-
-    One Protector is built for each round.
-    """
-    last: list[tuple[Replacements, Protector]] = []
-    ledgers: list[tuple[object, BudgetLedger]] = []
-
-    def judged(pod: Pod, replacements: Replacements, drained: bool) -> Permission:  # noqa: FBT001 - a Protection
-        if not last or last[0][0] is not replacements:
-            snapshot = replacements.snapshot
-            if not ledgers or ledgers[0][0] is not snapshot.budgets:
-                ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
-            ledger = ledgers[0][1]
-            protector = Protector(
-                replacements,
-                protections,
-                lambda p: bool(ledger.of(p)),
-                judges=profile.judges,
-            )
-            last[:] = [(replacements, protector)]
-        refusal = last[0][1].refusal(pod, lifted=drained)
-        if refusal is None:
-            return ALLOWED
-        passes = refusal.reason is SkipReason.WORKLOAD_BUSY
-        return Permission(ok=False, message=f"the pod {refusal.message}", passes=passes)
-
-    return judged
 
 
 @dataclass(slots=True, kw_only=True)
@@ -200,10 +155,7 @@ class Placement:
         with self._trial() as state:
             if node not in state.node_index:
                 return Permission(ok=False, message=f"node {node} does not exist any more")
-            holders = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
-            for one in (*self._placed(pod), *holders):
-                take_off(state, one)
-            self._take_off(state, holder)
+            self._hand_on(state, node, holder, pod)
             refusal = pod_refusal(state, as_released(pod, node), node)
             if refusal is None and holder is not None:
                 refusal = self._holder_rules(state).refusal(pod, node, besides=holder)
@@ -216,10 +168,7 @@ class Placement:
         with self._trial() as state:
             if node not in state.node_index:
                 return None
-            nominated = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
-            for one in (*self._placed(*pods, *others), *nominated):
-                take_off(state, one)
-            self._take_off(state, holder)
+            self._hand_on(state, node, holder, *pods, *others)
             first: Pod | None = None
             for other in others:
                 if pod_refusal(state, as_released(other, node), node) is None:
@@ -231,11 +180,18 @@ class Placement:
                 self._bind(state, pod, node)
         return None
 
+    def _hand_on(self, state: SchedulingState, node: str, holder: Pod | None, *pods: Pod) -> None:
+        """As the node is once ``holder`` is deleted for one of these: nominations of placeholders there are withdrawn."""
+        nominated = [one for one in state.nominated_to(node) if one.namespace == self.namespace]
+        for one in (*self._placed(*pods), *nominated):
+            take_off(state, one)
+        self._take_off(state, holder)
+
     @staticmethod
-    def _bind(state: SchedulingState, pod: Pod, node: str) -> Pod:
+    def _bind(state: SchedulingState, pod: Pod, node: str) -> None:
         if state.unplaced.get(pod.key) is pod:
             state.remove(pod)
-        return state.place(pod, node)
+        state.place(pod, node)
 
     def blocked_by_nominated(self, claimant: Pod, node: str) -> bool:
         """True if the scheduler would refuse the claimant on ``node`` only because of pods that are nominated there.

@@ -21,7 +21,8 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import DryRunSender
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.placement import Placement, protection_of
+from rescheduler.coordination.placement import Placement
+from rescheduler.coordination.protection import protection_of
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.migrations.observed_migration import MigrationSettings

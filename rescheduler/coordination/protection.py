@@ -1,0 +1,57 @@
+"""Which pods requested moves may move: the planner's own protections, asked for one pod of a round. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rescheduler.migrations.observed_migration import ALLOWED, Permission
+from rescheduler.model.records import Pod
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.limits import Protections
+from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.protections import Protector
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import Profile
+
+Protection = Callable[[Pod, Replacements, bool], Permission]
+"""Whether a pod may be moved; what the configuration keeps (priority, local storage, ...) if it is not being drained."""
+
+
+def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = False) -> Permission:  # noqa: FBT001, FBT002 - a Protection
+    """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
+    found = replacements.of(pod)
+    if found.pod is None:
+        return Permission(ok=False, message=f"the pod {found.message}")
+    if pod.spec.resource_claims:
+        return Permission(ok=False, message="the pod has device claims, which cannot be reserved")
+    return ALLOWED
+
+
+def protection_of(protections: Protections, profile: Profile) -> Protection:
+    """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
+
+    One Protector is built for each round.
+    """
+    last: list[tuple[Replacements, Protector]] = []
+    ledgers: list[tuple[object, BudgetLedger]] = []
+
+    def judged(pod: Pod, replacements: Replacements, drained: bool) -> Permission:  # noqa: FBT001 - a Protection
+        if not last or last[0][0] is not replacements:
+            snapshot = replacements.snapshot
+            if not ledgers or ledgers[0][0] is not snapshot.budgets:
+                ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
+            ledger = ledgers[0][1]
+            protector = Protector(
+                replacements,
+                protections,
+                lambda p: bool(ledger.of(p)),
+                judges=profile.judges,
+            )
+            last[:] = [(replacements, protector)]
+        refusal = last[0][1].refusal(pod, lifted=drained)
+        if refusal is None:
+            return ALLOWED
+        passes = refusal.reason is SkipReason.WORKLOAD_BUSY
+        return Permission(ok=False, message=f"the pod {refusal.message}", passes=passes)
+
+    return judged
