@@ -146,8 +146,8 @@ def test_preallocated_rooms_become_available_piece_by_piece_and_disturb_nobody(s
     at_rest(scene)
 
 
-@seeds
-def test_a_preallocation_goes_to_a_node_that_becomes_empty_and_frees_what_it_kept(seed):
+def waiting_for_n2(seed):
+    """A room that waits for all pods of n2 to leave; n3 has more pods."""
     scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed)
     scene.workload(nodes=["n1"])
     scene.workload("ReplicaSet", "old", ["n2"] * 3)
@@ -155,6 +155,12 @@ def test_a_preallocation_goes_to_a_node_that_becomes_empty_and_frees_what_it_kep
     begin(scene, seed)
     scene.room("room", cpu="5", preAllocation=True)
     scene.until(lambda: nominated(scene) == ["n2"])
+    return scene
+
+
+@seeds
+def test_a_preallocation_goes_to_a_node_that_becomes_empty_and_frees_what_it_kept(seed):
+    scene = waiting_for_n2(seed)
     scene.scale(0, kind="ReplicaSet", name="other")
     scene.until(lambda: scene.phase("room") == "Available", limit_s=60.0)
     assert scene.state("room")["nodeName"] == "n3"
@@ -167,13 +173,7 @@ def test_a_preallocation_goes_to_a_node_that_becomes_empty_and_frees_what_it_kep
 
 @seeds
 def test_a_preallocation_stays_while_another_node_has_room_for_a_moment_only(seed):
-    scene = Scene({"n1": 1, "n2": 5, "n3": 5}, seed=seed)
-    scene.workload(nodes=["n1"])
-    scene.workload("ReplicaSet", "old", ["n2"] * 3)
-    scene.workload("ReplicaSet", "other", ["n3"] * 4)
-    begin(scene, seed)
-    scene.room("room", cpu="5", preAllocation=True)
-    scene.until(lambda: nominated(scene) == ["n2"])
+    scene = waiting_for_n2(seed)
     for _ in range(4):
         scene.scale(0, kind="ReplicaSet", name="other")
         scene.advance(4.0)
