@@ -76,7 +76,7 @@ class Asks:
 
     def hear(self, pod: Pod, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
         """Somebody asks. False: there is no place for one more."""
-        user = user[:LONGEST_USER] or "unknown"
+        user = _caller(user)
         with self._lock:
             ask = self.find(pod.uid, now_s)
             if ask is None:
@@ -102,13 +102,13 @@ class Asks:
 
     def took_the_place(self, pod: Pod, user: str, now_s: float) -> bool:
         """True if this caller waits for the end of another pod of that name, which has gone since: this one is its successor."""
-        ask = self._named.get((pod.key, user[:LONGEST_USER] or "unknown"))
+        ask = self._named.get((pod.key, _caller(user)))
         return ask is not None and ask.uid != pod.uid and _goes_on(ask, now_s)
 
     def told(self, pod: ObjectKey, user: str) -> None:
         """The caller has heard that the pod is gone; what he asks for next he means."""
         with self._lock:
-            self._named.pop((pod, user[:LONGEST_USER] or "unknown"), None)
+            self._named.pop((pod, _caller(user)), None)
 
     def current(self, wanted: Callable[[WaitingEviction], bool], now_s: float) -> list[WaitingEviction]:
         """Those for which somebody still asks, oldest first. Forgotten are those not ``wanted``, and those of long ago."""
@@ -136,6 +136,11 @@ class Asks:
             # Somebody may have asked again meanwhile.
             if self._asks.get(ask.uid) is ask and _goes_on(ask, now_s) == going:
                 del self._asks[ask.uid]
+
+
+def _caller(user: str) -> str:
+    """As he is remembered."""
+    return user[:LONGEST_USER] or "unknown"
 
 
 def _goes_on(ask: WaitingEviction, now_s: float) -> bool:
