@@ -1,6 +1,7 @@
 """``rescheduler move``, ``drain`` and ``consolidate`` as people type them, on the real control plane."""
 
 import json
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -14,8 +15,13 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture
 def controller(control_plane):
-    with running(control_plane.api().transport, leaderElection={"enabled": True}) as controller:
-        yield controller
+    """At work and the leader: until it has the Lease, ``check`` tells why none runs by the installed Deployment, which has no pods here."""
+    with running(control_plane.api().transport, leaderElection={"enabled": True}) as work:
+        deadline = time.monotonic() + 30
+        while not (work.faults or (work.controller._elector and work.controller._elector.still_leader())):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield work
 
 
 def invoke(control_plane, *words):
