@@ -24,7 +24,8 @@ import click
 import msgspec
 import structlog
 
-from rescheduler.guard.guard import Guard, GuardParts, GuardRules
+from rescheduler.guard.filer import Filer, FilerParts, GuardRules
+from rescheduler.guard.guard import Guard, GuardParts
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import NO_RETRY
@@ -82,7 +83,7 @@ class Caches:
         return True
 
 
-def guard_of(pods: int) -> Guard:
+def guard_of(pods: int) -> tuple[Guard, Filer]:
     """A guard of these pods; nothing that it files is answered."""
     rules = GuardRules(
         settings=GuardSettings(),
@@ -90,17 +91,27 @@ def guard_of(pods: int) -> Guard:
         judges="default-scheduler".__eq__,
         own_namespace="rescheduler",
     )
-    return Guard(
-        GuardParts(
-            caches=Caches(pods),
+    caches = Caches(pods)
+    filer = Filer(
+        FilerParts(
+            caches=caches,
             api=KubeApi(Deaf(), NO_RETRY),  # type: ignore[arg-type]
             rules=lambda: rules,
             leads=lambda: True,
+            now_s=time.time,
+        )
+    )
+    guard = Guard(
+        GuardParts(
+            filer=filer,
+            caches=caches,
+            rules=lambda: rules,
             own_user=CONTROLLER_USER,
             now_s=time.time,
             record=lambda _: None,
         )
     )
+    return guard, filer
 
 
 def ask_all(port: int, evictions: int, rate: float, connections: int, found: multiprocessing.Queue) -> None:  # type: ignore[type-arg]
@@ -179,11 +190,11 @@ def main(evictions: int, rate: float, connections: int, busy: bool) -> None:  # 
     """Ask about every pod once, and print how long the answers took."""
     silent = structlog.make_filtering_bound_logger(logging.ERROR)
     structlog.configure(wrapper_class=silent)
-    guard = guard_of(evictions)
-    guard.step()
+    guard, filer = guard_of(evictions)
+    filer.step()
     before_mb = memory_mb()
     show("the answer alone", decided_ms(guard, min(evictions, 5_000)))
-    guard = guard_of(evictions)
+    guard, filer = guard_of(evictions)
     server = WebhookServer(port=0, host="127.0.0.1", routes={GUARD_PATH: guard.respond})
     material = renewed(None, ("127.0.0.1",), time.time())
     server.use(material.certificate, material.key)
@@ -192,7 +203,7 @@ def main(evictions: int, rate: float, connections: int, busy: bool) -> None:  # 
     found = spawned.Queue()
     client = spawned.Process(target=ask_all, args=(server.port, evictions, rate, connections, found))
     server.start()
-    guard.start()
+    filer.start()
     if busy:
         threading.Thread(target=compute, args=(ended,), daemon=True).start()
     cpu_s = time.process_time()
@@ -205,7 +216,7 @@ def main(evictions: int, rate: float, connections: int, busy: bool) -> None:  # 
     print(
         f"{held} of {evictions} wait, {len(guard.asks)} are remembered; {cpu_ms:.2f} ms of CPU each; {memory_mb() - before_mb:.1f} MB more than before"
     )
-    guard.stop()
+    filer.stop()
     server.stop()
     if held != evictions:
         sys.exit(1)

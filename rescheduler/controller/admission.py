@@ -114,7 +114,4 @@ def served_webhook(
         )
     webhook.start()
     stack.callback(webhook.stop)
-    if guard is not None:
-        guard.start()
-        stack.callback(guard.stop)
     return lambda: webhook.in_force

@@ -38,7 +38,8 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts, unseen
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
-from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
+from rescheduler.guard.filer import Filer, FilerParts, GuardRules
+from rescheduler.guard.guard import Guard, GuardParts, user_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
 from rescheduler.kube.config_maps import StoredConfigMap
@@ -321,41 +322,58 @@ class Controller:
         if not (needed or guarded):
             return installed_policy(gate, capabilities)
         section = current.gate
+        guard = self._guard(stack, gate.namespace, leads, recorder) if guarded else None
         in_force = served_webhook(
             stack,
             self._transport,
             WebhookSettings(namespace=gate.namespace, port=section.port, url=section.url),
             leads,
             gate=needed,
-            guard=self._guard(gate.namespace, leads, recorder) if guarded else None,
+            guard=guard,
             namespaces=lambda: self._configuration.current.guard.namespace_selector,
         )
         return in_force if needed else installed_policy(gate, capabilities)
 
-    def _guard(self, namespace: str, leads: Callable[[], bool], recorder: EventRecorder) -> Guard:
-        def rules() -> GuardRules:
-            current = self._configuration.current
-            return GuardRules(
-                settings=current.guard,
-                replacements=current.replacements,
-                judges=current.profile.judges,
-                own_namespace=namespace,
-            )
-
-        guard = Guard(
+    def _guard(
+        self, stack: ExitStack, namespace: str, leads: Callable[[], bool], recorder: EventRecorder
+    ) -> Guard:
+        filer = self._filer(stack, namespace, leads)
+        return Guard(
             GuardParts(
+                filer=filer,
                 caches=self._caches,
-                api=KubeApi(self._transport, NO_RETRY, timeout_s=_GUARD_CALL_S),
-                rules=rules,
-                leads=leads,
+                rules=partial(self._guard_rules, namespace),
                 own_user=user_of(self._api, namespace),
                 now_s=self._time.now_s,
                 record=recorder.record,
                 count=self._metrics.guarded,
             )
         )
-        self._metrics.guard_waiting.set_function(lambda: guard.asks.waiting(self._time.now_s()))
-        return guard
+
+    def _filer(self, stack: ExitStack, namespace: str, leads: Callable[[], bool]) -> Filer:
+        """Files the evictions that wait, from now on until ``stack`` ends."""
+        filer = Filer(
+            FilerParts(
+                caches=self._caches,
+                api=KubeApi(self._transport, NO_RETRY, timeout_s=_GUARD_CALL_S),
+                rules=partial(self._guard_rules, namespace),
+                leads=leads,
+                now_s=self._time.now_s,
+            )
+        )
+        self._metrics.guard_waiting.set_function(lambda: filer.asks.waiting(self._time.now_s()))
+        filer.start()
+        stack.callback(filer.stop)
+        return filer
+
+    def _guard_rules(self, namespace: str) -> GuardRules:
+        current = self._configuration.current
+        return GuardRules(
+            settings=current.guard,
+            replacements=current.replacements,
+            judges=current.profile.judges,
+            own_namespace=namespace,
+        )
 
     def _serve(self, stack: ExitStack, loop: Loop, informers: Informers) -> None:
         self._metrics.configuration_ok.set(not self._configuration.careful)

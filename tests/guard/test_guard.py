@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from rescheduler.guard.decision import SILENCE_S
+from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.filing import GATHERED_S
-from rescheduler.guard.guard import Guard, GuardParts, GuardRules, user_of
+from rescheduler.guard.guard import Guard, GuardParts, user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import TransportError
@@ -36,17 +37,14 @@ class Cluster:
         self.now_s, self.fault, self.ready = 1_800_000_000.0, None, True
         self.settings = GuardSettings()
         self.objects[Kind.NAMESPACE]["shop"] = Namespace("shop", LabelSet({LABEL_GUARD: "enabled"}))
+        self.filer = Filer(
+            FilerParts(caches=self, api=self, rules=self.rules, leads=lambda: True, now_s=lambda: self.now_s)
+        )
         self.guard = Guard(
             GuardParts(
+                filer=self.filer,
                 caches=self,
-                api=self,
-                rules=lambda: GuardRules(
-                    settings=self.settings,
-                    replacements=ReplacementRules(),
-                    judges="default-scheduler".__eq__,
-                    own_namespace="rescheduler",
-                ),
-                leads=lambda: True,
+                rules=self.rules,
                 own_user=OWN,
                 now_s=lambda: self.now_s,
                 record=self.told.append,
@@ -55,10 +53,18 @@ class Cluster:
         )
         self.look_again()
 
+    def rules(self):
+        return GuardRules(
+            settings=self.settings,
+            replacements=ReplacementRules(),
+            judges="default-scheduler".__eq__,
+            own_namespace="rescheduler",
+        )
+
     def look_again(self):
         """The next pass of the guard's thread."""
         self.now_s += GATHERED_S
-        self.guard.step()
+        self.filer.step()
 
     def look(self, kind, key):
         return self.objects[kind].get(key)
@@ -233,7 +239,7 @@ def test_the_cordon_of_a_node_that_this_controller_empties_is_no_request(cluster
 def test_until_the_caches_are_complete_everything_is_let_through():
     cluster = Cluster()
     cluster.ready = False
-    cluster.guard._fresh_at_s = float("-inf")
+    cluster.filer._fresh_at_s = float("-inf")
     cluster.pod()
     cluster.look_again()
     assert cluster.ask()["allowed"] is True

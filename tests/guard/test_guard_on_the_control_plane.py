@@ -18,7 +18,7 @@ from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import World, gates_of, node_of
-from rescheduler.guard.guard import PASS_S
+from rescheduler.guard.filer import PASS_S
 from rescheduler.model.names import ANNOTATION_MODE, GUARD, LABEL_GUARD
 
 pytestmark = pytest.mark.realcluster
