@@ -18,14 +18,22 @@ import msgspec
 from rescheduler import __version__
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED
-from rescheduler.cli.live_controller import GUARD, SERVICE_ACCOUNT, WEBHOOK, allows
+from rescheduler.cli.live_controller import GUARD, RESPONDER_POLICY, SERVICE_ACCOUNT, WEBHOOK, allows
 from rescheduler.cli.output import emit
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.process_sections import GateMode
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.discovery import METRICS, OLDEST, Capabilities, discover, resource_of, resources_of
+from rescheduler.kube.discovery import (
+    METRICS,
+    OLDEST,
+    Capabilities,
+    discover,
+    lifecycle_version,
+    resource_of,
+    resources_of,
+)
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.kube.installation import Manifest, load, path_of
 from rescheduler.kube.installed_rules import installed_rules
@@ -33,7 +41,7 @@ from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import RELEASE
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.names import API_VERSION
+from rescheduler.model.names import API_VERSION, LIFECYCLE, RESPONDER
 from rescheduler.model.times import format_seconds, parse_timestamp
 from rescheduler.reports.checks import CheckLine, CheckReport, CheckState, check_text
 from rescheduler.reports.status_document import ClusterStatus, Presence
@@ -111,6 +119,7 @@ def _after(cluster: NamedCluster, api: KubeApi) -> Mapping[str, Look]:
         "gate": found.gate,
         "webhook": found.webhook,
         "guard": found.guard,
+        "responder": found.responder,
         "rights": found.rights,
         "configuration": found.configured,
         "controller": found.controller,
@@ -246,6 +255,23 @@ class _Installation:
             return _line(CheckState.UNUSED, "guard.enabled is false")
         absent = _line(CheckState.UNUSED, "it is not installed: evictions of others do not wait for room")
         return self._registered(GUARD, absent)
+
+    def responder(self) -> CheckLine:
+        """What answers EvictionRequests, where they are served and its manifests are installed."""
+        if not lifecycle_version(self.api):
+            return _line(CheckState.UNUSED, "the API server does not serve EvictionRequests")
+        try:
+            self.api.get(RESPONDER_POLICY)
+        except NotFoundError:
+            return _line(CheckState.UNUSED, "it is not installed: EvictionRequests are not answered")
+        namespace = self.cluster.controller_namespace
+        access = {"group": LIFECYCLE, "resource": "evictions", "subresource": "status", "verb": "patch"}
+        if not allows(self.api, access, of=namespace):
+            return _broken(
+                f"ServiceAccount {namespace}/{SERVICE_ACCOUNT} may not report",
+                "apply manifests/components/responder",
+            )
+        return _ok(f"new pods of guarded namespaces get {RESPONDER}")
 
     def _registered(self, path: str, absent: CheckLine) -> CheckLine:
         """A webhook of the controller, which it gives a certificate once it serves it."""

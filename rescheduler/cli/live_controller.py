@@ -37,6 +37,10 @@ SERVICE_ACCOUNT: Final = "rescheduler"
 WEBHOOK: Final = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{CONFIGURATION_NAME}"
 """Before Kubernetes 1.36 it takes the place of the policy."""
 GUARD: Final = WEBHOOK.replace("mutating", "validating")
+RESPONDER_POLICY: Final = (
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/responder.rescheduler.dev"
+)
+"""Adds the responder of EvictionRequests to new pods."""
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 
 

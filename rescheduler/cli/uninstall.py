@@ -25,6 +25,8 @@ _GATES: Final = (
     "MutatingWebhookConfiguration",
 )
 _GUARD: Final = "ValidatingWebhookConfiguration"
+_RESPONDER: Final = ("responder.rescheduler.dev", "rescheduler-responder")
+"""Of EvictionRequests: its policy, and its rights, without which it hears of none."""
 _THING: Final = "  "
 """Begins the line of a thing that is there."""
 _KUBELET_S: Final = 30.0
@@ -127,9 +129,13 @@ def plan(
 ) -> tuple[tuple[RemovalStep, ...], tuple[RemovalStep, ...]]:
     """The steps that stop the controller, and those that remove what it leaves."""
     deployments = [obj for obj in manifests if obj["kind"] == "Deployment"]
-    gates = [obj for obj in manifests if obj["kind"] in _GATES]
-    guards = [obj for obj in manifests if obj["kind"] == _GUARD]
-    rest = [obj for obj in manifests if obj["kind"] not in ("Deployment", "Namespace", _GUARD, *_GATES)]
+    guards = [obj for obj in manifests if obj["kind"] == _GUARD or obj["metadata"]["name"] in _RESPONDER]
+    gates = [obj for obj in manifests if obj["kind"] in _GATES and obj not in guards]
+    rest = [
+        obj
+        for obj in manifests
+        if obj["kind"] not in ("Deployment", "Namespace", *_GATES) and obj not in guards
+    ]
     namespaced = [obj for obj in rest if "namespace" in obj["metadata"]]
     others = [obj for obj in rest if "namespace" not in obj["metadata"]]
     released = partial(RemovalStep, find=cluster.gated_pods)

@@ -32,6 +32,7 @@ from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.eviction_watch import EvictionWatch, readable_evictions
 from rescheduler.controller.live_page import Leadership, LivePage
 from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
@@ -40,6 +41,7 @@ from rescheduler.controller.server import HealthReport, Heartbeat, Server, liste
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.guard import Guard, GuardParts, user_of
+from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
 from rescheduler.kube.config_maps import StoredConfigMap
@@ -319,10 +321,12 @@ class Controller:
             # A dry run evicts no pod, so it needs no gate.
             return (lambda: True) if needed else installed_policy(gate, capabilities)
         guarded = current.guard.enabled and not options.once and guard_installed(self._api)
+        evictions = None if options.once else readable_evictions(self._api)
+        filer = self._filer(stack, gate.namespace, leads, evictions) if guarded or evictions else None
         if not (needed or guarded):
             return installed_policy(gate, capabilities)
         section = current.gate
-        guard = self._guard(stack, gate.namespace, leads, recorder) if guarded else None
+        guard = self._guard(filer, gate.namespace, recorder) if guarded and filer else None
         in_force = served_webhook(
             stack,
             self._transport,
@@ -334,10 +338,7 @@ class Controller:
         )
         return in_force if needed else installed_policy(gate, capabilities)
 
-    def _guard(
-        self, stack: ExitStack, namespace: str, leads: Callable[[], bool], recorder: EventRecorder
-    ) -> Guard:
-        filer = self._filer(stack, namespace, leads)
+    def _guard(self, filer: Filer, namespace: str, recorder: EventRecorder) -> Guard:
         return Guard(
             GuardParts(
                 filer=filer,
@@ -350,17 +351,23 @@ class Controller:
             )
         )
 
-    def _filer(self, stack: ExitStack, namespace: str, leads: Callable[[], bool]) -> Filer:
-        """Files the evictions that wait, from now on until ``stack`` ends."""
-        filer = Filer(
-            FilerParts(
-                caches=self._caches,
-                api=KubeApi(self._transport, NO_RETRY, timeout_s=_GUARD_CALL_S),
-                rules=partial(self._guard_rules, namespace),
-                leads=leads,
-                now_s=self._time.now_s,
-            )
+    def _filer(
+        self, stack: ExitStack, namespace: str, leads: Callable[[], bool], evictions: Resource | None
+    ) -> Filer:
+        """Files the evictions that wait, from now on until ``stack`` ends. ``evictions``: where EvictionRequests are answered."""
+        parts = FilerParts(
+            caches=self._caches,
+            api=KubeApi(self._transport, NO_RETRY, timeout_s=_GUARD_CALL_S),
+            rules=partial(self._guard_rules, namespace),
+            leads=leads,
+            now_s=self._time.now_s,
         )
+        filer = Filer(parts)
+        if evictions is not None:
+            watch = EvictionWatch(self._transport, evictions)
+            filer.listen_to(Responding(parts, filer, EvictionSource(evictions, watch.current)).step)
+            watch.start()
+            stack.callback(watch.stop)
         self._metrics.guard_waiting.set_function(lambda: filer.asks.waiting(self._time.now_s()))
         filer.start()
         stack.callback(filer.stop)

@@ -39,6 +39,8 @@ class WaitingEviction:
     last_s: float
     came_s: float
     """When he came, whatever he had waited before."""
+    caller_s: float = 0.0
+    """When somebody else than an EvictionRequest, which says itself when it is withdrawn, asked last."""
     filed_s: float = 0.0
     """When its PodMigration was last created, extended or removed by this replica; the caches may not show it yet."""
     problem: str = ""
@@ -74,8 +76,10 @@ class Asks:
             return now_s if len(self._asks) < self._most else None
         return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
 
-    def hear(self, pod: Pod, user: str, now_s: float, *, grace_s: int | None = None) -> bool:
-        """Somebody asks. False: there is no place for one more."""
+    def hear(
+        self, pod: Pod, user: str, now_s: float, *, grace_s: int | None = None, withdraws: bool = False
+    ) -> bool:
+        """Somebody asks. False: there is no place for one more. ``withdraws``: he says when he asks no more."""
         user = _caller(user)
         with self._lock:
             ask = self.find(pod.uid, now_s)
@@ -96,9 +100,18 @@ class Asks:
                 )
                 self._asks[pod.uid] = ask
             ask.last_s = now_s
+            ask.caller_s = ask.caller_s if withdraws else now_s
             if len(self._named) < 2 * self._most:
                 self._named[pod.key, user] = ask
             return True
+
+    def withdraw(self, uid: str, now_s: float) -> bool:
+        """The EvictionRequests of a pod are withdrawn. False: somebody else still asks."""
+        with self._lock:
+            ask = self._asks.get(uid)
+            if ask is not None:
+                ask.last_s = ask.caller_s
+            return ask is None or not _goes_on(ask, now_s)
 
     def took_the_place(self, pod: Pod, user: str, now_s: float) -> bool:
         """True if this caller waits for the end of another pod of that name, which has gone since: this one is its successor."""

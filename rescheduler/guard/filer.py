@@ -6,6 +6,7 @@ only one that sends anything; what it was told is in ``asks``, and what it does 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -118,6 +119,11 @@ class Filer:
         self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
         self._log = structlog.get_logger("rescheduler.guard")
         self._told = ""
+        self._sources: list[Callable[[float], None]] = []
+
+    def listen_to(self, source: Callable[[float], None]) -> None:
+        """Before ``start``: call ``source`` with the time in each pass; it hears of more that is asked for."""
+        self._sources.append(source)
 
     @property
     def fresh(self) -> bool:
@@ -162,6 +168,8 @@ class Filer:
         if settings.follow_cordons and time.monotonic() - self._cordons_at_s >= CORDONS_EVERY_S:
             self._cordons_at_s = time.monotonic()
             self._follow_cordons(now_s)
+        for source in self._sources:
+            source(now_s)
         asks = self.asks.current(self._stands, now_s)
         for write in due(asks, lambda ask: self.move(ask.pod, ask.uid), settings, now_s):
             if self._stopping.is_set():
@@ -196,13 +204,26 @@ class Filer:
             )
             self._log.info("An eviction waits", pod=str(write.ask.pod), by=write.ask.user, migration=str(key))
         elif isinstance(write, Extend):
-            patch = {
-                "metadata": {"uid": write.move.uid},
-                "spec": {"ttl": format_duration(write.ttl_s)},
-            }
-            api.merge_patch(resource.object_path(key.namespace, key.name), patch)
+            self._live_for(write.move, write.ttl_s)
         else:
             api.delete(resource.object_path(key.namespace, key.name), uid=write.move.uid)
+
+    def end(self, move: PodMigration, now_s: float) -> None:
+        """Nobody wants the move any more: its time is over. In the filer's thread."""
+        ttl_s = max(1.0, float(math.floor(now_s - move.created_at_s)))
+        if move.deleting or move.status.eviction_requested_at_s or (move.ttl_s or math.inf) <= ttl_s:
+            return
+        try:
+            self._live_for(move, ttl_s)
+        except (ConflictError, NotFoundError):
+            return  # it is gone
+        except (ApiError, TransportError) as error:
+            self._say(str(error))
+
+    def _live_for(self, move: PodMigration, ttl_s: float) -> None:
+        path = RESOURCES[Kind.POD_MIGRATION].object_path(move.namespace, move.name)
+        patch = {"metadata": {"uid": move.uid}, "spec": {"ttl": format_duration(ttl_s)}}
+        self._parts.api.merge_patch(path, patch)
 
     def _say(self, problem: str) -> None:
         if problem != self._told:

@@ -15,7 +15,7 @@ from rescheduler.kube.answers import NotAnApiServerError, read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, NotFoundError, NotServedError
 from rescheduler.model.kinds import Resource
-from rescheduler.model.names import API_VERSION
+from rescheduler.model.names import API_VERSION, LIFECYCLE
 
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 METRICS: Final = "metrics.k8s.io/v1beta1"
@@ -23,6 +23,7 @@ KOORDINATOR: Final = "scheduling.koordinator.sh/v1alpha1"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 COSCHEDULING: Final = "scheduling.x-k8s.io/v1alpha1"
 EVENTS: Final = "events.k8s.io/v1"
+_LIFECYCLE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
 
 
 class ServerVersion(msgspec.Struct, frozen=True, order=True):
@@ -133,6 +134,12 @@ def kinds_served(api: KubeApi) -> frozenset[str]:
     return frozenset(
         found.kind for version in versions for found in _resources(api, version) if "/" not in found.name
     )
+
+
+def lifecycle_version(api: KubeApi) -> str:
+    """The version in which EvictionRequests are served, the most stable one; "": they are not. Raises ApiError, TransportError."""
+    served = _group_versions(api)
+    return next((version for version in _LIFECYCLE_VERSIONS if f"{LIFECYCLE}/{version}" in served), "")
 
 
 def proves_absent(api: KubeApi, resource: Resource) -> bool:

@@ -33,7 +33,7 @@ class Resource(NamedTuple):
 
 
 class Kind(enum.StrEnum):
-    """Kinds that are read: those of RESOURCES, which a Snapshot is made of, and those that are only read by name."""
+    """Kinds that are read: those of RESOURCES, which a Snapshot is made of, those that are only read by name, and Evictions."""
 
     NODE = "Node"
     POD = "Pod"
@@ -65,6 +65,7 @@ class Kind(enum.StrEnum):
     COSCHEDULING_POD_GROUP = "CoschedulingPodGroup"
     CONFIG_MAP = "ConfigMap"
     CONTROLLER_REVISION = "ControllerRevision"
+    REQUESTED_EVICTION = "Eviction"
 
 
 RESOURCES: dict[Kind, Resource] = {
@@ -124,3 +125,8 @@ BY_NAME: dict[Kind, Resource] = {
     Kind.CONTROLLER_REVISION: CONTROLLER_REVISIONS,
 }
 """Kinds that are only read by name."""
+
+
+def requested_evictions(version: str) -> Resource:
+    """The Evictions of lifecycle.k8s.io, in the version that is served. Not of a Snapshot: the guard watches them by itself."""
+    return Resource("lifecycle.k8s.io", version, "evictions", namespaced=True)

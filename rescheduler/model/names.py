@@ -58,6 +58,10 @@ LABEL_GUARD: Final = "rescheduler.dev/guard-evictions"
 
 GUARD: Final = "Guard"
 """spec.policy of the PodMigrations that the guard makes."""
+RESPONDER: Final = "rescheduler.dev/room-first"
+"""Responder of EvictionRequests: spec.evictionResponders of pods names it."""
+LIFECYCLE: Final = "lifecycle.k8s.io"
+"""API group of EvictionRequests."""
 
 MOVE_SUFFIX: Final = ".move"
 """The end of the names of Reservations that were made for moves."""

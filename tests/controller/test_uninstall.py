@@ -338,6 +338,7 @@ def test_every_object_of_the_manifests_is_one_of_its_steps():
         "components/webhook-server",
         "components/webhook",
         "components/guard",
+        "components/responder",
         "components/start-first",
         "monitoring",
     ):

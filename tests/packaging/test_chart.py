@@ -99,6 +99,7 @@ def rendered(done):
         (("highlyAvailable=true", "webhook=true"), ("overlays/webhook",), ()),
         (("highlyAvailable=true", "guard=true"), ("overlays/guard",), ()),
         (("webhook=true", "guard=true"), ("base",), ("webhook", "guard")),
+        (("responder=true",), ("base",), ("responder",)),
         (("startFirst=true",), ("base",), ("start-first",)),
         (("dryRunCreation=false",), ("base",), ("no-dry-run-creation",)),
         (("monitoring=true",), ("base", "monitoring"), ()),

@@ -20,6 +20,7 @@ from rescheduler.model.decode import budgets, nodes, storage
 from rescheduler.model.decode.budgets import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.custom_resources import own_reader, own_wire
 from rescheduler.model.decode.dump import ItemBatch
+from rescheduler.model.decode.eviction_requests import RequestedEvictionWire, requested_eviction
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
 from rescheduler.model.decode.pod_wire_types import PodHead
@@ -34,6 +35,7 @@ from rescheduler.model.decode.wire_types import (
     Wire,
 )
 from rescheduler.model.decode.workloads import PodGroupWire, WorkloadWire, pod_group, workload
+from rescheduler.model.eviction_request import RequestedEviction
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import GATE
@@ -88,6 +90,7 @@ Record = (
     | KoordinatorReservation
     | PodGroupRecord
     | ConfigMap
+    | RequestedEviction
 )
 """Any record that a decoder makes."""
 
@@ -422,6 +425,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.CSI_STORAGE_CAPACITY: (storage.CSICapacityWire, storage.csi_capacity),
         Kind.VOLUME_ATTACHMENT: (storage.AttachmentWire, storage.attachment),
         Kind.DEVICE_CLASS: (nodes.DeviceClassWire, nodes.device_class),
+        Kind.REQUESTED_EVICTION: (RequestedEvictionWire, requested_eviction),
         Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),

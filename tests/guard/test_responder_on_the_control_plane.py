@@ -1,0 +1,217 @@
+"""EvictionRequests on the real control plane: the responder ``rescheduler.dev/room-first``, beside a stand-in of the evictionrequest-controller."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from harness.controlplane import manifests
+from harness.controlplane.api import Api
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.controllers import running
+from harness.controlplane.eviction_requests import FLAGS, LIFECYCLE, eviction_requests
+from harness.controlplane.servers import ControlPlane
+from harness.controlplane.world import World, gates_of, node_of
+from kube_sandbox.kubelet import KubeletThread
+from rescheduler.model.names import GUARD, LABEL_GUARD, RESPONDER
+
+pytestmark = pytest.mark.realcluster
+
+OWN = "rescheduler"
+MOVES = "rescheduler.dev/v1alpha1"
+
+
+@pytest.fixture(scope="module")
+def plane():
+    try:
+        plane = ControlPlane(apiserver_flags=FLAGS)
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
+    with plane, KubeletThread(plane.api().transport):
+        component = manifests.load(manifests.FOLDER / "components" / "responder")
+        manifests.apply(plane.api(), [*manifests.load(), *component])
+        with eviction_requests(plane.api()):
+            yield plane
+
+
+@pytest.fixture
+def world(plane):
+    with World(plane.api(), "responder") as world:
+        label = {"metadata": {"labels": {LABEL_GUARD: "enabled"}}}
+        world.api.patch(f"/api/v1/namespaces/{world.namespace}", label).expect()
+        probe = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "probe", "ownerReferences": [OWNER]},
+            "spec": world.spec(),
+        }
+
+        def in_force():
+            pod = world.api.create(world.path("pods"), probe, dryRun="All").expect().body
+            return pod["spec"].get("evictionResponders")
+
+        world.wait(in_force)
+        yield world
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u", "controller": True}
+
+
+@contextmanager
+def responding(plane, **guard):
+    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
+    with running(transport, guard=guard) as work:
+        yield work
+
+
+def request(world, pod, requester="acme.io/drainer"):
+    """Files an EvictionRequest; gives its path."""
+    name = pod["metadata"]["name"]
+    body = {
+        "apiVersion": LIFECYCLE,
+        "kind": "EvictionRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "target": {"pod": {"name": name, "uid": pod["metadata"]["uid"]}},
+            "requester": requester,
+            "intent": "Eviction",
+        },
+    }
+    path = world.path("evictionrequests", group=LIFECYCLE)
+    world.api.create(path, body).expect()
+    return f"{path}/{name}"
+
+
+def eviction(world, pod):
+    found = world.api.get(world.path("evictions", group=LIFECYCLE)).expect().items
+    uid = pod["metadata"]["uid"]
+    return next((one for one in found if one["spec"]["target"]["pod"]["uid"] == uid), {"status": {}})
+
+
+def reported(world, pod, responder=RESPONDER):
+    responders = eviction(world, pod)["status"].get("responders", ())
+    return next((one for one in responders if one["name"] == responder), {})
+
+
+def state(world, pod, responder=RESPONDER):
+    line = eviction(world, pod)["status"].get("targetResponders", ())
+    return next((one["state"] for one in line if one["name"] == responder), "")
+
+
+def guarded_moves(world):
+    found = world.api.get(world.path("podmigrations", group=MOVES)).expect().items
+    return [move for move in found if move["spec"].get("policy") == GUARD]
+
+
+def placed(world, replicas=1, **more):
+    source = world.node("source", cpu=str(replicas))
+    world.workload("Deployment", "web", replicas, **more)
+    return source, world.wait_ready("web", replicas)
+
+
+def test_an_eviction_request_moves_the_pod_into_reserved_room(plane, world):
+    with responding(plane):
+        _, pods = placed(world, 2)
+        assert [pod["spec"]["evictionResponders"] for pod in pods] == [
+            [{"name": RESPONDER, "priority": 5000}]
+        ] * 2
+        target = world.node("target", cpu="2")
+        for pod in pods:
+            request(world, pod)
+        for pod in pods:
+            world.wait_gone(pod, 60)
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
+        found = guarded_moves(world)
+        assert {move["spec"]["requestedBy"] for move in found} == {"EvictionRequest of acme.io/drainer"}
+        assert {move["spec"]["podRef"]["uid"] for move in found} == {p["metadata"]["uid"] for p in pods}
+        world.wait(lambda: reported(world, pods[0]).get("message"))
+        assert not [pod for pod in world.pods() if gates_of(pod)]
+
+
+def test_without_room_the_next_responder_goes_on_and_is_told_why(plane, world):
+    with responding(plane, limit="12s"):
+        _, (pod,) = placed(world)
+        request(world, pod)
+        world.wait(lambda: reported(world, pod).get("completionTime"), 60)
+        assert "without room" in reported(world, pod)["message"]
+        world.wait_gone(pod)  # by the last one in line
+        world.wait(lambda: state(world, pod) == "Completed")
+
+
+def test_while_it_waits_it_says_what_for_and_until_when(plane, world):
+    with responding(plane):
+        _, (pod,) = placed(world)
+        path = request(world, pod)
+        world.wait(lambda: reported(world, pod).get("heartbeatTime"))
+        world.wait(lambda: "NoTarget" in reported(world, pod).get("message", ""), 60)
+        assert reported(world, pod)["expectedCompletionTime"]
+        world.api.patch(path, {"spec": {"intent": "Withdrawn"}}).expect()
+        world.wait(lambda: state(world, pod) == "Canceled")
+        (move,) = guarded_moves(world)
+        withdrawn = world.wait(lambda: world.move_status(move["metadata"]["name"]).get("finishedAt"), 30)
+        assert withdrawn
+        assert world.move_status(move["metadata"]["name"])["reason"] == "Timeout"
+        world.node("target", cpu="1")
+        time.sleep(3)
+        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
+def test_the_owners_own_responder_goes_first(plane, world):
+    with responding(plane):
+        own = [{"name": "acme.io/checkpointer", "priority": 10_000}]
+        _, (pod,) = placed(world, evictionResponders=own)
+        assert [one["name"] for one in pod["spec"]["evictionResponders"]] == [
+            "acme.io/checkpointer",
+            RESPONDER,
+        ]
+        world.node("target", cpu="1")
+        request(world, pod)
+        world.wait(lambda: state(world, pod, "acme.io/checkpointer") == "Active")
+        time.sleep(3)
+        assert not guarded_moves(world)
+        now = reported(world, pod, "acme.io/checkpointer")["startTime"]
+        done = {"status": {"responders": [{"name": "acme.io/checkpointer", "completionTime": now}]}}
+        name = eviction(world, pod)["metadata"]["name"]
+        status = world.path("evictions", name, "status", group=LIFECYCLE)
+        world.api.patch(status, done, "application/strategic-merge-patch+json").expect()
+        world.wait_gone(pod, 60)
+        world.wait_ready("web", 1)
+        assert len(guarded_moves(world)) == 1
+
+
+def test_a_pod_that_is_not_moved_is_left_to_the_next_at_once(plane, world):
+    with responding(plane):
+        _, (pod,) = placed(world, annotations={"rescheduler.dev/evict": "false"})
+        request(world, pod)
+        world.wait_gone(pod, 60)
+        assert "left to the next responder" in reported(world, pod)["message"]
+        assert not guarded_moves(world)
+
+
+def test_pods_without_a_controller_or_of_other_namespaces_get_no_responder(plane, world):
+    assert "evictionResponders" not in world.pod("bare")["spec"]
+    with World(plane.api(), "other") as other:
+        other.node("source", cpu="1")
+        other.workload("Deployment", "web", 1)
+        (pod,) = other.wait_ready("web", 1)
+        assert "evictionResponders" not in pod["spec"]
+
+
+def test_a_tenant_speaks_for_no_responder(plane, world):
+    """Who may edit a namespace may ask for evictions there, and end none of them in our name."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}
+    world.api.create(world.path("serviceaccounts"), account).expect()
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "team"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "team", "namespace": world.namespace}],
+    }
+    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
+    team = Api.from_kubeconfig(plane.kubeconfig_for(world.namespace, "team"))
+    world.wait(lambda: team.get(world.path("pods")).ok)
+    status = world.path("evictions", "any", "status", group=LIFECYCLE)
+    team.patch(status, {"status": {}}).expect(403)
