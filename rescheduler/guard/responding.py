@@ -56,26 +56,31 @@ class Responding:
             return
         self._again_at_s = time.monotonic() + EVERY_S
         self._written = {uid: s for uid, s in self._written.items() if now_s - s < WRITTEN_S}
-        left = MOST_AT_ONCE
+        reports: list[tuple[RequestedEviction, Report]] = []
         for eviction in self._source.current():
             if eviction.state == ResponderState.CANCELED:
                 self._withdraw(eviction, now_s)
-            elif eviction.pod_name and left:
-                left -= self._respond(eviction, now_s)
+            elif eviction.pod_name:
+                said = self._hear(eviction, now_s)
+                if (
+                    said is not None
+                    and eviction.uid not in self._written
+                    and due(eviction.progress, said, now_s)
+                ):
+                    reports.append((eviction, said))
+        # Who has been silent for long is in danger of being passed over.
+        reports.sort(key=lambda pair: pair[0].progress.heartbeat_at_s)
+        for eviction, said in reports[:MOST_AT_ONCE]:
+            self._written[eviction.uid] = now_s
+            self._write(eviction, said, now_s)
 
-    def _respond(self, eviction: RequestedEviction, now_s: float) -> bool:
-        """Hear who asks, and say how far it is. True if something was written."""
+    def _hear(self, eviction: RequestedEviction, now_s: float) -> Report | None:
+        """Whoever wants the eviction asks for the move. What is to be said about it; None: nothing."""
         seen = self._seen(eviction, now_s)
         said = report(eviction, seen, self._parts.rules().settings, now_s)
-        if said is None:
-            return False
         if waits(said) and seen.pod is not None:
             self._filer.asks.hear(seen.pod, requester(eviction), now_s, withdraws=True)
-        if eviction.uid in self._written or not due(eviction.progress, said, now_s):
-            return False
-        self._written[eviction.uid] = now_s
-        self._write(eviction, said, now_s)
-        return True
+        return said
 
     def _seen(self, eviction: RequestedEviction, now_s: float) -> SeenTarget:
         caches, rules = self._parts.caches, self._parts.rules()

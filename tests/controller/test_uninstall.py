@@ -119,6 +119,20 @@ def test_the_guard_goes_first_so_that_no_eviction_that_waits_makes_a_move(scene)
     assert gone < next(n for n, line in enumerate(scene.said) if line.startswith("Moves:"))
 
 
+def test_the_responder_goes_before_the_moves_so_that_no_eviction_request_makes_one(scene):
+    for obj in manifests.load(manifests.FOLDER / "components" / "responder"):
+        scene.api.create(obj)
+    scene.standing()
+    assert scene.uninstall() == ()
+    moves = next(n for n, line in enumerate(scene.said) if line.startswith("Moves:"))
+    for what in (
+        "MutatingAdmissionPolicyBinding responder.rescheduler.dev",
+        "MutatingAdmissionPolicy responder.rescheduler.dev",
+        "ClusterRoleBinding rescheduler-responder",
+    ):
+        assert scene.said.index(f"  {what}: is deleted") < moves
+
+
 def test_a_pod_of_others_with_the_label_of_placeholders_stays(scene):
     labels = {names.LABEL_PLACEHOLDER: "copied"}
     container = {"name": "c", "image": "i"}

@@ -198,6 +198,25 @@ def test_its_turn_makes_one_move_in_the_name_of_the_requester_and_one_report(clu
     assert "completionTime" not in entry
 
 
+def test_all_are_heard_at_once_and_who_was_silent_longest_is_reported_on_first(cluster):
+    cluster.evictions = []
+    for number in range(60):
+        one = pod(name=f"web-{number}", uid=f"u-{number}")
+        cluster.objects[Kind.POD][one.key] = one
+        cluster.evictions.append(
+            msgspec.structs.replace(
+                eviction(heartbeat_at_s=NOW - 100.0 - number),
+                pod_name=one.name,
+                pod_uid=one.uid,
+                uid=f"e-{number}",
+            )
+        )
+    cluster.passes()
+    assert cluster.filer.asks.waiting(cluster.now_s) == 60
+    uids = [call[2]["metadata"]["uid"] for call in cluster.calls if call[0] == "report"]
+    assert uids == [f"e-{number}" for number in range(59, 34, -1)]
+
+
 def test_who_does_not_lead_says_and_makes_nothing(cluster):
     cluster.leading = False
     cluster.passes(4)

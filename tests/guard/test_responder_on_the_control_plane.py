@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import contextmanager
 
 import pytest
+from click.testing import CliRunner
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
@@ -15,6 +17,7 @@ from harness.controlplane.eviction_requests import FLAGS, LIFECYCLE, eviction_re
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, node_of
 from kube_sandbox.kubelet import KubeletThread
+from rescheduler.cli.main import main
 from rescheduler.model.names import GUARD, LABEL_GUARD, RESPONDER
 
 pytestmark = pytest.mark.realcluster
@@ -197,6 +200,13 @@ def test_pods_without_a_controller_or_of_other_namespaces_get_no_responder(plane
         other.workload("Deployment", "web", 1)
         (pod,) = other.wait_ready("web", 1)
         assert "evictionResponders" not in pod["spec"]
+
+
+def test_the_check_of_the_installation_knows_of_the_responder(plane, world):
+    done = CliRunner().invoke(main, ["check", "-o", "json", "--kubeconfig", str(plane.kubeconfig)])
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    assert found["responder"]["state"] == "OK"
+    assert RESPONDER in found["responder"]["message"]
 
 
 def test_a_tenant_speaks_for_no_responder(plane, world):
