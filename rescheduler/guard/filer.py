@@ -17,6 +17,7 @@ import structlog
 
 from rescheduler.guard.asks import Asks, WaitingEviction
 from rescheduler.guard.filing import (
+    GATHERED_S,
     SHOWN_S,
     Create,
     Extend,
@@ -156,7 +157,9 @@ class Filer:
                 self.step()
             except Exception as error:  # noqa: BLE001 - a defect must not end the thread: evictions would wait for nothing
                 self._log.error("A pass of the guard's filing crashed", exc_info=error)
-            self._wake.wait(PASS_S)
+            if self._wake.wait(PASS_S):
+                # A thousand new asks a second must not make a pass each: they would slow the answers down.
+                self._stopping.wait(GATHERED_S)
             self._wake.clear()
 
     def step(self) -> None:

@@ -8,6 +8,7 @@ so a move whose caller has given up ends by itself, whoever leads.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from collections import Counter
@@ -79,6 +80,7 @@ class Remove:
 Write = Create | Extend | Remove
 
 
+@functools.lru_cache(maxsize=20_000)  # each pass asks for those of all evictions that wait
 def guarded_key(pod: ObjectKey, uid: str) -> ObjectKey:
     """The PodMigration of the guard for that very pod."""
     digest = hashlib.sha256(f"{uid}/{GUARD}".encode()).hexdigest()[:10]

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import structlog
 
@@ -33,6 +33,8 @@ _WORDS: Final = 3
 """Of a request's first line."""
 _MOST_HEADERS: Final = 100
 _LONGEST_LINE: Final = 65_536
+_TURN_S: Final = 0.0005
+"""An answer needs the interpreter four times: at 5 ms, as by default, a decision that computes delays each by 20 ms."""
 _HANDSHAKE_S: Final = 5.0
 _IDLE_S: Final = 120.0
 """Longer than API servers keep an idle connection (90 s), so that they close first and lose no call."""
@@ -65,7 +67,8 @@ class WebhookServer:
             self._context.load_cert_chain(f"/proc/self/fd/{descriptor}")
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; from now on computing threads of the process let others have their turn more often."""
+        sys.setswitchinterval(_TURN_S)
         self._thread.start()
 
     def stop(self) -> None:
@@ -126,67 +129,69 @@ def _headers(lines: BufferedIOBase) -> dict[bytes, bytes] | None:
     return None
 
 
-def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
-    log = structlog.get_logger("rescheduler.webhook")
+class _Handler(BoundedHandler, BaseHTTPRequestHandler):
+    routes: ClassVar[Mapping[str, Respond]]
+    timeout = _IDLE_S
+    length = ""
+    raw_requestline: bytes
 
-    class Handler(BoundedHandler, BaseHTTPRequestHandler):
-        timeout = _IDLE_S
-        length = ""
-        raw_requestline: bytes
+    def parse_request(self) -> bool:
+        """Only what counts of a call; what is no POST over HTTP/1.1 is left to the base class, which refuses it."""
+        words = self.raw_requestline.split()
+        if len(words) != _WORDS or words[0] != b"POST" or words[2] != b"HTTP/1.1":
+            self.length = ""
+            return super().parse_request()
+        headers = _headers(self.rfile)
+        if headers is None:
+            self._answer(HTTPStatus.BAD_REQUEST, b"headers that cannot be read")
+            return False
+        self.command, self.request_version = "POST", self.protocol_version
+        self.path = words[1].decode("latin-1")
+        self.length = headers.get(b"content-length", b"").decode("latin-1")
+        self.close_connection = headers.get(b"connection", b"").lower() == b"close"
+        return headers.get(b"expect", b"").lower() != b"100-continue" or self.handle_expect_100()
 
-        def parse_request(self) -> bool:
-            """Only what counts of a call; what is no POST over HTTP/1.1 is left to the base class, which refuses it."""
-            words = self.raw_requestline.split()
-            if len(words) != _WORDS or words[0] != b"POST" or words[2] != b"HTTP/1.1":
-                self.length = ""
-                return super().parse_request()
-            headers = _headers(self.rfile)
-            if headers is None:
-                self._answer(HTTPStatus.BAD_REQUEST, b"headers that cannot be read")
-                return False
-            self.command, self.request_version = "POST", self.protocol_version
-            self.path = words[1].decode("latin-1")
-            self.length = headers.get(b"content-length", b"").decode("latin-1")
-            self.close_connection = headers.get(b"connection", b"").lower() == b"close"
-            return headers.get(b"expect", b"").lower() != b"100-continue" or self.handle_expect_100()
+    def do_POST(self) -> None:
+        respond = self.routes.get(self.path.partition("?")[0])
+        size = self.length
+        if respond is None or not (size.isascii() and size.isdecimal()):
+            self._answer(HTTPStatus.BAD_REQUEST, b"no such path, or no length")
+        elif int(size) > MOST_BYTES:
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"")
+        else:
+            body = self.rfile.read(int(size))
+            self.answering()
+            self._respond(respond, body)
 
-        def do_POST(self) -> None:
-            respond = routes.get(self.path.partition("?")[0])
-            size = self.length
-            if respond is None or not (size.isascii() and size.isdecimal()):
-                self._answer(HTTPStatus.BAD_REQUEST, b"no such path, or no length")
-            elif int(size) > MOST_BYTES:
-                self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"")
-            else:
-                body = self.rfile.read(int(size))
-                self.answering()
-                self._respond(respond, body)
-
-        def _respond(self, respond: Respond, body: bytes) -> None:
-            try:
-                self._answer(HTTPStatus.OK, respond(body))
-            except UnreadableReviewError as error:
-                log.warning("An admission review cannot be read", error=str(error))
-                self._answer(HTTPStatus.BAD_REQUEST, str(error).encode())
-
-        def _answer(self, status: HTTPStatus, body: bytes) -> None:
-            if status is not HTTPStatus.OK:
-                self.close_connection = True  # what is left of the body must not be read as a request
-            closes = "Connection: close\r\n" if self.close_connection else ""
-            head = (
-                f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
-                f"Content-Length: {len(body)}\r\n{closes}\r\n"
+    def _respond(self, respond: Respond, body: bytes) -> None:
+        try:
+            self._answer(HTTPStatus.OK, respond(body))
+        except UnreadableReviewError as error:
+            structlog.get_logger("rescheduler.webhook").warning(
+                "An admission review cannot be read", error=str(error)
             )
-            with suppress(OSError):  # the client went away
-                self.wfile.write(head.encode() + body)
-                self.wfile.flush()
+            self._answer(HTTPStatus.BAD_REQUEST, str(error).encode())
 
-        def finish(self) -> None:
-            with suppress(OSError):  # what could not be sent to a client that went away
-                super().finish()
-            self.rfile.close()
+    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+        if status is not HTTPStatus.OK:
+            self.close_connection = True  # what is left of the body must not be read as a request
+        closes = "Connection: close\r\n" if self.close_connection else ""
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n{closes}\r\n"
+        )
+        with suppress(OSError):  # the client went away
+            self.wfile.write(head.encode() + body)
+            self.wfile.flush()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
-            """Log nothing: one line for each pod would bury the others."""
+    def finish(self) -> None:
+        with suppress(OSError):  # what could not be sent to a client that went away
+            super().finish()
+        self.rfile.close()
 
-    return Handler
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        """Log nothing: one line for each pod would bury the others."""
+
+
+def _handler(routes: Mapping[str, Respond]) -> type[BaseHTTPRequestHandler]:
+    return type("Handler", (_Handler,), {"routes": routes})

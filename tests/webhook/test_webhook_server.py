@@ -81,12 +81,17 @@ def test_what_cannot_be_answered_is_refused_and_the_server_goes_on(server, mater
         (("Content-Length", str(MOST_BYTES + 1)), 413),
         (("Content-Length", "-1"), 400),
         (("Transfer-Encoding", "chunked"), 400),
+        (("Content-Length ", "2"), 400),
+        (("Content-Length", "2\u00b2"), 400),
+        (("Content-Length", "2\r\nContent-Length: 3"), 400),
+        (("Content-Length", "2\r\nTransfer-Encoding: chunked"), 400),
     ],
 )
 def test_a_body_without_measure_is_not_read(server, material, header, status):
     connection = client(server, material)
     connection.putrequest("POST", "/gate")
-    connection.putheader(*header)
+    name, value = header
+    connection._buffer.append(f"{name}: {value}".encode("latin-1"))  # also what its client refuses to send
     connection.endheaders()
     answer = connection.getresponse()
     assert answer.status == status
