@@ -47,7 +47,7 @@ from rescheduler.kube.config_map_informer import ConfigMapInformer
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
-from rescheduler.kube.event_correlator import ObjectReference
+from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.informers import Informers
@@ -322,7 +322,11 @@ class Controller:
             return (lambda: True) if needed else installed_policy(gate, capabilities)
         guarded = current.guard.enabled and not options.once and guard_installed(self._api)
         evictions = None if options.once else readable_evictions(self._api)
-        filer = self._filer(stack, gate.namespace, leads, evictions) if guarded or evictions else None
+        filer = (
+            self._filer(stack, gate.namespace, leads, evictions, recorder.record)
+            if guarded or evictions
+            else None
+        )
         if not (needed or guarded):
             return installed_policy(gate, capabilities)
         section = current.gate
@@ -352,7 +356,12 @@ class Controller:
         )
 
     def _filer(
-        self, stack: ExitStack, namespace: str, leads: Callable[[], bool], evictions: Resource | None
+        self,
+        stack: ExitStack,
+        namespace: str,
+        leads: Callable[[], bool],
+        evictions: Resource | None,
+        record: Callable[[Occurrence], None],
     ) -> Filer:
         """Files the evictions that wait, from now on until ``stack`` ends. ``evictions``: where EvictionRequests are answered."""
         parts = FilerParts(
@@ -365,7 +374,7 @@ class Controller:
         filer = Filer(parts)
         if evictions is not None:
             watch = EvictionWatch(self._transport, evictions)
-            filer.listen_to(Responding(parts, filer, EvictionSource(evictions, watch.current)).step)
+            filer.listen_to(Responding(parts, filer, EvictionSource(evictions, watch.current), record).step)
             watch.start()
             stack.callback(watch.stop)
         self._metrics.guard_waiting.set_function(lambda: filer.asks.waiting(self._time.now_s()))

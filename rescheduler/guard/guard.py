@@ -15,9 +15,10 @@ import msgspec
 from rescheduler.guard import review
 from rescheduler.guard.decision import WITHOUT_ROOM, Answer, AskAgain, Gone, Known, Why, decide
 from rescheduler.guard.filer import Caches, Filer, GuardRules, why_stays
+from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.event_correlator import ObjectReference, Occurrence
+from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
@@ -80,7 +81,7 @@ class Guard:
             if answer.why is Why.REFUSED:
                 self._tell("EvictionRefused", request, pod, answer.message, warning=True)
         elif answer.why in WITHOUT_ROOM:
-            self._tell("EvictedWithoutRoom", request, pod, answer.message, warning=True)
+            self._tell(WITHOUT_ROOM_EVENT, request, pod, answer.message, warning=True)
         return answer
 
     def _known(self, request: review.EvictionReview, rules: GuardRules, now_s: float) -> Known:
@@ -118,20 +119,9 @@ class Guard:
     def _tell(
         self, reason: str, request: review.EvictionReview, pod: Pod, message: str, *, warning: bool = False
     ) -> None:
-        note = f"{request.user_info.username} evicts pod {pod.key} from node {pod.node}: {message}"
-        of_pod = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
-        of_node = ObjectReference("Node", pod.node, uid=pod.node)
-        for regarding, related in ((of_pod, of_node), (of_node, of_pod)) if warning else ((of_pod, of_node),):
-            self._parts.record(
-                Occurrence(
-                    regarding=regarding,
-                    related=related,
-                    reason=reason,
-                    note=note,
-                    action="Evict",
-                    warning=warning,
-                )
-            )
+        user = request.user_info.username
+        for occurrence in occurrences(reason, user, pod, message, warning=warning):
+            self._parts.record(occurrence)
 
 
 def user_of(api: KubeApi, namespace: str = DEFAULT_NAMESPACE) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.guard.decision import AskAgain, Known, Why, asked_since_s, decide
+from rescheduler.guard.decision import WITHOUT_ROOM, AskAgain, Known, Why, asked_since_s, decide
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.eviction_request import Progress, RequestedEviction, ResponderState
 from rescheduler.model.migration import MigrationPhase, PodMigration
@@ -57,6 +57,8 @@ class Report:
     message: str
     completed: bool = False
     """It has landed, or we give up."""
+    without_room: bool = False
+    """We give up because no room was found, or not in time: the replacement may stay pending."""
     expected_at_s: float = 0.0
     """When it should be done; 0.0: that is not known."""
 
@@ -89,7 +91,11 @@ def report(
         return Report(message=answer.message.removesuffix("; ask again"), expected_at_s=ends_s)
     if answer.why is Why.UNKNOWN_POD and now_s - started_s < SEEN_S:
         return None
-    return Report(message=_given_up(answer.why, answer.message, seen.stays), completed=True)
+    return Report(
+        message=_given_up(answer.why, answer.message, seen.stays),
+        completed=True,
+        without_room=answer.why in WITHOUT_ROOM,
+    )
 
 
 def due(said: Progress, new: Report, now_s: float) -> bool:

@@ -14,8 +14,10 @@ from typing import Any, Final
 import structlog
 
 from rescheduler.guard.filer import Filer, FilerParts, why_stays
+from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.guard.responder import BY_REQUEST, Report, SeenTarget, cut, due, report, requester, waits
 from rescheduler.kube.errors import ApiError, ConflictError, NotFoundError
+from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.eviction_request import RequestedEviction, ResponderState
 from rescheduler.model.kinds import Kind, Resource
@@ -42,8 +44,15 @@ class EvictionSource:
 class Responding:
     """Used by the filer's thread only."""
 
-    def __init__(self, parts: FilerParts, filer: Filer, source: EvictionSource) -> None:
-        self._parts, self._filer, self._source = parts, filer, source
+    def __init__(
+        self,
+        parts: FilerParts,
+        filer: Filer,
+        source: EvictionSource,
+        record: Callable[[Occurrence], None],
+    ) -> None:
+        """``record``: writes an Event, later."""
+        self._parts, self._filer, self._source, self._record = parts, filer, source, record
         self._again_at_s = float("-inf")
         """When the next pass is due (monotonic)."""
         self._written: dict[str, float] = {}
@@ -121,6 +130,10 @@ class Responding:
             return
         if said.completed:
             self._log.info("An EvictionRequest is answered", pod=str(eviction.pod), message=said.message)
+        pod = self._parts.caches.look(Kind.POD, eviction.pod)
+        if said.without_room and isinstance(pod, Pod) and pod.uid == eviction.pod_uid:
+            for told in occurrences(WITHOUT_ROOM_EVENT, requester(eviction), pod, said.message, warning=True):
+                self._record(told)
 
 
 def _written(eviction: RequestedEviction, said: Report, now_s: float) -> dict[str, Any]:

@@ -140,7 +140,8 @@ class Cluster:
         )
         self.filer = Filer(parts)
         source = EvictionSource(requested_evictions("v1beta1"), lambda: self.evictions)
-        self.responding = Responding(parts, self.filer, source)
+        self.told = []
+        self.responding = Responding(parts, self.filer, source, self.told.append)
         self.filer.listen_to(self.responding.step)
 
     def rules(self):
@@ -215,6 +216,20 @@ def test_all_are_heard_at_once_and_who_was_silent_longest_is_reported_on_first(c
     assert cluster.filer.asks.waiting(cluster.now_s) == 60
     uids = [call[2]["metadata"]["uid"] for call in cluster.calls if call[0] == "report"]
     assert uids == [f"e-{number}" for number in range(59, 34, -1)]
+
+
+def test_a_pod_that_is_given_up_for_lack_of_room_has_events_of_pod_and_node(cluster):
+    cluster.passes()
+    assert cluster.told == []
+    cluster.objects[Kind.POD_MIGRATION][move().key] = FAILED
+    cluster.evictions = [eviction(heartbeat_at_s=NOW)]
+    cluster.now_s = NOW + 30.0
+    cluster.passes()
+    assert [(one.reason, one.regarding.kind, one.warning) for one in cluster.told] == [
+        ("EvictedWithoutRoom", "Pod", True),
+        ("EvictedWithoutRoom", "Node", True),
+    ]
+    assert cluster.told[0].note.startswith("EvictionRequest of acme.io/drainer evicts pod shop/web-1")
 
 
 def test_who_does_not_lead_says_and_makes_nothing(cluster):
