@@ -64,10 +64,10 @@ def _pass(api: Api) -> None:
     for request in requests:
         by_pod.setdefault(request["spec"]["target"]["pod"]["uid"], []).append(request)
     for uid, asked in by_pod.items():
-        if uid in known:
-            _advance(api, known[uid], asked)
-        else:
+        if uid not in known:
             _begin(api, uid, asked[0])
+    for uid, eviction in known.items():
+        _advance(api, eviction, by_pod.get(uid, []))
 
 
 def _begin(api: Api, uid: str, request: Json) -> None:

@@ -89,6 +89,13 @@ def move_command() -> None:
     help="Evict pods that no other node can take (local volume, nodeSelector) when all others have left, without room: they wait for their node.",
 )
 @click.option(
+    "--evict-with",
+    type=click.Choice(["move", "request"]),
+    default="move",
+    show_default=True,
+    help="request: first file EvictionRequests (Kubernetes 1.37), so that responders of the pods' owners have their turn.",
+)
+@click.option(
     "--grace-period", type=int, default=-1, metavar="SECONDS", help="Of the pods; default: their own."
 )
 @click.option("--disable-eviction", is_flag=True, hidden=True, expose_value=False, callback=_refuse_deletion)

@@ -10,6 +10,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
 from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
+from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
@@ -27,6 +28,7 @@ def run(
     grace_period: int,
     timeout: str,
     output: str,
+    evict_with: str,
     cluster: NamedCluster,
     **flags: bool,
 ) -> None:
@@ -49,13 +51,12 @@ def run(
     if rehearsed or (as_json and plan.refused):
         emit(plan_json(plan) if as_json else plan_text(plan))
     if rehearsed:
-        if plan.refused:
-            raise SystemExit(EXIT_FAILED)
-        return
+        raise SystemExit(EXIT_FAILED if plan.refused else 0)
     if plan.refused:
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
     if plan.moves or plan.under_way:
         controller.need()
+    requests = eviction_requests(api) if evict_with == "request" else None
     _foretell(plan)
     say = tell if as_json else _line
     for node in found:
@@ -75,7 +76,10 @@ def run(
         how_to_go_on=_how_to_go_on(names),
     )
     with job.told(names, as_json=as_json):
-        job.carry_out(plan)
+        if requests is not None:
+            pods = [move.pod for move in plan.moves]
+            evict_by_requests(api, requests, pods, limit_s, _how_to_go_on(names))
+        job.carry_out(plan if requests is None else planned())
     for name in names:
         say(f"node/{name} drained")
 

@@ -63,9 +63,10 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u",
 
 
 @contextmanager
-def responding(plane, **guard):
+def responding(plane, *, leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
     transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
-    with running(transport, guard=guard) as work:
+    election = {"leaderElection": leaderElection} if leaderElection else {}
+    with running(transport, guard=guard, **election) as work:
         yield work
 
 
@@ -200,6 +201,20 @@ def test_pods_without_a_controller_or_of_other_namespaces_get_no_responder(plane
         other.workload("Deployment", "web", 1)
         (pod,) = other.wait_ready("web", 1)
         assert "evictionResponders" not in pod["spec"]
+
+
+def test_drain_by_requests_lets_the_responders_empty_the_node(plane, world):
+    with responding(plane, leaderElection={"enabled": True}):
+        source, pods = placed(world, 2)
+        target = world.node("target", cpu="2")
+        words = ["drain", source, "--evict-with", "request", "--timeout", "2m"]
+        done = CliRunner().invoke(main, [*words, "--kubeconfig", str(plane.kubeconfig)])
+        assert done.exit_code == 0, done.output
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
+        found = guarded_moves(world)
+        assert {move["spec"]["podRef"]["uid"] for move in found} == {p["metadata"]["uid"] for p in pods}
+        assert {m["spec"]["requestedBy"] for m in found} == {"EvictionRequest of rescheduler.dev/drain"}
+        assert not world.api.get(world.path("evictionrequests", group=LIFECYCLE)).expect().items
 
 
 def test_the_check_of_the_installation_knows_of_the_responder(plane, world):
