@@ -424,3 +424,48 @@ def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
     assert "whose eviction a PodMigration replaces" in answer.body["message"]
     del body["spec"]["requestedBy"]
     team.create(path, body).expect(201)
+
+
+def test_who_deletes_the_moves_again_and_again_keeps_no_eviction_longer_than_the_limit(guarded_plane, world):
+    """The right to delete PodMigrations is one that tenants may have."""
+    with guarding(guarded_plane, world, limit="12s"):
+        world.node("source", cpu="1")
+        world.workload("Deployment", "web", 1)
+        (pod,) = world.wait_ready("web", 1)
+        began, deleted = time.monotonic(), 0
+        while world.evict(pod).status == 429:
+            assert time.monotonic() - began < 40
+            for move in guarded_moves(world):
+                path = world.path("podmigrations", move["metadata"]["name"], group=MOVES)
+                deleted += world.api.delete(path).ok
+            time.sleep(0.5)
+        assert deleted
+        world.wait_gone(pod)
+
+
+def test_a_namespace_that_opts_out_in_the_middle_waits_no_longer(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        world.node("source", cpu="1")
+        world.workload("Deployment", "web", 1)
+        (pod,) = world.wait_ready("web", 1)
+        world.evict(pod).expect(429)
+        opt_in(world, None)
+        assert len(asked(world, pod, 10)) <= 10
+        world.wait_gone(pod)
+
+
+def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guarded_plane, world):
+    with guarding(guarded_plane, world):
+        _, pods, target = placed(world)
+        for pod in pods:
+            world.evict(pod).expect(429)
+        world.wait(lambda: len(guarded_moves(world)) == 2)
+        guarded_plane.stop_apiserver()
+        guarded_plane.start_apiserver()
+        for pod in pods:
+            asked(world, pod, 60)
+            world.wait_gone(pod)
+        assert {node_of(pod) for pod in world.wait_ready("web", 2, 60)} == {target}
+        world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"}, 60)
+        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
+        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
