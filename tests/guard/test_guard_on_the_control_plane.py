@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import subprocess
+import sys
 import time
 import urllib.request
 from contextlib import contextmanager
@@ -13,12 +14,13 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
-from harness.controlplane.controllers import running
+from harness.controlplane.controllers import QUIET, forget_past_moves, running
 from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.guard.filer import PASS_S
+from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import ANNOTATION_MODE, GUARD, LABEL_GUARD
 
 pytestmark = pytest.mark.realcluster
@@ -469,3 +471,48 @@ def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guar
         world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"}, 60)
         rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
         assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
+
+
+def replica(plane, folder, name, guard_port):
+    """A replica as a process of its own, which can be killed."""
+    configuration = {
+        **QUIET,
+        "leaderElection": {"enabled": True},
+        "gate": {"port": guard_port, "url": f"https://127.0.0.1:{guard_port}"},
+        "guard": {},
+        "server": {"port": free_port()},
+    }
+    config = folder / f"{name}.yaml"
+    config.write_text(json.dumps(configuration))
+    start = "from rescheduler.cli.entry import main; main()"
+    kubeconfig = str(plane.kubeconfig_for(OWN, OWN))
+    words = [sys.executable, "-c", start, "run", "--kubeconfig", kubeconfig, "--config", str(config)]
+    with (folder / f"{name}.log").open("wb") as log:
+        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+
+
+def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guarded_plane, world, tmp_path):
+    opt_in(world)
+    _, pods, _ = placed(world)
+    forget_past_moves(KubeApi(guarded_plane.api().transport))
+    port = free_port()
+    first = replica(guarded_plane, tmp_path, "first", port)
+    try:
+        world.wait(lambda: f":{port}/" in json.dumps(world.api.get(HOOKS).body), 60)
+        time.sleep(3)  # the API server follows registrations by a watch
+        world.evict(pods[0]).expect(429)
+        world.wait(lambda: guarded_moves(world), 60)
+    finally:
+        first.kill()
+        first.wait()
+    assert world.evict(pods[1]).status == 201
+    with guarding(guarded_plane, world, leaderElection={"enabled": True}):
+        world.wait(
+            lambda: (
+                {m.get("status", {}).get("phase") for m in guarded_moves(world)} <= {"Succeeded", "Failed"}
+            ),
+            90,
+        )
+        world.wait_ready("web", 2, 60)
+        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
+        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded", "Failed"}
