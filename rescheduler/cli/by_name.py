@@ -94,7 +94,8 @@ def asked_pods(api: KubeApi, namespace: str, names: Sequence[str], *, selector: 
     if found or names:
         return found
     if selector and not (node and find_pods(api, namespace, (), selector=selector)):
-        raise CommandError(f"no pod in namespace {namespace} has the labels {selector}")
+        where = f"namespace {namespace}" if namespace else "any namespace"
+        raise CommandError(f"no pod in {where} has the labels {selector}")
     with contextlib.suppress(ForbiddenError):
         nodes = {one.name: one for one in listed(api, Kind.NODE, Node)}
         chosen(nodes, [node] if node else [], "node")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tenacity import stop_before_delay
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError, RejectedError
@@ -52,18 +53,27 @@ class NamedCluster:
     controller_namespace: str = DEFAULT_NAMESPACE
     config_file: str | None = None
     """A configuration to go by instead of that of the controller."""
+    as_user: str = ""
+    """Whom to impersonate."""
+    request_timeout: str = ""
+    """Of each request, as kubectl takes it; "" and 0: the usual one."""
 
     def connected(self) -> HttpTransport:
         """A connection; a credential plugin that is slow is told. Raises KubeconfigError."""
         from rescheduler.kube.connection import connect  # noqa: PLC0415 - kubernetes, which no help and no dump needs
 
         with notice("waiting for the credentials that the kubeconfig names ..."):
-            return connect(self.kubeconfig, self.context)
+            return connect(self.kubeconfig, self.context, as_user=self.as_user)
 
     def api(self, patience_s: float = PATIENCE_S) -> KubeApi:
-        """A client for a command. Raises KubeconfigError."""
+        """A client for a command. Raises CommandError, KubeconfigError."""
         retry = Retry(stop=stop_before_delay(patience_s), gives_up=(UnreachableError,))
-        return KubeApi(CommandTransport(self.connected()), retry, timeout_s=REQUEST_TIMEOUT_S)
+        return KubeApi(CommandTransport(self.connected()), retry, timeout_s=self._timeout_s())
+
+    def _timeout_s(self) -> float:
+        given = self.request_timeout
+        seconds = parse_seconds("--request-timeout", f"{given}s" if given.isdecimal() else given or "0s")
+        return seconds or REQUEST_TIMEOUT_S
 
     def server(self) -> str:
         """The address of its API server. Raises KubeconfigError."""

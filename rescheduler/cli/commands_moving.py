@@ -9,6 +9,7 @@ import click
 from rescheduler.cli.deferred import command
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import (
+    all_namespaces_option,
     cluster_options,
     config_option,
     controller_namespace_option,
@@ -49,6 +50,7 @@ def _refuse_deletion(_ctx: click.Context, _param: click.Parameter, value: bool) 
     shell_complete=names_of(Kind.NODE),
 )
 @target_namespace_option
+@all_namespaces_option
 @timeout_option(
     "5m", "For so long a move may wait for its eviction; then it ends and its pod was not disturbed."
 )
@@ -93,7 +95,7 @@ def move_command() -> None:
     type=click.Choice(["move", "request"]),
     default="move",
     show_default=True,
-    help="request: first file EvictionRequests (Kubernetes 1.37), so that responders of the pods' owners have their turn.",
+    help="request: first file EvictionRequests (Kubernetes 1.37), so that responders of the pods' owners have their turn; --grace-period does not count for them.",
 )
 @click.option(
     "--grace-period", type=int, default=-1, metavar="SECONDS", help="Of the pods; default: their own."

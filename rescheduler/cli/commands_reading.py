@@ -6,9 +6,11 @@ from typing import Final
 
 import click
 
-from rescheduler.cli.deferred import command
+from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
+    F,
     PathText,
+    all_namespaces_option,
     cluster_options,
     config_option,
     controller_namespace_option,
@@ -19,6 +21,7 @@ from rescheduler.cli.options import (
     now_option,
     output_option,
     scheduler_config_option,
+    selector_option,
     target_namespace_option,
     text,
 )
@@ -41,15 +44,18 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     return int(value)
 
 
-class _ExplainGroup(click.Group):
+class _ExplainGroup(CommandGroup):
     """``explain pod/NAME`` is ``explain pod NAME``, as with kubectl."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError: there is no such command."""
-        if args[0].startswith(("pod/", "pods/")):
-            args = ["pod", *args]
+        kind, slash, _ = args[0].partition("/")
+        kind = kind.removesuffix(".rescheduler.dev")
+        known = next((name for name in self.commands if kind in (name, f"{name}s")), "")
+        if known:
+            args = [known, *args] if slash else [known, *args[1:]]
         return super().resolve_command(ctx, args)
 
 
@@ -62,6 +68,9 @@ class _ExplainGroup(click.Group):
 @cluster_options
 @now_option
 @output_option("text", "json", "yaml", "html")
+@text("-n", "--namespace", metavar="NAME", help="Show only what is about pods of this namespace.")
+@all_namespaces_option
+@text("-l", "--selector", metavar="KEY=VALUE,...", help="Show only what is about pods with these labels.")
 @click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
 @flag("--next-cycle", help="Only the moves that the controller would begin now, within its limits.")
 @click.option(
@@ -130,9 +139,43 @@ def explain_pod_command() -> None:
     """
 
 
-@click.group("explain", cls=_ExplainGroup, commands=[explain_pod_command])
+def _about_objects(command: F) -> F:
+    """What ``explain node`` and ``explain reservation`` share."""
+    for option in (
+        output_option("text", "json"), now_option, cluster_options, controller_namespace_option, config_option, from_option,
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@command("node", "rescheduler.cli.explain_object:node", "What holds a node, and until when.")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="NAME|node/NAME...", shell_complete=names_of(Kind.NODE)
+)
+@_about_objects
+def explain_node_command() -> None:
+    """Say what is on nodes, for whom room is held there, which pods do not come back, and what keeps a drain off.
+
+    The moves are those that the next decision would begin.
+    """
+
+
+@command("reservation", "rescheduler.cli.explain_object:reservation", "Who holds, lacks or refuses room.")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=names_of(Kind.RESERVATION)
+)
+@_about_objects
+def explain_reservation_command() -> None:
+    """Say for whom Reservations hold room, where, since when and until when, and what they wait for."""
+
+
+@click.group(
+    "explain",
+    cls=_ExplainGroup,
+    commands=[explain_pod_command, explain_node_command, explain_reservation_command],
+)
 def explain_group() -> None:
-    """Explain why a pod can or cannot go to each node."""
+    """Explain why a pod can or cannot go to each node; what holds a node or a Reservation, and until when."""
 
 
 @command("status", "rescheduler.cli.status:run", "Show the controller, its moves, and what is blocked.")
@@ -206,11 +249,15 @@ def ui_command() -> None:
 
 @command("history", "rescheduler.cli.history:run", "Show what was moved when, why, and how it ended.")
 @target_namespace_option
-@flag("-A", "--all-namespaces", help="Of all namespaces.")
+@all_namespaces_option
+@selector_option
 @text("--since", metavar="DURATION", help="Only moves of that time, such as 2h.")
 @flag("--failed", help="Only moves that have not landed.")
-@output_option("text", "wide", "json")
+@output_option("text", "wide", "json", "yaml")
 @controller_namespace_option
 @cluster_options
 def history_command() -> None:
-    """Show what was moved when, why, from where to where, and how it ended; the newest last."""
+    """Show what was moved when, why, from where to where, and how it ended; the newest last.
+
+    -l selects by the labels of PodMigrations, which are kept for an hour.
+    """

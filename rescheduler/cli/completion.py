@@ -97,7 +97,9 @@ def _read_within_limit(context: click.Context, kind: Kind) -> set[str]:
 
 def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
     given = context.params
-    cluster = NamedCluster(kubeconfig=given.get("kubeconfig"), context=given.get("context"))
+    cluster = NamedCluster(
+        kubeconfig=given.get("kubeconfig"), context=given.get("context"), as_user=given.get("as_user") or ""
+    )
     try:
         api = KubeApi(cluster.connected(), timeout_s=LIMIT_S)
         resource = RESOURCES[kind]

@@ -16,7 +16,14 @@ import click
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.suggestions import did_you_mean
 
-OF_CLUSTER: Final = ("kubeconfig", "context", "controller_namespace", "config_file")
+OF_CLUSTER: Final = (
+    "kubeconfig",
+    "context",
+    "as_user",
+    "request_timeout",
+    "controller_namespace",
+    "config_file",
+)
 
 
 def imported(place: str) -> Any:
@@ -49,7 +56,26 @@ def _called(work: str, **flags: Any) -> None:
 
 
 class CommandGroup(click.Group):
-    """Commands in their order; a name that is mistyped gets a suggestion."""
+    """Commands in their order; a name that is mistyped gets a suggestion.
+
+    Options of the commands may stand before the name, too, as with kubectl: ``rescheduler -n shop history``.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it, with the options before the name of a command behind it."""
+        theirs = _options(self)
+        moved: list[str] = []
+        rest = list(args)
+        while rest:
+            name, equals, _ = rest[0].partition("=")
+            glued = rest[0][:2] if not name.startswith("--") else ""
+            option = theirs.get(name) or theirs.get(glued)
+            if option is None:
+                break
+            alone = option.is_flag or (equals if name.startswith("--") else name != glued)
+            moved, rest = moved + rest[: 1 if alone else 2], rest[1 if alone else 2 :]
+        own = rest[:1] and rest[0].startswith("-")
+        return super().parse_args(ctx, args if own else [*rest[:1], *moved, *rest[1:]])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Their names."""
@@ -69,6 +95,18 @@ class CommandGroup(click.Group):
             hint = did_you_mean(args[0], self.commands)
             ctx.fail(f"No such command {args[0]!r}{hint or '.'}")
         return super().resolve_command(ctx, args)
+
+
+def _options(group: click.Group) -> dict[str, click.Option]:
+    """The options of all commands of a group, by name, without its own."""
+    found: dict[str, click.Option] = {}
+    for one in group.commands.values():
+        if isinstance(one, click.Group):
+            found = _options(one) | found
+        options = [option for option in one.params if isinstance(option, click.Option)]
+        found |= {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
+    own = {name for option in group.params for name in option.opts}
+    return {name: option for name, option in found.items() if name not in own}
 
 
 def installed_command(name: str, place: str) -> click.Command:

@@ -166,7 +166,7 @@ class _Judge:
     def budgets_refuse(self, pod: Pod) -> str:
         """Why its budgets never let it be evicted; "" if they may, now or later."""
         budgets = self._budgets.of(pod)
-        names = ", ".join(budget.name for budget in budgets)
+        names = ", ".join(str(budget.key) for budget in budgets)
         if len(budgets) > 1:
             return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
         for budget in budgets:
@@ -186,7 +186,7 @@ class _Judge:
         for budget in self._budgets.of(pod):
             if self._never(pod, budget) and self._may_pass_on(pod, budget):
                 return (
-                    f"PodDisruptionBudget {budget.name} allows it once it selects another pod of "
+                    f"PodDisruptionBudget {budget.key} allows it once it selects another pod of "
                     f"{pod.controller.kind if pod.controller else 'its controller'}, or it is loosened"
                 )
         return ""

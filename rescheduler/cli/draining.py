@@ -23,7 +23,7 @@ from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.migrations.migration_lifecycle import MigrationReason
-from rescheduler.model.counted import plural, verb
+from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
@@ -239,7 +239,7 @@ def _headline(plan: DrainPlan) -> str:
 
 
 def _named(plan: DrainPlan) -> str:
-    return f"{verb(len(plan.nodes), 'node', 'nodes')} {', '.join(plan.nodes)}"
+    return ", ".join(f"node/{name}" for name in plan.nodes)
 
 
 def _reasons(title: str, pods: Iterable[tuple[Pod, str]]) -> list[str]:

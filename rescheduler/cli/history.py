@@ -22,7 +22,7 @@ from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import PastMove, decode_past_moves
 from rescheduler.model.times import format_seconds
 from rescheduler.reports.moves import MOVED, PastEntry, entry_of, moved_row
-from rescheduler.reports.structured import pretty_json
+from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.table import flat_table
 
 _HEADER = ("WHEN", *MOVED, "BY")
@@ -32,6 +32,7 @@ def run(
     *,
     namespace: str | None,
     all_namespaces: bool,
+    selector: str,
     since: str,
     failed: bool,
     output: str,
@@ -41,18 +42,15 @@ def run(
     begun_s = time.time() - parse_seconds("--since", since) if since else 0.0
     api = cluster.api()
     wanted = "" if all_namespaces else cluster.namespace(namespace)
-    moves = MigrationClient(api).select(wanted)
-    past = {
-        uid: move
-        for uid, move in _past(api, cluster.controller_namespace).items()
-        if wanted in ("", move.namespace)
-    }
+    moves = MigrationClient(api).select(wanted, selector)
+    older = {} if selector else _past(api, cluster.controller_namespace)
+    past = {uid: move for uid, move in older.items() if wanted in ("", move.namespace)}
     found = [
         entry for entry in entries(moves, past, begun_s) if not failed or entry.ended not in ("", "Landed")
     ]
-    if output == "json":
+    if output in ("json", "yaml"):
         document = {"apiVersion": API_VERSION, "kind": "History", "moves": found}
-        emit(pretty_json(document))
+        emit(pretty_json(document) if output == "json" else pretty_yaml(document))
     elif found:
         emit(_text(found, wide=output == "wide"))
     else:

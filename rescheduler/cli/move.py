@@ -39,6 +39,7 @@ def run(
     source: str,
     target: str,
     namespace: str | None,
+    all_namespaces: bool,
     timeout: str,
     wait: bool,
     followed: str,
@@ -49,12 +50,14 @@ def run(
 ) -> None:
     """Move pods to other nodes: room for each replacement is reserved before its pod is evicted."""
     ttl_s = move_ttl(timeout)
+    if all_namespaces and (words or namespace):
+        raise click.UsageError(f"-A and {'the name of a pod' if words else '-n'} exclude each other")
     api = cluster.api()
     asking = _Asking(
         cluster=cluster,
         api=api,
         client=MigrationClient(api),
-        namespace=cluster.namespace(namespace),
+        namespace="" if all_namespaces else cluster.namespace(namespace),
         target=target,
         ttl_s=ttl_s,
         output=output,
@@ -109,7 +112,8 @@ class _Asking:
         found: Mapping[ObjectKey, PodMigration] = self.client.group([self.namespace], word)
         if not found:
             raise CommandError(
-                f"there are no moves with {LABEL_GROUP}={word} in namespace {self.namespace}", EXIT_USAGE
+                f"there are no moves with {LABEL_GROUP}={word} in {f'namespace {self.namespace}' if self.namespace else 'any namespace'}",
+                EXIT_USAGE,
             )
         if followed:
             self._follow(list(found), word)
@@ -133,9 +137,10 @@ class _Asking:
             raise SystemExit(code)
 
     def _how_to_go_on(self, word: str) -> str:
+        where = f"-n {self.namespace}" if self.namespace else "-A"
         return (
-            f"The moves go on. To follow them: rescheduler move -n {self.namespace} --follow {word}; "
-            f"to withdraw those that have evicted no pod: rescheduler move -n {self.namespace} --withdraw {word}"
+            f"The moves go on. To follow them: rescheduler move {where} --follow {word}; "
+            f"to withdraw those that have evicted no pod: rescheduler move {where} --withdraw {word}"
         )
 
     def _sorted_out(self, pods: Sequence[Pod]) -> tuple[list[ObjectKey], list[Pod]]:
@@ -148,8 +153,8 @@ class _Asking:
                 tell(f"{pod.key} is on node {self.target} already")
         pods = [pod for pod in pods if not (self.target and pod.node == self.target)]
         live = [m for m in self.client.select(self.namespace) if m.status.phase not in FINISHED]
-        by_pod = {move.pod_name: move for move in live if not move.deleting}
-        moving = [(pod, by_pod[pod.name]) for pod in pods if _moves(by_pod.get(pod.name), pod)]
+        by_pod = {ObjectKey(move.namespace, move.pod_name): move for move in live if not move.deleting}
+        moving = [(pod, by_pod[pod.key]) for pod in pods if _moves(by_pod.get(pod.key), pod)]
         for pod, move in moving:
             to = move.target_node or move.status.node_name
             if self.target and to and to != self.target:

@@ -43,6 +43,14 @@ target_namespace_option: Final = _shared(
     metavar="NAME",
     help="Namespace of the pods or the workload; default: that of the context.",
 )
+all_namespaces_option: Final = click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
+selector_option: Final = click.option(
+    "-l",
+    "--selector",
+    default="",
+    metavar="LABELS",
+    help="Only what has these labels, as kubectl takes them.",
+)
 controller_namespace_option: Final = _shared(
     "--controller-namespace",
     default=DEFAULT_NAMESPACE,
@@ -81,7 +89,14 @@ now_option: Final = _shared(
 
 
 def cluster_options(command: F) -> F:
-    """--kubeconfig and --context; with the options of the controller that the command has, too, they become its ``cluster``."""
+    """Which cluster, and as whom; with the options of the controller that the command has, too, they become its ``cluster``."""
+    as_user = _shared("--as", "as_user", default="", metavar="USER", help="Whom to impersonate.")
+    patience = _shared(
+        "--request-timeout",
+        default="",
+        metavar="DURATION",
+        help="Limit of each request to the API server, such as 5s; default: that of the command.",
+    )
     context = _shared("--context", metavar="NAME", help="Context of the kubeconfig to use.")
     kubeconfig = _shared(
         "--kubeconfig",
@@ -89,7 +104,7 @@ def cluster_options(command: F) -> F:
         metavar="FILE",
         help="Path of a kubeconfig; default: $KUBECONFIG, ~/.kube/config, or the pod's own service account.",
     )
-    return kubeconfig(context(command))
+    return kubeconfig(context(as_user(patience(command))))
 
 
 def flag(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click calls it

@@ -5,6 +5,8 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 import msgspec
 
@@ -17,14 +19,18 @@ from rescheduler.cli.live_controller import (
     load_profile,
     read_for,
 )
-from rescheduler.cli.output import emit, style, terminal_width, warn
+from rescheduler.cli.options import parse_pairs
+from rescheduler.cli.output import emit, style, tell, terminal_width, warn
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import rare_collections
-from rescheduler.planning.plan import Plan
+from rescheduler.model.counted import plural
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.plan import Plan, PodRef
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html.page import plan_html
-from rescheduler.reports.structured import plan_yaml, pretty_json
+from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
@@ -39,6 +45,9 @@ def run(
     now: str | None,
     output: str,
     output_file: str | None,
+    namespace: str,
+    all_namespaces: bool,
+    selector: str,
     next_cycle: bool,
     max_moves: int | None,
     effort: int,
@@ -48,6 +57,9 @@ def run(
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed."""
     need_from(paths, more_paths)
+    if namespace and all_namespaces:
+        raise click.UsageError("-n and -A exclude each other")
+    labels = parse_pairs("-l", selector)
     if prove:
         if next_cycle:
             raise click.UsageError(
@@ -89,6 +101,7 @@ def run(
         configuration=read.source or msgspec.UNSET,
         warnings=(*hindered, *found.warnings, *unknown, *plan.metadata.warnings),
     )
+    plan = about(plan, found.snapshot, namespace, labels)
     emit(
         render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
         output_file,
@@ -97,13 +110,32 @@ def run(
         raise SystemExit(EXIT_BLOCKED)
 
 
+def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: Sequence[tuple[str, str]]) -> Plan:
+    """The moves, and what is skipped, of pods of the namespace ("": of all) with these labels; what is left out is told."""
+    if not (namespace or labels):
+        return plan
+
+    def shown(ref: PodRef) -> bool:
+        pod = snapshot.pods.get(ObjectKey(ref.namespace, ref.name))
+        of = pod.labels if pod is not None else {}
+        return namespace in ("", ref.namespace) and all(of.get(key) == value for key, value in labels)
+
+    moves = tuple(move for move in plan.moves if shown(move.pod))
+    skipped = tuple(one for one in plan.skipped if shown(one.pod))
+    tell(
+        f"shown: {len(moves):,} of {plural(len(plan.moves), 'move')}, {len(skipped):,} of {len(plan.skipped):,} skipped; "
+        "figures by policy and node are of the whole plan"
+    )
+    return msgspec.structs.replace(plan, moves=moves, skipped=skipped)
+
+
 def render(plan: Plan, output: str, *, coloured: bool) -> str:
     """The plan in one of the four output formats."""
     match output:
         case "json":
             return pretty_json(plan)
         case "yaml":
-            return plan_yaml(plan)
+            return pretty_yaml(plan)
         case "html":
             return plan_html(plan)
         case _:

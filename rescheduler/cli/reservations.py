@@ -18,16 +18,16 @@ from rescheduler.cli.following import emit_objects, follow
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import (
-    is_unobserved,
     reservation_client,
     reservation_line,
     status_message,
 )
+from rescheduler.cli.reservation_words import amounts, owner_text, span, until
+from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.own_objects import who_waits
-from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
-from rescheduler.model.resources import Resources
-from rescheduler.reports.table import cpu, flat_table, memory
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reports.table import flat_table
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.visible import visible_line
 
@@ -35,10 +35,28 @@ NARROW: Final = ("NAME", "PHASE", "NODE", "FOR", "USED BY", "ENDS", "AGE")
 WIDE: Final = (*NARROW, "ROOM", "ALLOCATED", "SAYS")
 
 
-def list_reservations(*, names: tuple[str, ...], selector: str, output: str, cluster: NamedCluster) -> None:
+def list_reservations(
+    *,
+    names: tuple[str, ...],
+    selector: str,
+    phase: tuple[str, ...],
+    every: bool,
+    output: str,
+    cluster: NamedCluster,
+) -> None:
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
     rooms = reservation_client(cluster)
-    chosen = rooms.named(names, selector)
+    found = rooms.named(names, selector)
+    wanted = frozenset(map(str.lower, phase))
+    hidden = frozenset() if every or names or wanted else FINISHED
+    chosen = [
+        room
+        for room in found
+        if room.status.phase not in hidden and (not wanted or room.status.phase.lower() in wanted)
+    ]
+    if hidden and len(chosen) < len(found):
+        ended = len(found) - len(chosen)
+        tell(f"{plural(ended, 'Reservation')} that {verb(ended, 'has', 'have')} ended: --all shows them, too")
     names_found = [room.name for room in chosen]
     if emit_objects(output, "reservation.rescheduler.dev", names_found, map(rooms.raw, names_found)):
         return
@@ -142,55 +160,10 @@ def row(room: Reservation, now_s: float, *, wide: bool) -> tuple[str, ...]:
         status.node_name or room.template_node or "-",
         ", ".join(owner_text(owner) for owner in room.owners) or "-",
         ", ".join(f"{o.namespace}/{o.name}" for o in status.current_owners) or "-",
-        _end(room, now_s),
-        _span(now_s - room.created_at_s),
+        until(room, now_s),
+        span(now_s - room.created_at_s),
     )
     if not wide:
         return narrow
     asked = room.template.requests if room.template is not None else status.allocatable
-    return (*narrow, _amounts(asked), _amounts(status.allocated), status_message(room))
-
-
-def owner_text(owner: ReservationOwner) -> str:
-    """The pods that may use the room."""
-    parts = []
-    if owner.object is not None:
-        parts.append(f"pod {_named(owner.object.namespace, owner.object.name or owner.object.uid)}")
-    if owner.controller is not None:
-        reference = owner.controller
-        kind = (reference.kind or "controller").lower()
-        parts.append(_named(reference.namespace, f"{kind}/{reference.name or reference.uid}"))
-    if owner.label_selector is not None:
-        requirements = owner.label_selector.requirements
-        parts.append(
-            " and ".join(f"{r.key} {r.operator} {'|'.join(r.values)}".rstrip() for r in requirements)
-        )
-    return " and ".join(parts)
-
-
-def _named(namespace: str, name: str) -> str:
-    return f"{namespace} {name}" if namespace else name
-
-
-def _amounts(amounts: Resources) -> str:
-    parts = [f"cpu {cpu(amounts.cpu_milli)}"] if amounts.cpu_milli else []
-    parts += [f"memory {memory(amounts.memory_bytes)}"] if amounts.memory_bytes else []
-    parts += [f"storage {memory(amounts.ephemeral_bytes)}"] if amounts.ephemeral_bytes else []
-    parts += [f"{name} {amount}" for name, amount in amounts.scalars if amount]
-    return ", ".join(parts) or "-"
-
-
-def _end(room: Reservation, now_s: float) -> str:
-    if room.status.expires_at_s is not None:
-        return _span(room.status.expires_at_s - now_s)
-    return "-" if is_unobserved(room) else "never"
-
-
-def _span(seconds: float) -> str:
-    """A duration as kubectl prints ages (45s, 12m, 5h, 3d), or ``now`` if it is not positive."""
-    if seconds <= 0:
-        return "now"
-    for unit_s, unit, upto in ((1, "s", 120), (60, "m", 7_200), (3_600, "h", 172_800)):
-        if seconds < upto:
-            return f"{int(seconds // unit_s)}{unit}"
-    return f"{int(seconds // 86_400)}d"
+    return (*narrow, amounts(asked), amounts(status.allocated), status_message(room))

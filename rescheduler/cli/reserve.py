@@ -72,10 +72,20 @@ def create_command() -> None:
 @command("list", "rescheduler.cli.reservations:list_reservations", "List Reservations.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
+@flag("-a", "--all", "every", help="Also those that have ended.")
+@click.option(
+    "--phase",
+    multiple=True,
+    type=click.Choice(["pending", "waiting", "available", "succeeded", "failed"], case_sensitive=False),
+    help="Only those in this phase. May be given several times.",
+)
 @output_option("text", "wide", "name", "json", "yaml", show_default=False)
 @cluster_options
 def list_command() -> None:
-    """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
+    """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message.
+
+    Those that have ended are left out, unless they are named or asked for with --all or --phase.
+    """
 
 
 @command("watch", "rescheduler.cli.reservations:watch", "Show every change of Reservations.")
@@ -142,9 +152,18 @@ def window_create_command() -> None:
 
 @command("list", "rescheduler.cli.windows:list_windows", "List ReservationWindows.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
+@output_option("text", "name", "json", "yaml")
 @cluster_options
 def window_list_command() -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
+
+
+@command("delete", "rescheduler.cli.windows:delete", "Delete ReservationWindows.")
+@click.argument("names", nargs=-1, required=True, shell_complete=names_of(Kind.RESERVATION_WINDOW))
+@flag("--dry-run", help="Only say what would be deleted.")
+@cluster_options
+def window_delete_command() -> None:
+    """Delete ReservationWindows; the controller releases the rooms that no pod uses."""
 
 
 @command("rehearse", "rescheduler.cli.windows:tell_rehearsal", "What there would be if it began now.")
@@ -161,7 +180,7 @@ def window_rehearse_command() -> None:
 @click.group(
     "window",
     cls=CommandGroup,
-    commands=[window_create_command, window_list_command, window_rehearse_command],
+    commands=[window_create_command, window_list_command, window_rehearse_command, window_delete_command],
     short_help="Room at certain hours.",
 )
 def window_group() -> None:

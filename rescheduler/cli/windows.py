@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -12,11 +12,13 @@ import msgspec
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
+from rescheduler.cli.following import emit_objects
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.cli.snapshot_input import read_input
+from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -96,16 +98,33 @@ def _check_schedule(body: Mapping[str, Any]) -> None:
         raise CommandError(f"{error}{near}", EXIT_USAGE) from error
 
 
-def list_windows(*, names: tuple[str, ...], cluster: NamedCluster) -> None:
+def _windows(api: KubeApi, names: Sequence[str]) -> list[ReservationWindow]:
+    right = "ClusterRole rescheduler-viewer"
+    found = {one.name: one for one in select(api, Kind.RESERVATION_WINDOW, ReservationWindow, right=right)}
+    return chosen(found, sorted(names) or sorted(found), "ReservationWindow")
+
+
+def delete(*, names: tuple[str, ...], dry_run: bool, cluster: NamedCluster) -> None:
+    """Delete ReservationWindows; the controller releases the rooms that no pod uses."""
+    api = reservation_client(cluster).api
+    for window in _windows(api, names):
+        path = RESOURCES[Kind.RESERVATION_WINDOW].object_path("", window.name)
+        if not dry_run:
+            with allowed("delete reservationwindows", _RIGHT):
+                api.delete(path, uid=window.uid)
+        emit(
+            f"reservationwindow.rescheduler.dev/{window.name} {'would be deleted' if dry_run else 'deleted'}\n"
+        )
+
+
+def list_windows(*, names: tuple[str, ...], output: str, cluster: NamedCluster) -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""
     api = reservation_client(cluster).api
-    found = {
-        one.name: one
-        for one in select(
-            api, Kind.RESERVATION_WINDOW, ReservationWindow, right="ClusterRole rescheduler-viewer"
-        )
-    }
-    windows = chosen(found, sorted(names) or sorted(found), "ReservationWindow")
+    windows = _windows(api, names)
+    shown = [window.name for window in windows]
+    bodies = (api.get(RESOURCES[Kind.RESERVATION_WINDOW].object_path("", name)) for name in shown)
+    if emit_objects(output, "reservationwindow.rescheduler.dev", shown, bodies):
+        return
     if windows:
         emit(flat_table(_HEAD, [_row(window) for window in windows]))
     else:

@@ -23,7 +23,7 @@ from kubernetes.config import ConfigException
 from urllib3.util.ssl_ import create_urllib3_context
 
 from rescheduler import __version__
-from rescheduler.kube.credentials import with_pairs
+from rescheduler.kube.credentials import acting_as, with_pairs
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.kubeconfig import Access, load_configuration
 from rescheduler.kube.no_answer import BROKEN, no_answer
@@ -39,13 +39,24 @@ _SILENT: Final = (urllib3.exceptions.ReadTimeoutError, TimeoutError)
 
 
 def connect(
-    kubeconfig: str | None = None, context: str | None = None, *, pool_size: int = DEFAULT_POOL_SIZE
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    pool_size: int = DEFAULT_POOL_SIZE,
+    as_user: str = "",
 ) -> HttpTransport:
     """A connection to the API server that the configuration names; nothing is sent yet.
 
-    ``pool_size``: workers plus watches. Raises KubeconfigError.
+    ``pool_size``: workers plus watches. ``as_user``: whom to impersonate, instead of whom the kubeconfig names. Raises KubeconfigError.
     """
-    return HttpTransport(lambda: load_configuration(kubeconfig, context), pool_size=pool_size)
+
+    def load() -> Access:
+        access = load_configuration(kubeconfig, context)
+        if as_user:
+            access.impersonation = acting_as(as_user)
+        return access
+
+    return HttpTransport(load, pool_size=pool_size)
 
 
 def connect_to(url: str, *, pool_size: int = DEFAULT_POOL_SIZE) -> HttpTransport:

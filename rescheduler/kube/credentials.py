@@ -172,6 +172,11 @@ def _impersonation(user: Entry) -> Headers:
     return tuple((header, value.encode().decode("latin-1")) for header, value in pairs)
 
 
+def acting_as(name: str) -> Headers:
+    """The identity of a user that is named on the command line, without groups. Raises KubeconfigError."""
+    return _impersonation(Entry("--as", "user", name, {"as": name}))
+
+
 def _escaped(key: str) -> str:
     """A key as part of a header's name: as client-go escapes it, and the API server reads it."""
     return "".join(chr(b) if chr(b) in _IN_A_NAME else f"%{b:02X}" for b in key.encode())

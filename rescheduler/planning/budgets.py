@@ -109,7 +109,7 @@ class BudgetLedger:
         if not budgets or pod.phase is PodPhase.PENDING:
             return None
         if len(budgets) > 1:
-            names = ", ".join(b.name for b in budgets)
+            names = ", ".join(str(b.key) for b in budgets)
             return Blocked(
                 SkipReason.MULTIPLE_BUDGETS,
                 f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod",
@@ -119,14 +119,14 @@ class BudgetLedger:
         if not budget.observed:
             return Blocked(
                 SkipReason.DISRUPTION_BUDGET,
-                f"PodDisruptionBudget {budget.name} was changed and not yet evaluated",
-                budget.name,
+                f"PodDisruptionBudget {budget.key} was changed and not yet evaluated",
+                str(budget.key),
             )
         if _free(pod, budget) or self._left(budget) > 0:
             return None
         if not reserves_first and self._spends_nothing(pod, policy):
             return None
-        return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), budget.name)
+        return Blocked(SkipReason.DISRUPTION_BUDGET, self._exhausted(budget), str(budget.key))
 
     def spent_by(self, pod: Pod, policy: str) -> list[tuple[ObjectKey, int]]:
         """The budgets of which a move of the pod takes one, with what is left of each."""
@@ -167,7 +167,7 @@ class BudgetLedger:
         spent = self._spent(budget)
         allowed = max(budget.disruptions_allowed, 0)
         text = (
-            f"PodDisruptionBudget {budget.name} allows {plural(allowed, 'disruption')} now "
+            f"PodDisruptionBudget {budget.key} allows {plural(allowed, 'disruption')} now "
             f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
         )
         if spent:

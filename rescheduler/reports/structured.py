@@ -14,7 +14,7 @@ def pretty_json(document: Any, indent: int = 2) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=indent).decode() + "\n"
 
 
-def plan_yaml(plan: Any) -> str:
+def pretty_yaml(plan: Any) -> str:
     """YAML with the keys of its JSON, in the same order."""
     return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, width=120)
 

@@ -70,7 +70,7 @@ def test_the_plan_shows_each_place_and_changes_nothing(work, drain):
     before = len(work.moves())
     shown = drain("n1", "--plan")
     assert shown.exit_code == 0, shown.output
-    assert shown.stdout.splitlines()[0] == "node n1: 1 pod would be moved"
+    assert shown.stdout.splitlines()[0] == "node/n1: 1 pod would be moved"
     document = json.loads(drain("n1", "--plan", "-o", "json").stdout)
     (move,) = document["moves"]
     assert (document["kind"], move["pod"]["name"], move["from"], move["stage"]) == ("DrainPlan", pod, "n1", 0)
@@ -86,7 +86,7 @@ def test_what_has_nowhere_to_go_is_told_before_the_node_is_cordoned(work, drain)
     before = len(work.moves())
     done = drain("n1")
     assert done.exit_code == 1
-    assert "node n1 cannot be drained because of 1 pod:" in done.stderr
+    assert "node/n1 cannot be drained because of 1 pod:" in done.stderr
     assert "Insufficient cpu" in done.stderr
     assert "Nothing was changed." in done.stderr
     assert not cordoned(work, "n1")
@@ -144,7 +144,10 @@ def test_a_budget_that_never_allows_it_is_told(work, drain):
     work.budget("web", maxUnavailable=0)
     refused = drain("n1")
     assert refused.exit_code == 1
-    assert "PodDisruptionBudget web never allows a disruption (2 of 2 pods must be healthy)" in refused.stderr
+    assert (
+        "PodDisruptionBudget default/web never allows a disruption (2 of 2 pods must be healthy)"
+        in refused.stderr
+    )
     assert not cordoned(work, "n1")
 
 

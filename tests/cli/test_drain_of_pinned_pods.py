@@ -107,7 +107,10 @@ def test_a_budget_of_a_role_that_another_pod_may_get_is_waited_for():
     assert found.refused == ()
     assert [move.pod.name for move in found.moves] == ["db-0"]
     ((pod, why),) = found.waits
-    assert (pod.name, "PodDisruptionBudget db allows it once it selects another pod" in why) == ("db-0", True)
+    assert (pod.name, "PodDisruptionBudget default/db allows it once it selects another pod" in why) == (
+        "db-0",
+        True,
+    )
 
 
 def test_a_budget_of_all_pods_of_a_controller_still_refuses_the_drain():
@@ -166,7 +169,7 @@ def test_a_primary_leaves_once_its_operator_has_seen_the_cordon(work, command):
     done = command("drain", node, "--timeout", "3m", "--kubeconfig", work.kubeconfig)
     operator.join()
     assert done.exit_code == 0, done.output
-    assert f"{first} waits for its budget: PodDisruptionBudget pg allows it once" in done.stderr
+    assert f"{first} waits for its budget: PodDisruptionBudget default/pg allows it once" in done.stderr
     assert work.node_of(first) != node
     command("uncordon", node, "--kubeconfig", work.kubeconfig)
     work.remove("StatefulSet", "pg")

@@ -103,4 +103,4 @@ def test_two_budgets_are_told_because_the_api_server_never_evicts_such_a_pod(own
     pod = owner.pod("web-0").label(app="web").on("n1")
     budgets = [b.pdb(name).selects(app="web").allows(1) for name in ("a", "b")]
     ((_, why),) = plan(*nodes(), owner, pod, *budgets).refused
-    assert "2 PodDisruptionBudgets select it (a, b)" in why
+    assert "2 PodDisruptionBudgets select it (default/a, default/b)" in why

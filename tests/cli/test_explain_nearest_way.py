@@ -53,8 +53,10 @@ def test_two_pods_go_where_both_have_room(nearest):
 def test_a_budget_that_allows_nothing_is_named(nearest):
     budget = b.pdb("calm").selects(app="a").allows(0)
     said, way = nearest(*nodes("2", "1"), *web("a", "n1"), budget, big=BIG)
-    assert said == "it would fit on n1 if default/a-1 (to n2) moved; default/a-1 is held by budget calm"
-    assert way["moves"][0]["held"] == "is held by budget calm"
+    assert (
+        said == "it would fit on n1 if default/a-1 (to n2) moved; default/a-1 is held by budget default/calm"
+    )
+    assert way["moves"][0]["held"] == "is held by budget default/calm"
 
 
 def test_a_way_that_nothing_holds_comes_before_one_that_is_shorter(nearest):

@@ -58,7 +58,7 @@ def test_the_document_is_the_one_that_is_promised(command, dump, untidy):
     assert (skipped["pod"]["name"], skipped["reason"], skipped["blockedBy"]) == (
         "api-1",
         "DisruptionBudget",
-        "api",
+        "shop/api",
     )
     assert skipped["message"]
 

@@ -48,7 +48,7 @@ def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
         "example.com/gpu": "1",
     }
     listed = reserve("list", "-o", "wide")
-    assert listed.stdout.count("app In batch") == 3
+    assert listed.stdout.count("app=batch") == 3
     assert "no controller has processed it yet" in listed.stdout
     assert len(json.loads(reserve("list", "-o", "json").stdout)["items"]) == 3
     assert len(yaml.safe_load(reserve("list", "-o", "yaml").stdout)["items"]) == 3

@@ -29,7 +29,7 @@ def test_the_budget_is_spent_and_never_overrun(decide, app, allowed):
     plan = decide(b.snapshot(*NODES, tainted(app), b.pdb("web").allows(allowed)), "NodeTaints")
     assert len(plan.moves) == allowed
     assert reasons(plan) == ["DisruptionBudget"] * (3 - allowed)
-    assert {s.blocked_by for s in plan.skipped} <= {"web"}
+    assert {s.blocked_by for s in plan.skipped} <= {"default/web"}
     said = "allows 1 disruption now" if allowed == 1 else f"allows {allowed} disruptions now"
     assert all(said in s.message for s in plan.skipped)
 
@@ -44,7 +44,7 @@ def test_two_budgets_block_for_good(decide, app):
     budgets = [b.pdb("web").allows(3), b.pdb("all").selects(app="web").allows(3)]
     plan = decide(b.snapshot(*NODES, tainted(app), budgets), "NodeTaints")
     assert reasons(plan) == ["MultipleDisruptionBudgets"] * 3
-    assert plan.skipped[0].blocked_by == "all, web"
+    assert plan.skipped[0].blocked_by == "default/all, default/web"
 
 
 def test_a_budget_that_was_not_evaluated_blocks(decide, app):

@@ -116,7 +116,11 @@ def test_a_pod_of_higher_priority_stays_unless_it_may_move():
 @pytest.mark.parametrize(
     ("held", "reason", "words"),
     [
-        ({"budget": True}, "DisruptionBudget", "default/a-1: PodDisruptionBudget a allows 0 disruptions now"),
+        (
+            {"budget": True},
+            "DisruptionBudget",
+            "default/a-1: PodDisruptionBudget default/a allows 0 disruptions now",
+        ),
         ({"priority": 5}, "Protected", "default/a-1: priority 5 is at or above 5"),
     ],
 )
@@ -372,7 +376,7 @@ def test_the_pods_of_a_daemon_set_get_room_one_by_one():
         (
             [*nodes("2", "4"), *web("a", "n1", cpu="2"), b.pdb("a")],
             agent("n1"),
-            "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: PodDisruptionBudget a allows 0",
+            "it would fit on n1 if default/a-1 (to n2) moved; default/a-1: PodDisruptionBudget default/a allows 0",
         ),
     ],
     ids=["held by others", "too small", "taint", "budget"],

@@ -51,7 +51,7 @@ def test_what_was_left_is_told_with_its_reason():
     assert len(made.moving.moves) == 1
     assert made.moving.skipped == ()
     assert made.skipped.counts() == {
-        ("DisruptionBudget", "db"): 3,
+        ("DisruptionBudget", "default/db"): 3,
         ("LimitMovesAtOnce", "limits.movesAtOnce"): 2,
     }
     assert [s.pod.name for s in made.plan().skipped] == sorted(s.pod.name for s in made.plan().skipped)
@@ -72,6 +72,6 @@ def test_who_does_not_look_ahead_may_still_say_what_is_in_the_way(budget):
     policies = [REGISTRY["PendingPods"].build(REGISTRY["PendingPods"].args())]
     arguments = (snapshot, policies, PlanningInputs(), SchedulingState(snapshot))
     told = decide(*arguments, explains=True).skipped.counts()
-    assert told == {("DisruptionBudget", "web") if budget else ("NoTarget", "NodeResourcesFit"): 1}
+    assert told == {("DisruptionBudget", "default/web") if budget else ("NoTarget", "NodeResourcesFit"): 1}
     assert told == Counter((s.reason, s.blocked_by) for s in plan(*arguments).skipped)
     assert decide(*arguments).skipped.counts() == {("NoTarget", ""): 1}

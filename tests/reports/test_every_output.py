@@ -23,7 +23,7 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, Trends, cluster_status, limited
 from rescheduler.reports.explanation import explanation_json, explanation_text
 from rescheduler.reports.html.page import plan_html
-from rescheduler.reports.structured import plan_yaml, pretty_json
+from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -121,7 +121,7 @@ FORMS = {
     "text": plan_text,
     "wide": lambda found: plan_text(found, width=400),
     "json": lambda found: json.loads(pretty_json(found)),
-    "yaml": lambda found: yaml.safe_load(plan_yaml(found)),
+    "yaml": lambda found: yaml.safe_load(pretty_yaml(found)),
     "html": plan_html,
 }
 

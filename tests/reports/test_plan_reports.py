@@ -27,7 +27,7 @@ from rescheduler.planning.plan import (
 )
 from rescheduler.planning.stages import stages_of
 from rescheduler.reports.html.page import plan_html
-from rescheduler.reports.structured import plan_yaml, pretty_json
+from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
 
 
@@ -102,7 +102,7 @@ def test_json_is_the_contract_of_the_design(plan):
 
 
 def test_yaml_says_the_same_as_json(plan):
-    assert yaml.safe_load(plan_yaml(plan)) == json.loads(pretty_json(plan))
+    assert yaml.safe_load(pretty_yaml(plan)) == json.loads(pretty_json(plan))
 
 
 def test_text_names_moves_and_groups_what_stays(plan):
