@@ -23,6 +23,7 @@ TTL_S: Final = {
     "Defragmentation": 3600.0,
     "NodeAffinity": 3600.0,
     "InterPodAntiAffinity": 1800.0,
+    "PodAffinity": 1800.0,
     "NodeTaints": 3600.0,
     "TopologySpread": 900.0,
 }

@@ -18,6 +18,7 @@ from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNod
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
@@ -48,6 +49,7 @@ _ALL: Final = (
     PolicyType("NodeTaints", NodeTaintsArgs, NodeTaints),
     PolicyType("NodeAffinity", NodeAffinityArgs, NodeAffinity),
     PolicyType("InterPodAntiAffinity", InterPodAntiAffinityArgs, InterPodAntiAffinity),
+    PolicyType("PodAffinity", PodAffinityArgs, PodAffinity),
     PolicyType("TopologySpread", TopologySpreadArgs, TopologySpread),
     PolicyType("LowNodeUtilization", LowNodeUtilizationArgs, LowNodeUtilization),
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),

@@ -33,6 +33,7 @@ POLICIES = [
     ("NodeAffinity", {"types": ("required", "score"), "label_selector": ONE_APP}, MOST),
     ("NodeAffinity", {"types": ("score",)}, RATIO),
     ("InterPodAntiAffinity", {}, None),
+    ("PodAffinity", {"types": ("required", "preferred")}, None),
     ("TopologySpread", {"constraints": ("DoNotSchedule", "ScheduleAnyway")}, None),
     ("TopologySpread", {"constraints": ("ScheduleAnyway",), "label_selector": ONE_APP}, None),
     ("LowNodeUtilization", {}, None),

@@ -45,7 +45,14 @@ CASES = {
     "Defragmentation": ("Defragmentation", {"template": {"cpu": "3"}}),
     **{
         name: (name, {})
-        for name in ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "PendingPods")
+        for name in (
+            "NodeTaints",
+            "NodeAffinity",
+            "InterPodAntiAffinity",
+            "PodAffinity",
+            "TopologySpread",
+            "PendingPods",
+        )
     },
 }
 
@@ -57,6 +64,7 @@ def cluster():
     pair = b.replicaset("pair").cpu("100m").replicas(2).template_label(team="pair")
     pair = pair.apart("kubernetes.io/hostname", team="pair")
     alone = b.replicaset("alone").cpu("200m").replicas(1)
+    drawn = b.replicaset("drawn").cpu("100m").replicas(1).near("kubernetes.io/hostname", team="pair")
     picky = b.replicaset("picky").cpu("200m").replicas(1).requires_node("disk", "ssd")
     objects = [
         *(b.node(f"n{i}").cpu("4").memory("16Gi").zone("ab"[i % 2]) for i in (1, 2)),
@@ -66,10 +74,12 @@ def cluster():
         pair,
         alone,
         picky,
+        drawn,
         *(web.pod(f"web-{i}").on("n1") for i in range(4)),
         *(pair.pod(f"pair-{i}").on("n3") for i in range(2)),
         alone.pod("alone-1").on("n4"),
         picky.pod("picky-1").on("n2"),
+        drawn.pod("drawn-1").on("n2"),
         b.pod("bare").cpu("1").on("n2"),
         b.pod("large").cpu("3900m").unschedulable(),
         b.pod("huge").cpu("40").unschedulable(),

@@ -1,0 +1,259 @@
+"""PodAffinity: pods that are not near the pods that they want near, or near those that they would rather avoid.
+
+Two kinds, each switched on by name: ``required`` (required pod affinity that holds no more, as when the partner was moved) and
+``preferred`` (preferred pod affinity and anti-affinity, by weight). Required anti-affinity is InterPodAntiAffinity's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final, Literal
+
+import msgspec
+import numpy as np
+
+from rescheduler.model.records import Pod
+from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.near_pods import PodWish, PodWishes, change, cost, missed, without
+from rescheduler.policies.objective import ONE, TIERS, Tier, nothing, unchanged
+from rescheduler.policies.proposals import (
+    NODE,
+    Batch,
+    Candidate,
+    Proposals,
+    by_gain,
+    by_name,
+    least_disturbing,
+)
+from rescheduler.policies.term_pairs import changes_in_pairs, matched_by, pairs_of
+from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.scheduling.classes import PodClass, TermCount, TermKind
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray
+from rescheduler.scheduling.node_affinity import required_mask
+
+REQUIRED: Final = "required"
+PREFERRED: Final = "preferred"
+TYPES: Final = (REQUIRED, PREFERRED)
+NOT_NEAR: Final = "RequiredPodsNotNear"
+BRINGS_NEAR: Final = "OthersRequireIt"
+MET_ELSEWHERE: Final = "PreferredMetElsewhere"
+PREFERRED_FACTOR: Final = 0.5
+_ANTI: Final = frozenset({TermKind.PREFERRED_ANTI})
+
+
+class PodAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """``types``: required, preferred.
+
+    ``minimum_difference``: share (of a pod's preferred weights about other pods) by which a node must be better than the
+    pod's own before it counts as clearly better.
+    """
+
+    types: tuple[Literal["required", "preferred"], ...] = (REQUIRED,)
+    minimum_difference: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.5
+
+    def problems(self) -> Iterator[ArgumentProblem]:
+        """Value errors."""
+        yield from super().problems()
+        if not self.types:
+            yield ("types",), f"is empty: name some of {', '.join(TYPES)}"
+
+
+class PodAffinity:
+    """Required: gain = 1 - 0.5 / (1 + pods that a move brings near what they require), on each node where it brings any; else 0.
+
+    Where one partner that comes repairs more than one pod that leaves, the partner is proposed first.
+
+    Preferred: gain = 0.5 x what a node is better by, as a share of the pod's preferred weights about other pods, if that share is
+    at least ``minimumDifference``. A preferred affinity counts as met or not; of anti-affinity each pod counts.
+
+    Badness: 1 for each pod whose required pod affinity does not hold; its weight out of 100 for each preferred affinity that does
+    not, and for each pair of pods that preferred anti-affinity would keep apart.
+    """
+
+    name: ClassVar[str] = "PodAffinity"
+
+    def __init__(self, args: PodAffinityArgs) -> None:
+        self.tier = Tier.HARD if REQUIRED in args.types else Tier.SOFT
+        self._args = args
+        self._scope = args.scope()
+
+    def candidates(self, view: PolicyView) -> Proposals:
+        """Partners that repair several pods, pods that are not near what they require, then by how much better a node could be."""
+        found: list[Batch] = []
+        if REQUIRED in self._args.types:
+            for wish in self._required(view):
+                found.extend(self._not_near(wish, view))
+        if PREFERRED in self._args.types:
+            for kind in tuple(view.cluster.classes):
+                if kind.pods and self._scope.proposes(kind):
+                    found.extend(self._better_elsewhere(kind, view))
+        return by_gain(found)
+
+    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
+        """By the formulas of the class."""
+        pod = candidate.pod
+        if candidate.tier is not Tier.HARD:
+            return self._preferred_gains(pod, view)
+        fall = np.maximum(-self.change(pod, pod, view)[Tier.HARD], 0)
+        kind = view.cluster.kind_of(pod)
+        needed = fall.any() if candidate.reason == BRINGS_NEAR else self._misses(kind, pod, view)
+        return np.where(fall > 0, _gain(fall), 0.0) if needed else nowhere(view)
+
+    def badness(self, view: PolicyView) -> IntArray:
+        """All pods, whoever may move."""
+        total = nothing()
+        if REQUIRED in self._args.types:
+            total[Tier.HARD] = cost(self._required(view))
+        if PREFERRED in self._args.types:
+            total[Tier.SOFT] = cost(PodWishes.of(TermKind.PREFERRED, view))
+            total[Tier.SOFT] += sum(_of_pair(term) * pairs_of(term, view) for term in _avoiding(view))
+        return total
+
+    def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
+        """The same after the move less before it."""
+        then = view.cluster.kind_of(replacement)
+        found: list[tuple[Tier, IntArray | None]] = []
+        if REQUIRED in self._args.types:
+            found.append((Tier.HARD, change(self._required(view), pod, then, view)))
+        if PREFERRED in self._args.types:
+            found.append((Tier.SOFT, change(PodWishes.of(TermKind.PREFERRED, view), pod, then, view)))
+            pairs = changes_in_pairs(pod, then, _ANTI, view)
+            found += [(Tier.SOFT, _of_pair(one.term) * one.by_node) for one in pairs]
+        if all(values is None for _, values in found):
+            return unchanged(view.nodes.size)
+        total = np.zeros((TIERS, view.nodes.size), dtype=np.int64)
+        for tier, values in found:
+            if values is not None:
+                total[tier] += values
+        total[:, view.state.node_index[pod.node]] = 0
+        return total
+
+    def _required(self, view: PolicyView) -> PodWishes:
+        return PodWishes.of(TermKind.REQUIRED, view)
+
+    def _misses(self, kind: PodClass, pod: Pod, view: PolicyView) -> bool:
+        """True if the pod is not near what it requires."""
+        here = view.state.node_index[pod.node]
+        return any(
+            not wish.nearness(kind, np.array([here]), wish.counts(), int(wish.meets_itself(kind))).met[0]
+            for wish in self._required(view).about(kind, view)
+            if kind in wish.carriers
+        )
+
+    def _not_near(self, wish: PodWish, view: PolicyView) -> Iterator[Batch]:
+        lonely = 0
+        asked = self._scope.nodes(view.nodes)
+        keys = " and ".join(column.key for column in wish.columns)
+        for kind, which in missed(wish):
+            lonely += len(which)
+            if not self._scope.proposes(kind):
+                continue
+            pods = [kind.pods[i] for i in which.tolist() if asked[kind.nodes[i]]]
+            if pods:
+                message = f"no pod that its pod affinity requires is near node {NODE} by {keys}"
+                yield self._batch(kind, by_name(pods), NOT_NEAR, message, _gain(1))
+        if lonely:
+            yield from self._partners(wish, view)
+
+    def _partners(self, wish: PodWish, view: PolicyView) -> Iterator[Batch]:
+        """The pod that repairs most if it comes: first if that is more than one, else in the place of those that cannot leave."""
+        asked = self._scope.nodes(view.nodes)
+        near = [
+            (pod, kind)
+            for kind in wish.group.classes
+            if self._scope.proposes(kind)
+            for pod, node in zip(kind.pods, kind.nodes, strict=True)
+            if asked[node] and view.may_move(pod, kind)
+        ]
+        best: tuple[int, Pod, PodClass] | None = None
+        for pod, kind in sorted(near, key=least_disturbing(view.disruption))[:_PARTNERS]:
+            fall = int(-self.change(pod, pod, view)[Tier.HARD].min())
+            if fall > (best[0] if best is not None else 0):
+                best = fall, pod, kind
+        if best is None or (best[0] <= 1 and not view.spares):
+            return
+        fall, pod, kind = best
+        message = f"{fall} pod(s) require it near and are not near node {NODE}"
+        yield self._batch(kind, [pod], BRINGS_NEAR, message, _gain(fall), spare=fall <= 1)
+
+    def _better_elsewhere(self, kind: PodClass, view: PolicyView) -> Iterator[Batch]:
+        terms = kind.spec.pod_affinity_preferred, kind.spec.pod_anti_affinity_preferred
+        weights = sum(one.weight for of_kind in terms for one in of_kind)
+        if not weights:
+            return
+        least = self._args.minimum_difference * weights
+        asked = self._scope.nodes(view.nodes)
+        reachable = required_mask(kind.spec, view.nodes) & view.nodes.usable
+        by_lead: dict[float, list[Pod]] = {}
+        leads: dict[int, float] = {}
+        for pod, node in zip(kind.pods, kind.nodes, strict=True):
+            if not asked[node]:
+                continue
+            if node not in leads:
+                better = self._lead(kind, node, view)[reachable]
+                leads[node] = float(better.max()) if len(better) else 0.0
+            if leads[node] >= least:
+                by_lead.setdefault(leads[node] / weights, []).append(pod)
+        for lead, pods in by_lead.items():
+            message = f"another node is nearer by {lead:.0%} to what it prefers of other pods than {NODE}"
+            gain = PREFERRED_FACTOR * min(lead, 1.0)
+            yield self._batch(kind, by_name(pods), MET_ELSEWHERE, message, gain)
+
+    def _preferred_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
+        kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
+        terms = kind.spec.pod_affinity_preferred, kind.spec.pod_anti_affinity_preferred
+        weights = sum(one.weight for of_kind in terms for one in of_kind)
+        lead = self._lead(kind, here, view) / max(weights, 1)
+        clearly = (lead >= self._args.minimum_difference) & required_mask(kind.spec, view.nodes)
+        return (
+            np.where(clearly, PREFERRED_FACTOR * np.minimum(lead, 1.0), 0.0)
+            if clearly.any()
+            else nowhere(view)
+        )
+
+    def _lead(self, kind: PodClass, here: int, view: PolicyView) -> FloatArray:
+        """By how much of its own weights a pod of the class on ``here`` would stand better on each node."""
+        worse: IntArray = np.zeros(view.nodes.size, dtype=np.int64)
+        for wish in PodWishes.of(TermKind.PREFERRED, view).about(kind, view):
+            if kind in wish.carriers:
+                missing = ~wish.nearness(kind, slice(None), without(wish, kind, here), 0).met
+                worse += wish.weight * missing
+        for term in dict.fromkeys(one for one in kind.terms if one.key.kind is TermKind.PREFERRED_ANTI):
+            group = matched_by(term, view)
+            counts = term.column.spread(group.in_domains(term.column).dense())
+            code = term.column.code_list[here]
+            if group in kind.groups and code >= 0:
+                counts = counts - (term.column.codes == code)
+            worse += _of_pair(term) * kind.terms.count(term) * counts
+        lead: FloatArray = (worse[here] - worse) * MAX_NODE_SCORE / ONE
+        return lead
+
+    def _batch(
+        self, kind: PodClass, pods: list[Pod], reason: str, message: str, gain: float, *, spare: bool = False
+    ) -> Batch:
+        return Batch(
+            kind=kind,
+            pods=pods,
+            policy=self.name,
+            reason=reason,
+            message=message,
+            gain=gain,
+            tier=Tier.SOFT if reason == MET_ELSEWHERE else Tier.HARD,
+            spare=spare,
+        )
+
+
+_PARTNERS: Final = 16
+"""So many of the pods that others require are looked at, those first whose move disturbs least."""
+
+
+def _gain(fall: FloatArray | IntArray | int) -> float:
+    return 1.0 - 0.5 / (1 + fall)  # type: ignore[return-value]
+
+
+def _of_pair(term: TermCount) -> int:
+    return ONE * term.key.weight // MAX_NODE_SCORE
+
+
+def _avoiding(view: PolicyView) -> list[TermCount]:
+    return [term for term in view.cluster.carried_terms if term.key.kind is TermKind.PREFERRED_ANTI]
