@@ -7,7 +7,6 @@ only one that sends anything; what it was told is in ``asks``, and what it does 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +37,7 @@ from rescheduler.kube.errors import (
     NotFoundError,
     RejectedError,
 )
+from rescheduler.kube.pass_thread import PassThread
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import Record
 from rescheduler.model.decode.wire_form import manifest
@@ -116,8 +116,8 @@ class Filer:
         self._fresh_at_s = float("-inf")
         """When the caches were last seen to be up to date (monotonic)."""
         self._cordons_at_s = float("-inf")
-        self._wake, self._stopping = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="guard", daemon=True)
+        # A thousand new asks a second must not make a pass each: they would slow the answers down.
+        self._thread = PassThread("guard", self._pass, gathered_s=GATHERED_S)
         self._log = structlog.get_logger("rescheduler.guard")
         self._told = ""
         self._sources: list[Callable[[float], None]] = []
@@ -137,30 +137,23 @@ class Filer:
 
     def stop(self) -> None:
         """End after the pass that is under way. What was filed goes on under the next leader, while its callers ask."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(5.0)
+        self._thread.stop()
 
     def wake(self) -> None:
         """Somebody asks who has not asked before."""
-        self._wake.set()
+        self._thread.wake()
 
     def move(self, pod: ObjectKey, uid: str) -> PodMigration | None:
         """The PodMigration that was made for that very pod, as far as the caches show it."""
         found = self._parts.caches.look(Kind.POD_MIGRATION, guarded_key(pod, uid))
         return found if isinstance(found, PodMigration) and is_guarded(found, uid) else None
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.step()
-            except Exception as error:  # noqa: BLE001 - a defect must not end the thread: evictions would wait for nothing
-                self._log.error("A pass of the guard's filing crashed", exc_info=error)
-            if self._wake.wait(PASS_S):
-                # A thousand new asks a second must not make a pass each: they would slow the answers down.
-                self._stopping.wait(GATHERED_S)
-            self._wake.clear()
+    def _pass(self) -> float:
+        try:
+            self.step()
+        except Exception as error:  # noqa: BLE001 - a defect must not end the thread: evictions would wait for nothing
+            self._log.error("A pass of the guard's filing crashed", exc_info=error)
+        return PASS_S
 
     def step(self) -> None:
         """One pass: look at the caches, and write what is due."""
@@ -175,7 +168,7 @@ class Filer:
             source(now_s)
         asks = self.asks.current(self._stands, now_s)
         for write in due(asks, lambda ask: self.move(ask.pod, ask.uid), settings, now_s):
-            if self._stopping.is_set():
+            if self._thread.stopping:
                 return
             self._send(write, now_s)
 

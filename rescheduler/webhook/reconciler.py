@@ -6,7 +6,6 @@ evicted before a dry-run creation has proven that the gate is in force.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from rescheduler.kube.errors import ApiError, ConflictError
+from rescheduler.kube.pass_thread import PassThread
 from rescheduler.kube.transport import TransportError
 from rescheduler.webhook.certificates import Material, renewed
 from rescheduler.webhook.registration import WebhookSettings
@@ -104,9 +104,7 @@ class WebhookReconciler:
         self._material: Material | None = None
         self._certificates_due_s = 0.0
         self._problem = ""
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhook-reconciler", daemon=True)
+        self._thread = PassThread("webhook-reconciler", self.step)
         self._log = structlog.get_logger("rescheduler.webhook")
 
     @property
@@ -126,7 +124,7 @@ class WebhookReconciler:
 
     def wake(self) -> None:
         """Reconcile at once. May be called by any thread."""
-        self._wake.set()
+        self._thread.wake()
 
     def start(self) -> None:
         """Begin."""
@@ -134,10 +132,7 @@ class WebhookReconciler:
 
     def stop(self) -> None:
         """End after the pass that is under way. What is stored stays: other replicas may serve it."""
-        self._stopping.set()
-        self._wake.set()
-        if self._thread.ident is not None:
-            self._thread.join(5.0)
+        self._thread.stop()
 
     def step(self) -> float:
         """One pass; seconds until the next one is due."""
@@ -154,13 +149,6 @@ class WebhookReconciler:
         for registration in self._parts.registrations:
             due_s = min(due_s, self._register(registration, now_s))
         return max(0.0, due_s - now_s)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            wait_s = self.step()
-            if not self._stopping.is_set():
-                self._wake.wait(wait_s)
-            self._wake.clear()
 
     def _register(self, registration: Registration, now_s: float) -> float:
         """When it is due again."""
