@@ -5,7 +5,6 @@ So responders of the pods' owners have their turn before anything is moved; ours
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,10 +19,10 @@ from rescheduler.kube.discovery import lifecycle_version
 from rescheduler.kube.errors import AlreadyExistsError, NotFoundError
 from rescheduler.model.kinds import Resource
 from rescheduler.model.names import LIFECYCLE
+from rescheduler.model.own_objects import named_after
 from rescheduler.model.records import ObjectKey, Pod
 
 REQUESTER: Final = "rescheduler.dev/drain"
-_NAME_LIMIT: Final = 52
 
 
 def eviction_requests(api: KubeApi) -> Resource:
@@ -82,5 +81,4 @@ def _filed(api: KubeApi, where: Resource, pods: Sequence[Pod]) -> Iterator[None]
 
 
 def _key(pod: Pod) -> ObjectKey:
-    digest = hashlib.sha256(f"{pod.uid}/{REQUESTER}".encode()).hexdigest()[:10]
-    return ObjectKey(pod.namespace, f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}")
+    return ObjectKey(pod.namespace, named_after(pod.name, f"{pod.uid}/{REQUESTER}", digits=10))

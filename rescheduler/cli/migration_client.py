@@ -6,7 +6,6 @@ The moves of one command share a label with a random word. Who interrupts the co
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +20,7 @@ from rescheduler.model.decode.wire_form import manifest as manifest_of
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_GROUP
+from rescheduler.model.own_objects import named_after
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.selectors import LabelSet
 
@@ -28,7 +28,6 @@ RIGHT: Final = "the ClusterRole rescheduler-user has the right; edit and admin c
 CONSOLIDATING: Final = "consolidate-"
 """The words of moves by which nodes are consolidated begin with it."""
 _AT_ONCE: Final = 8
-_NAME_LIMIT: Final = 52
 
 Json = dict[str, Any]
 
@@ -50,11 +49,10 @@ def manifest(pod: Pod, target: str, order: MoveOrder) -> Json:
 
     Its name is the same whenever the command sends it again, and that of no other pod.
     """
-    digest = hashlib.sha256(f"{pod.uid}/{order.group}".encode()).hexdigest()[:8]
     return manifest_of(
         PodMigration(
             namespace=pod.namespace,
-            name=f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}",
+            name=named_after(pod.name, f"{pod.uid}/{order.group}"),
             pod_name=pod.name,
             pod_uid=pod.uid,
             target_node=target,

@@ -7,7 +7,6 @@ answers in the pool, those of one namespace one after the other: ``Issue`` tells
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from rescheduler.model.decode.wire_form import manifest, with_status
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration, by_policy
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
+from rescheduler.model.own_objects import named_after
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.room_pod import attempt_mark
 from rescheduler.model.selectors import LabelSet
@@ -50,7 +50,6 @@ _MOST_STAGES: Final = 4
 """The room of a pending pod is kept for as long as its moves may take, one after the other, and it may take to land."""
 _CHAINS: Final = OWN_LANE
 """The row of all moves of chains, which may lead through several namespaces."""
-_NAME_LIMIT: Final = 52
 _MESSAGE_LIMIT: Final = 256
 _MOST_TTL_S: Final = parse_duration(MOST_MOVE_TTL)
 
@@ -358,8 +357,7 @@ def declared_by_policy(move: Move, order: Order) -> bool:
 
 def migration_name(pod: PodRef, decided_at_s: float) -> str:
     """Deterministic for one decision; a later try of the same pod has another name."""
-    digest = hashlib.sha256(f"{pod.uid}/{decided_at_s:.3f}".encode()).hexdigest()[:8]
-    return f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}"
+    return named_after(pod.name, f"{pod.uid}/{decided_at_s:.3f}")
 
 
 def _facts(move: Move) -> dict[str, object]:

@@ -9,7 +9,6 @@ so a move whose caller has given up ends by itself, whoever leads.
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +28,7 @@ from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import GUARD
+from rescheduler.model.own_objects import named_after
 from rescheduler.model.records import ObjectKey
 
 MOST_OPEN: Final = 1_000
@@ -49,7 +49,6 @@ ASKS_AGAIN_S: Final = 20.0
 """Callers come again within seconds; nothing is made for one that does not."""
 SHOWN_S: Final = 10.0
 """How long the caches may take to show what was written."""
-_NAME_LIMIT: Final = 52
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,7 @@ Write = Create | Extend | Remove
 @functools.lru_cache(maxsize=20_000)  # each pass asks for those of all evictions that wait
 def guarded_key(pod: ObjectKey, uid: str) -> ObjectKey:
     """The PodMigration of the guard for that very pod."""
-    digest = hashlib.sha256(f"{uid}/{GUARD}".encode()).hexdigest()[:10]
-    return ObjectKey(pod.namespace, f"{pod.name[:_NAME_LIMIT].rstrip('-.')}-{digest}")
+    return ObjectKey(pod.namespace, named_after(pod.name, f"{uid}/{GUARD}", digits=10))
 
 
 def is_guarded(move: object, uid: str) -> bool:

@@ -6,6 +6,7 @@ compares them with the schemas of the manifests.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Annotated, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.times import TimestampError, format_seconds, parse_timestamp
 from rescheduler.visible import visible_line
 
+_POD_NAME_IN_A_NAME: Final = 52
 LAYOUT: Final = 1
 """The number of the layout in which this version stores its objects (``status.layout``). Absent: written by 0.1.0 or before. An
 absent mark means what the version meant that did not write it. The number rises only where an older version would do harm
@@ -176,3 +178,9 @@ def with_readable(conditions: tuple[Condition, ...], unreadable: str, now_s: flo
         mended="Mended",
         now_s=now_s,
     )
+
+
+def named_after(pod_name: str, key: str, digits: int = 8) -> str:
+    """The name of an object about a pod: the same for the same ``key``, such as uid and purpose, and that of no other."""
+    digest = hashlib.sha256(key.encode()).hexdigest()[:digits]
+    return f"{pod_name[:_POD_NAME_IN_A_NAME].rstrip('-.')}-{digest}"
