@@ -35,9 +35,14 @@ class Nearness(NamedTuple):
     """The pod meets the wish itself, and no other pod of the cluster does."""
 
     @property
+    def joined(self) -> BoolArray:
+        """Where the pod is near others by all keys."""
+        return self.labelled & self.near.all(axis=0)
+
+    @property
     def met(self) -> BoolArray:
         """Where the wish holds."""
-        return self.labelled if self.alone else self.labelled & self.near.all(axis=0)
+        return self.labelled if self.alone else self.joined
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +200,7 @@ def _change(wish: PodWish, leaving: tuple[PodClass, int], then: PodClass, view: 
         if kind is leaving[0]:
             where = np.delete(where, np.flatnonzero(where == leaving[1])[:1])
         stands = wish.nearness(kind, where, counts, int(wish.meets_itself(kind)))
-        lonely = ~(stands.labelled & stands.near.all(axis=0))
+        lonely = ~stands.joined
         if not lonely.any():
             continue
         # Without the replacement those are met that are alone in the cluster; with it, those that it comes near to.

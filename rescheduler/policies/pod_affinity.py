@@ -39,6 +39,8 @@ BRINGS_NEAR: Final = "OthersRequireIt"
 MET_ELSEWHERE: Final = "PreferredMetElsewhere"
 PREFERRED_FACTOR: Final = 0.5
 _ANTI: Final = frozenset({TermKind.PREFERRED_ANTI})
+_PARTNERS: Final = 16
+"""So many of the pods that others require are looked at, those first whose move disturbs least."""
 
 
 class PodAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -177,8 +179,7 @@ class PodAffinity:
         yield self._batch(kind, [pod], BRINGS_NEAR, message, _gain(fall), spare=fall <= 1)
 
     def _better_elsewhere(self, kind: PodClass, view: PolicyView) -> Iterator[Batch]:
-        terms = kind.spec.pod_affinity_preferred, kind.spec.pod_anti_affinity_preferred
-        weights = sum(one.weight for of_kind in terms for one in of_kind)
+        weights = _weights(kind)
         if not weights:
             return
         least = self._args.minimum_difference * weights
@@ -201,8 +202,7 @@ class PodAffinity:
 
     def _preferred_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
         kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
-        terms = kind.spec.pod_affinity_preferred, kind.spec.pod_anti_affinity_preferred
-        weights = sum(one.weight for of_kind in terms for one in of_kind)
+        weights = _weights(kind)
         lead = self._lead(kind, here, view) / max(weights, 1)
         clearly = (lead >= self._args.minimum_difference) & required_mask(kind.spec, view.nodes)
         return (
@@ -243,12 +243,14 @@ class PodAffinity:
         )
 
 
-_PARTNERS: Final = 16
-"""So many of the pods that others require are looked at, those first whose move disturbs least."""
-
-
 def _gain(fall: FloatArray | IntArray | int) -> float:
     return 1.0 - 0.5 / (1 + fall)  # type: ignore[return-value]
+
+
+def _weights(kind: PodClass) -> int:
+    """Of all that pods of the class prefer of other pods."""
+    terms = (*kind.spec.pod_affinity_preferred, *kind.spec.pod_anti_affinity_preferred)
+    return sum(one.weight for one in terms)
 
 
 def _of_pair(term: TermCount) -> int:

@@ -1,5 +1,10 @@
 """PodAffinity: pods away from those that they require or prefer near, or beside those that they would rather avoid."""
 
+import random
+
+import msgspec
+import pytest
+
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
@@ -121,3 +126,45 @@ def test_pods_outside_the_scope_are_counted_and_not_proposed(decide, app):
 
 def test_no_type_at_all_is_refused():
     assert [path for path, _ in PodAffinityArgs(types=()).problems()] == [("types",)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_change_is_exact_where_one_pod_must_meet_several_terms(seed, app):
+    """Pods that lack one of two keys, nodes without a label, partners that come and go: by hand against ``badness``."""
+    chance = random.Random(seed)  # noqa: S311 - the same choices each time
+    names = [f"n{i}" for i in range(6)]
+    places = [
+        b.node(name).zone(zone) if (zone := chance.choice("abc")) != "c" else b.node(name) for name in names
+    ]
+
+    def ring(pod):
+        return pod.near(HOSTNAME, app="ring").near(ZONE, app="ring")
+
+    def both(pod):
+        return pod.near(HOSTNAME, app="cache").near(ZONE, app="cache")
+
+    def spots(count):
+        return [chance.choice(names) for _ in range(count)]
+
+    cluster = b.snapshot(
+        *places,
+        app("cache", spots(2)),
+        app("web", spots(4), both),
+        app("ring", spots(chance.choice((1, 3))), ring),
+    )
+    state = SchedulingState(cluster)
+    view, policy = PolicyView.of(cluster, state), PodAffinity(PodAffinityArgs())
+    before, different = policy.badness(view)[Tier.HARD], 0
+    for pod in cluster.pods.values():
+        change = policy.change(pod, pod, view)[Tier.HARD]
+        for node in names:
+            if node == pod.node:
+                continue
+            mark = state.checkpoint()
+            state.remove(pod)
+            state.place(msgspec.structs.replace(pod, uid=f"{pod.uid}-new", node=""), node)
+            after = policy.badness(view)[Tier.HARD]
+            state.rollback(mark)
+            assert change[state.node_index[node]] == after - before, (pod.name, node)
+            different += bool(after - before)
+    assert different, "moves that change nothing prove nothing"
