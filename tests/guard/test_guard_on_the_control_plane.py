@@ -4,123 +4,39 @@ from __future__ import annotations
 
 import json
 import ssl
-import subprocess
-import sys
 import time
 import urllib.request
-from contextlib import contextmanager
 
 import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
-from harness.controlplane.controllers import QUIET, forget_past_moves, running
+from harness.controlplane.controllers import running
 from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
 from harness.controlplane.ready_counts import ReadyCounts
-from harness.controlplane.world import World, gates_of, node_of
+from harness.controlplane.world import gates_of, node_of
 from rescheduler.guard.filer import PASS_S
-from rescheduler.kube.client import KubeApi
-from rescheduler.model.names import ANNOTATION_MODE, GUARD, LABEL_GUARD
+from rescheduler.model.names import ANNOTATION_MODE
+
+from .evictions_of_others import (
+    CUT,
+    DRAINED,
+    HOOKS,
+    MOVES,
+    OWN,
+    asked,
+    drain,
+    guarded_moves,
+    guarding,
+    moved,
+    moves,
+    opt_in,
+    placed,
+    serves,
+)
 
 pytestmark = pytest.mark.realcluster
-
-OWN = "rescheduler"
-MOVES = "rescheduler.dev/v1alpha1"
-HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/rescheduler.dev"
-DRAINED = 0
-CUT = 1
-"""Exit code of kubectl drain whose --timeout is over."""
-
-
-@pytest.fixture(scope="module")
-def guarded_plane(control_plane):
-    """The shared control plane with what the guard needs besides; afterwards no controller of another test serves it."""
-    components = manifests.FOLDER / "components"
-    for name in ("webhook-server", "guard"):
-        manifests.apply(control_plane.api(), manifests.load(components / name))
-    yield control_plane
-    for obj in manifests.load(components / "guard"):
-        control_plane.api().delete(manifests.path_of(obj))
-
-
-@contextmanager
-def guarding(plane, world, *, leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
-    """A controller with the rights of the manifests that serves the guard; the API server asks it."""
-    port = free_port()
-    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
-    gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
-    election = {"leaderElection": leaderElection} if leaderElection else {}
-    with running(transport, gate=gate, guard=guard or {}, **election) as work:
-        opt_in(world)
-        probe = world.pod("probe", gates=("test/never",))
-        answered = work.controller._metrics.guard_answers.labels("DryRun")._value
-
-        def reached():
-            assert not work.faults
-            world.evict(probe, dryRun="All")
-            return answered.get() and work.controller.loop.ready().ok
-
-        world.wait(reached, 60)
-        world.delete_pod(probe).expect()
-        world.wait_gone(probe)
-        time.sleep(2 * PASS_S)  # the guard has looked whether its caches are complete
-        yield work
-
-
-@pytest.fixture
-def world(guarded_plane):
-    with World(guarded_plane.api(), "guard") as world:
-        yield world
-
-
-def opt_in(world, value="enabled"):
-    world.api.patch(
-        f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": {LABEL_GUARD: value}}}
-    ).expect()
-
-
-def drain(plane, node, *more, timeout="60s"):
-    line = [plane.kubectl, f"--kubeconfig={plane.kubeconfig}", "drain", node, "--ignore-daemonsets"]
-    return subprocess.run(
-        [*line, f"--timeout={timeout}", *more], capture_output=True, text=True, timeout=200, check=False
-    )
-
-
-def moves(world):
-    return world.api.get(world.path("podmigrations", group=MOVES)).expect().items
-
-
-def guarded_moves(world):
-    return [move for move in moves(world) if move["spec"].get("policy") == GUARD]
-
-
-def asked(world, pod, seconds=60.0):
-    """Asks until the answer is not the guard's 429 any more; gives all answers."""
-    answers, deadline = [], time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        answers.append(world.evict(pod))
-        if answers[-1].status != 429:
-            return answers
-        time.sleep(0.5)
-    raise AssertionError([answer.body["message"] for answer in answers[-3:]])
-
-
-def moved(world, pod, seconds=60.0):
-    """Asks until the pod leaves by its guarded move: it ends, or is gone, when the guard lets the last question through."""
-    asked(world, pod, seconds)
-    world.wait_gone(pod)
-    uid = pod["metadata"]["uid"]
-    (found,) = [m for m in guarded_moves(world) if m["spec"]["podRef"]["uid"] == uid]
-    world.wait(lambda: world.move_status(found["metadata"]["name"])["phase"] == "Succeeded")
-
-
-def placed(world, replicas=2, **more):
-    """A workload on ``source``, and ``target`` with room for all of it."""
-    source = world.node("source", cpu=str(replicas))
-    world.workload("Deployment", "web", replicas, **more)
-    pods = world.wait_ready("web", replicas)
-    return source, pods, world.node("target", cpu=str(replicas))
 
 
 def test_kubectl_drain_moves_each_pod_into_reserved_room(guarded_plane, world):
@@ -304,11 +220,6 @@ def test_who_gives_up_leaves_nothing(guarded_plane, world, monkeypatch):
         assert not [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
 
 
-def serves(reservation, world):
-    notes = reservation["metadata"].get("annotations", {})
-    return notes.get("rescheduler.dev/migration", "").startswith(f"{world.namespace}/")
-
-
 def test_while_the_controller_is_down_evictions_go_on(guarded_plane, world):
     with guarding(guarded_plane, world):
         _, pods, _ = placed(world)
@@ -383,136 +294,3 @@ def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guar
         cordon(world.api, source)
         world.wait(lambda: {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}, 60)
         assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node {source}"}
-
-
-def member(plane, world, role):
-    """A client with a ClusterRole of the cluster in the world's namespace."""
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": role}}
-    world.api.create(world.path("serviceaccounts"), account).expect()
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": role},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": role, "namespace": world.namespace}],
-    }
-    world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
-    client = Api.from_kubeconfig(plane.kubeconfig_for(world.namespace, role))
-    world.wait(lambda: client.get(world.path("pods")).ok)
-    return client
-
-
-def test_who_may_not_evict_starts_nothing(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        _, (pod,), _ = placed(world, 1)
-        viewer = member(guarded_plane, world, "view")
-        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
-        viewer.create(world.path("pods", pod["metadata"]["name"], "eviction"), body).expect(403)
-        time.sleep(2)
-        assert not moves(world)
-
-
-def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
-    body = {
-        "apiVersion": MOVES,
-        "kind": "PodMigration",
-        "metadata": {"name": "m"},
-        "spec": {"podRef": {"name": "web-1"}, "policy": GUARD, "requestedBy": "somebody"},
-    }
-    team = member(guarded_plane, world, "edit")
-    path = world.path("podmigrations", group=MOVES)
-    world.wait(lambda: team.get(path).ok)
-    answer = team.create(path, body).expect(403)
-    assert "whose eviction a PodMigration replaces" in answer.body["message"]
-    del body["spec"]["requestedBy"]
-    team.create(path, body).expect(201)
-
-
-def test_who_deletes_the_moves_again_and_again_keeps_no_eviction_longer_than_the_limit(guarded_plane, world):
-    """The right to delete PodMigrations is one that tenants may have."""
-    with guarding(guarded_plane, world, limit="12s"):
-        world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
-        began, deleted = time.monotonic(), 0
-        while world.evict(pod).status == 429:
-            assert time.monotonic() - began < 40
-            for move in guarded_moves(world):
-                path = world.path("podmigrations", move["metadata"]["name"], group=MOVES)
-                deleted += world.api.delete(path).ok
-            time.sleep(0.5)
-        assert deleted
-        world.wait_gone(pod)
-
-
-def test_a_namespace_that_opts_out_in_the_middle_waits_no_longer(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
-        world.evict(pod).expect(429)
-        opt_in(world, None)
-        assert len(asked(world, pod, 10)) <= 10
-        world.wait_gone(pod)
-
-
-def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        _, pods, target = placed(world)
-        for pod in pods:
-            world.evict(pod).expect(429)
-        world.wait(lambda: len(guarded_moves(world)) == 2)
-        guarded_plane.stop_apiserver()
-        guarded_plane.start_apiserver()
-        for pod in pods:
-            asked(world, pod, 60)
-            world.wait_gone(pod)
-        assert {node_of(pod) for pod in world.wait_ready("web", 2, 60)} == {target}
-        world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"}, 60)
-        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
-        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
-
-
-def replica(plane, folder, name, guard_port):
-    """A replica as a process of its own, which can be killed."""
-    configuration = {
-        **QUIET,
-        "leaderElection": {"enabled": True},
-        "gate": {"port": guard_port, "url": f"https://127.0.0.1:{guard_port}"},
-        "guard": {},
-        "server": {"port": free_port()},
-    }
-    config = folder / f"{name}.yaml"
-    config.write_text(json.dumps(configuration))
-    start = "from rescheduler.cli.entry import main; main()"
-    kubeconfig = str(plane.kubeconfig_for(OWN, OWN))
-    words = [sys.executable, "-c", start, "run", "--kubeconfig", kubeconfig, "--config", str(config)]
-    with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
-
-
-def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guarded_plane, world, tmp_path):
-    opt_in(world)
-    _, pods, _ = placed(world)
-    forget_past_moves(KubeApi(guarded_plane.api().transport))
-    port = free_port()
-    first = replica(guarded_plane, tmp_path, "first", port)
-    try:
-        world.wait(lambda: f":{port}/" in json.dumps(world.api.get(HOOKS).body), 60)
-        time.sleep(3)  # the API server follows registrations by a watch
-        world.evict(pods[0]).expect(429)
-        world.wait(lambda: guarded_moves(world), 60)
-    finally:
-        first.kill()
-        first.wait()
-    assert world.evict(pods[1]).status == 201
-    with guarding(guarded_plane, world, leaderElection={"enabled": True}):
-        world.wait(
-            lambda: (
-                {m.get("status", {}).get("phase") for m in guarded_moves(world)} <= {"Succeeded", "Failed"}
-            ),
-            90,
-        )
-        world.wait_ready("web", 2, 60)
-        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
-        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded", "Failed"}

@@ -18,12 +18,11 @@ from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, node_of
 from kube_sandbox.kubelet import KubeletThread
 from rescheduler.cli.main import main
-from rescheduler.model.names import GUARD, LABEL_GUARD, RESPONDER
+from rescheduler.model.names import RESPONDER
+
+from .evictions_of_others import OWN, guarded_moves, opt_in
 
 pytestmark = pytest.mark.realcluster
-
-OWN = "rescheduler"
-MOVES = "rescheduler.dev/v1alpha1"
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +41,7 @@ def plane():
 @pytest.fixture
 def world(plane):
     with World(plane.api(), "responder") as world:
-        label = {"metadata": {"labels": {LABEL_GUARD: "enabled"}}}
-        world.api.patch(f"/api/v1/namespaces/{world.namespace}", label).expect()
+        opt_in(world)
         probe = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -102,11 +100,6 @@ def reported(world, pod, responder=RESPONDER):
 def state(world, pod, responder=RESPONDER):
     line = eviction(world, pod)["status"].get("targetResponders", ())
     return next((one["state"] for one in line if one["name"] == responder), "")
-
-
-def guarded_moves(world):
-    found = world.api.get(world.path("podmigrations", group=MOVES)).expect().items
-    return [move for move in found if move["spec"].get("policy") == GUARD]
 
 
 def placed(world, replicas=1, **more):

@@ -1,0 +1,98 @@
+"""What tests of somebody else's evictions do: a controller that serves the guard, drains, bare calls, and what became of them."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from contextlib import contextmanager
+
+from harness.controlplane.api import Api
+from harness.controlplane.controllers import running
+from harness.controlplane.processes import free_port
+from rescheduler.guard.filer import PASS_S
+from rescheduler.model.names import GUARD, LABEL_GUARD
+
+OWN = "rescheduler"
+MOVES = "rescheduler.dev/v1alpha1"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/rescheduler.dev"
+DRAINED = 0
+CUT = 1
+"""Exit code of kubectl drain whose --timeout is over."""
+
+
+@contextmanager
+def guarding(plane, world, *, leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
+    """A controller with the rights of the manifests that serves the guard; the API server asks it."""
+    port = free_port()
+    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
+    gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
+    election = {"leaderElection": leaderElection} if leaderElection else {}
+    with running(transport, gate=gate, guard=guard or {}, **election) as work:
+        opt_in(world)
+        probe = world.pod("probe", gates=("test/never",))
+        answered = work.controller._metrics.guard_answers.labels("DryRun")._value
+
+        def reached():
+            assert not work.faults
+            world.evict(probe, dryRun="All")
+            return answered.get() and work.controller.loop.ready().ok
+
+        world.wait(reached, 60)
+        world.delete_pod(probe).expect()
+        world.wait_gone(probe)
+        time.sleep(2 * PASS_S)  # the guard has looked whether its caches are complete
+        yield work
+
+
+def opt_in(world, value="enabled"):
+    world.api.patch(
+        f"/api/v1/namespaces/{world.namespace}", {"metadata": {"labels": {LABEL_GUARD: value}}}
+    ).expect()
+
+
+def drain(plane, node, *more, timeout="60s"):
+    line = [plane.kubectl, f"--kubeconfig={plane.kubeconfig}", "drain", node, "--ignore-daemonsets"]
+    return subprocess.run(
+        [*line, f"--timeout={timeout}", *more], capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def moves(world):
+    return world.api.get(world.path("podmigrations", group=MOVES)).expect().items
+
+
+def guarded_moves(world):
+    return [move for move in moves(world) if move["spec"].get("policy") == GUARD]
+
+
+def asked(world, pod, seconds=60.0):
+    """Asks until the answer is not the guard's 429 any more; gives all answers."""
+    answers, deadline = [], time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answers.append(world.evict(pod))
+        if answers[-1].status != 429:
+            return answers
+        time.sleep(0.5)
+    raise AssertionError([answer.body["message"] for answer in answers[-3:]])
+
+
+def moved(world, pod, seconds=60.0):
+    """Asks until the pod leaves by its guarded move: it ends, or is gone, when the guard lets the last question through."""
+    asked(world, pod, seconds)
+    world.wait_gone(pod)
+    uid = pod["metadata"]["uid"]
+    (found,) = [m for m in guarded_moves(world) if m["spec"]["podRef"]["uid"] == uid]
+    world.wait(lambda: world.move_status(found["metadata"]["name"])["phase"] == "Succeeded")
+
+
+def placed(world, replicas=2, **more):
+    """A workload on ``source``, and ``target`` with room for all of it."""
+    source = world.node("source", cpu=str(replicas))
+    world.workload("Deployment", "web", replicas, **more)
+    pods = world.wait_ready("web", replicas)
+    return source, pods, world.node("target", cpu=str(replicas))
+
+
+def serves(reservation, world):
+    notes = reservation["metadata"].get("annotations", {})
+    return notes.get("rescheduler.dev/migration", "").startswith(f"{world.namespace}/")
