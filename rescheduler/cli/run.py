@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
+import click
+
 from rescheduler import logs
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import read_text
@@ -28,6 +30,8 @@ def run(
     log_format: str,
 ) -> None:
     """Run the controller until it is stopped."""
+    if cluster.request_timeout:
+        raise click.UsageError("--request-timeout is not for run: the controller has time limits of its own")
     logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
     if cluster.config_file is not None:
         read_text(cluster.config_file, "configuration")

@@ -84,6 +84,8 @@ def test_a_time_limit_that_is_none_is_refused(command, cluster):
     _, kubeconfig = cluster
     assert command("history", "--request-timeout", "fast", "--kubeconfig", kubeconfig).exit_code == 2
     assert command("history", "--request-timeout", "5", "--kubeconfig", kubeconfig).exit_code == 0
+    refused = command("run", "--request-timeout", "5", "--kubeconfig", kubeconfig)
+    assert (refused.exit_code, "not for run" in refused.stderr) == (2, True)
 
 
 def test_only_what_is_about_the_namespace_is_shown_of_a_plan(command, dump, untidy, tmp_path):
