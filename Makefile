@@ -21,7 +21,7 @@ endef
 files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py$$||')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator controlplane nightly monitoring sbom container mutants compatibility bench changelog release upgrade clean
+.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator strangers controlplane nightly monitoring sbom container mutants compatibility bench changelog release upgrade clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,7 +62,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator',$(UNIT_NICE))
+	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick
@@ -72,7 +72,7 @@ controlplane: $(STAMP)  ## build etcd and the Kubernetes control plane into the 
 
 realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line where Go is missing)
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
-	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.helm && \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers helm && \
 	  { ! command -v go >/dev/null || $(BIN)/python -m harness.differential --clusters 0; } && \
 	  { $(call pytest,-n $(PLANES) --dist loadfile -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
@@ -83,12 +83,20 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 
 koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with one line where Go is missing)
 	@if command -v go >/dev/null 2>&1; then \
-	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.controlplane.koordinator && \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers koord-scheduler && \
 	  { $(call pytest,tests/koordinator -m koordinator); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests with Koordinator must run.' >&2; exit 1; \
 	else \
 	  echo 'Go is missing: the tests with Koordinator are skipped.'; \
+	fi
+
+strangers: $(STAMP)  ## beside descheduler, Argo Rollouts and others, unmodified (needs Go; builds them once; skipped with one line without it)
+	@if command -v go >/dev/null 2>&1; then \
+	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers && \
+	  $(BIN)/python -m pytest -rs -m 'strangers or realcluster' tests/strangers; \
+	else \
+	  echo 'Go is missing: the tests beside other tools are skipped.'; \
 	fi
 
 HISTORIES ?= 1000
@@ -105,6 +113,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	RESCHEDULER_EVERY_ZONE=1 $(BIN)/python -m pytest tests/room_sets/test_cron.py
 	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) -m 'not realcluster' tests/upgrades
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
+	$(MAKE) --no-print-directory strangers
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
 	  tests/bench tests/planning tests/controller/test_crash_safety.py tests/controller/test_rooms_for_several.py \
 	  tests/sandbox/test_whole_program.py tests/sandbox/test_starting_first.py
@@ -130,7 +139,7 @@ mutants: $(STAMP)  ## change one thing at a time in the most dangerous modules a
 VERSION ?= v1.35.4
 
 monitoring: $(STAMP)  ## alerts, dashboard and metrics with promtool and Prometheus (needs Go; builds both once, 10 minutes)
-	$(BIN)/python -m harness.controlplane.prometheus
+	$(BIN)/python -m harness.strangers promtool prometheus
 	$(BIN)/python -m pytest -m realcluster tests/manifests/test_monitoring.py tests/manifests/test_dashboard_on_prometheus.py
 
 compatibility: $(STAMP)  ## the gate and moves on a real server of another VERSION of Kubernetes (needs Go; builds it once, 15 minutes)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.servers import ControlPlane
-from harness.differential.program import Program, ProgramMissing, build
+from harness.differential.program import Program, build
 from kube_sandbox.kubelet import KubeletThread
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
@@ -43,7 +43,7 @@ LIMIT_S = 600.0
 """Of a test: many times what the slowest takes on a loaded machine, so that a loop without end fails and is not waited for."""
 LIMIT_OF_REAL_SERVERS_S = 1800.0
 """Of a test that starts real servers, or waits for them."""
-_REAL = ("realcluster", "koordinator", "container")
+_REAL = ("realcluster", "koordinator", "strangers", "container")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -87,7 +87,7 @@ def program():
     """The program that asks kube-scheduler's own code."""
     try:
         path = build()
-    except ProgramMissing as missing:
+    except BinariesMissing as missing:
         pytest.skip(str(missing))
     with Program(path) as running:
         yield running

@@ -93,35 +93,46 @@ def build(report: Callable[[str], None], version: str = KUBERNETES_VERSION) -> B
     if not other_versions.WELL_FORMED.fullmatch(version):
         raise BinariesMissing(f"{version} is not a version like {KUBERNETES_VERSION}.")
     folder = cache_folder(version)
-    folder.mkdir(parents=True, exist_ok=True)
     programs = PROGRAMS if version == KUBERNETES_VERSION else NEEDED
     for number, program in enumerate(programs, start=1):
-        if (folder / program).exists():
-            report(f"[{number}/{len(programs)}] {program}: already there")
-            continue
-        report(f"[{number}/{len(programs)}] {program}: building")
-        _build_one(program, folder, version)
+        there = (folder / program).exists()
+        report(f"[{number}/{len(programs)}] {program}: {'already there' if there else 'building'}")
+        if not there:
+            _build_one(program, folder, version)
     return Binaries(folder)
 
 
 def _build_one(program: str, folder: Path, version: str) -> None:
-    """One ``go build``, moved into place when complete, so that a broken build leaves nothing behind."""
-    more: tuple[str, ...] = ()
     if program == "etcd":
-        module, package, flags = MODULES / "etcd", "go.etcd.io/etcd/server/v3", "-s -w"
-    else:
-        module, package = MODULES / "kubernetes", f"k8s.io/kubernetes/cmd/{program}"
-        flags = f"-s -w {_version_flags(version)}"
-        if version != KUBERNETES_VERSION:
-            module, more = _module_of(version, folder), ("-mod=mod",)
-    half_done = folder / f".{program}.{os.getpid()}"
-    command = ["go", "build", *more, "-trimpath", "-ldflags", flags, "-o", str(half_done), package]
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(command, cwd=module, env=environment, check=False)  # noqa: S603  constant command
+        compiled(folder / program, "go.etcd.io/etcd/server/v3", "-ldflags=-s -w", folder=MODULES / "etcd")
+        return
+    module, flags = MODULES / "kubernetes", [f"-ldflags=-s -w {_version_flags(version)}"]
+    if version != KUBERNETES_VERSION:
+        module = _module_of(version, folder)
+        flags.append("-mod=mod")
+    compiled(folder / program, f"k8s.io/kubernetes/cmd/{program}", *flags, folder=module)
+
+
+def compiled(target: Path, package: str, *flags: str, folder: Path, toolchain: str = "") -> Path:
+    """The program at ``target``, built in the Go module of ``folder`` unless it is there; a broken build leaves nothing.
+
+    ``toolchain``: another Go than the machine's, which goes and gets it. Raises BinariesMissing.
+    """
+    if target.exists():
+        return target
+    if shutil.which("go") is None:
+        raise BinariesMissing(f"Go is not installed: {target.name} cannot be built.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    half_done = target.with_name(f".{target.name}.{os.getpid()}")
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    if toolchain:
+        environment["GOTOOLCHAIN"] = toolchain
+    command = ["go", "build", "-trimpath", "-buildvcs=false", *flags, "-o", str(half_done), package]
+    done = subprocess.run(command, cwd=folder, env=environment, check=False)  # noqa: S603  constant command
     if done.returncode != 0:
         half_done.unlink(missing_ok=True)
-        raise BinariesMissing(f"Building {program} failed (go build ended with {done.returncode}).")
-    half_done.replace(folder / program)
+        raise BinariesMissing(f"Building {target.name} failed (go build ended with {done.returncode}).")
+    return half_done.replace(target)
 
 
 def _module_of(version: str, folder: Path) -> Path:
@@ -132,7 +143,7 @@ def _module_of(version: str, folder: Path) -> Path:
             text = other_versions.module_text(version)
         except other_versions.NoSuchVersion as error:
             raise BinariesMissing(str(error)) from error
-        module.mkdir(exist_ok=True)
+        module.mkdir(parents=True, exist_ok=True)
         (module / "go.mod").write_text(text)
     return module
 

@@ -6,9 +6,10 @@ import sys
 
 import click
 
+from harness.controlplane.binaries import BinariesMissing
 from harness.differential.clusters import random_cluster
 from harness.differential.comparison import Tally, compare
-from harness.differential.program import Program, ProgramMissing, build
+from harness.differential.program import Program, build
 
 
 @click.command()
@@ -19,7 +20,7 @@ def main(clusters: int, first: int, show: int) -> None:
     """Compares our verdicts, reasons and scores with kube-scheduler's own code."""
     try:
         path = build()
-    except ProgramMissing as missing:
+    except BinariesMissing as missing:
         click.echo(str(missing), err=True)
         sys.exit(2)
     tally, differing, shown = Tally(), 0, 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
@@ -12,13 +10,9 @@ from typing import Self
 
 import msgspec
 
-from harness.controlplane.binaries import MODULES, cache_folder
+from harness.controlplane.binaries import MODULES, BinariesMissing, cache_folder, compiled
 from harness.differential.clusters import Question
 from harness.differential.manifests import Manifest
-
-
-class ProgramMissing(Exception):  # noqa: N818 -- a state of the machine, not a fault of the program
-    """The program cannot be built here; the text says why."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -55,34 +49,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def build() -> Path:
-    """The program's path; builds it (minutes, once) into the cache folder if its source changed.
-
-    Raises:
-        ProgramMissing: Go or the source is missing, or the build fails.
-    """
+    """The program's path; builds it (minutes, once) into the cache folder if its source changed. Raises BinariesMissing."""
     module = MODULES / "kubernetes"
     source = module / "differential" / "main.go"
     if not source.exists():
-        raise ProgramMissing("the source of the comparison program is only in a checkout of the project")
+        raise BinariesMissing("the source of the comparison program is only in a checkout of the project")
     digest = hashlib.sha256(source.read_bytes() + (module / "go.mod").read_bytes()).hexdigest()[:12]
-    target = cache_folder().parent / f"differential-{digest}"
-    if target.exists():
-        return target
-    if shutil.which("go") is None:
-        raise ProgramMissing("Go is not installed: the comparison with kube-scheduler's code is skipped.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}")
-    done = subprocess.run(  # noqa: S603 -- a fixed command
-        ["go", "build", "-o", str(fresh), "./differential"],  # noqa: S607 -- Go from the PATH, as found above
-        cwd=module,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise ProgramMissing(f"go build failed: {done.stderr.strip()[-2000:]}")
-    fresh.rename(target)
-    return target
+    return compiled(cache_folder().parent / f"differential-{digest}", "./differential", folder=module)
 
 
 class Program:

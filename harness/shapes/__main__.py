@@ -11,10 +11,11 @@ from contextlib import nullcontext
 
 import click
 
+from harness.controlplane.binaries import BinariesMissing
 from harness.differential.plans.cases import Case
 from harness.differential.plans.dumps import Form, read
 from harness.differential.plans.judging import Tally, judge
-from harness.differential.program import Program, ProgramMissing, build
+from harness.differential.program import Program, build
 from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of
 from harness.shapes.clusters import random_shapes
 from harness.shapes.course import course_of
@@ -49,7 +50,7 @@ def main(*, clusters: int, first: int, tight: bool, show: int) -> None:
 def _program() -> Program | nullcontext[None]:
     try:
         return Program(build())
-    except ProgramMissing as missing:
+    except BinariesMissing as missing:
         click.echo(str(missing), err=True)
         return nullcontext()
 

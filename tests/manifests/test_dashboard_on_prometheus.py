@@ -11,11 +11,12 @@ import urllib.request
 import pytest
 import yaml
 
-from harness.controlplane import prometheus
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.manifests import FOLDER
 from harness.controlplane.processes import free_port
 from harness.controlplane.world import World
+from harness.strangers.build import find
+from harness.strangers.tools import PROMETHEUS
 
 pytestmark = pytest.mark.realcluster
 START = "from rescheduler.cli.entry import main; main()"
@@ -27,7 +28,7 @@ ONLY_IF_IT_HAPPENED = ("rescheduler_decode_errors_total", "rescheduler_relists_t
 @pytest.fixture
 def program():
     try:
-        return str(prometheus.find("prometheus"))
+        return str(find(PROMETHEUS))
     except BinariesMissing as missing:
         pytest.skip(str(missing))
 

@@ -6,9 +6,10 @@ import subprocess
 import pytest
 import yaml
 
-from harness.controlplane import prometheus
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.manifests import FOLDER
+from harness.strangers.build import find
+from harness.strangers.tools import PROMTOOL
 from rescheduler.controller.metrics import Metrics
 
 pytestmark = pytest.mark.realcluster
@@ -16,12 +17,8 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture(scope="module")
 def promtool():
-    return program("promtool")
-
-
-def program(name):
     try:
-        return str(prometheus.find(name))
+        return str(find(PROMTOOL))
     except BinariesMissing as missing:
         pytest.skip(str(missing))
 

@@ -8,9 +8,11 @@ import time
 import pytest
 import yaml
 
-from harness.controlplane import binaries, helm
+from harness.controlplane import binaries
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.servers import ControlPlane
+from harness.strangers.build import find
+from harness.strangers.tools import HELM
 from rescheduler.configuration.document import parse_configuration
 from tests.packaging.image import ROOT
 
@@ -23,7 +25,7 @@ KUBERNETES = "1.37.0"
 @pytest.fixture(scope="module")
 def programs():
     try:
-        return str(helm.find()), binaries.find().path("kubectl")
+        return str(find(HELM)), binaries.find().path("kubectl")
     except BinariesMissing as missing:
         pytest.skip(str(missing))
 

@@ -8,10 +8,11 @@ from collections import Counter
 
 import click
 
+from harness.controlplane.binaries import BinariesMissing
 from harness.differential.plans.cases import random_case
 from harness.differential.plans.dumps import Misread
 from harness.differential.plans.judging import Tally, judge
-from harness.differential.program import Program, ProgramMissing, build
+from harness.differential.program import Program, build
 
 _COMMAND = "python -m harness.differential.plans"
 
@@ -26,7 +27,7 @@ def main(moves: int, first: int, show: int) -> None:
     """Asks kube-scheduler's own code about every move of our plans, as each has its turn."""
     try:
         path = build()
-    except ProgramMissing as missing:
+    except BinariesMissing as missing:
         click.echo(str(missing), err=True)
         sys.exit(2)
     tally, problems, seed, start = Tally(), 0, first, time.monotonic()

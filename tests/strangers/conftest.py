@@ -1,0 +1,29 @@
+"""A guarded control plane, and the programs of others where they are built; a test whose program is missing is skipped with one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.world import World
+from harness.strangers.build import find
+from tests.guard.conftest import guarded_plane  # noqa: F401 - a fixture
+
+
+@pytest.fixture
+def world(guarded_plane):  # noqa: F811 - the fixture
+    with World(guarded_plane.api(), "strangers") as world:
+        yield world
+
+
+@pytest.fixture
+def program():
+    """The path of a Tool that is in the cache."""
+
+    def look(tool):
+        try:
+            return str(find(tool))
+        except BinariesMissing as missing:
+            pytest.skip(str(missing))
+
+    return look
