@@ -2,7 +2,7 @@
 
 It makes an Eviction for each pod that an EvictionRequest targets and keeps its status: one responder at a time, by priority, the last in line
 calls the eviction API. The API server checks every step of that status, so it can hardly be wrong. Not here: limits of length, the 20 minutes
-after which a silent responder is passed over, garbage collection. A control plane whose kube-controller-manager has the real one is told so
+after which a silent responder is passed over. An Eviction that nobody asks for any more and that has ended is deleted. A control plane whose kube-controller-manager has the real one is told so
 by ``RESCHEDULER_REAL_EVICTIONREQUESTS=1``.
 """
 
@@ -67,7 +67,12 @@ def _pass(api: Api) -> None:
         if uid not in known:
             _begin(api, uid, asked[0])
     for uid, eviction in known.items():
-        _advance(api, eviction, by_pod.get(uid, []))
+        asked = by_pod.get(uid, [])
+        if not asked and _ended(eviction):
+            path = f"/apis/{LIFECYCLE}/namespaces/{eviction['metadata']['namespace']}/evictions/{eviction['metadata']['name']}"
+            api.delete(path).expect(200, 404)
+        else:
+            _advance(api, eviction, asked)
 
 
 def _begin(api: Api, uid: str, request: Json) -> None:
@@ -87,7 +92,7 @@ def _advance(api: Api, eviction: Json, asked: list[Json]) -> None:
     answer = api.get(f"/api/v1/namespaces/{meta['namespace']}/pods/{target['name']}")
     pod = answer.body if answer.ok and answer.uid == target["uid"] else None
     status = copy.deepcopy(eviction.get("status") or {})
-    if any(one["status"] == "True" for one in status.get("conditions", ())):
+    if _ended(eviction):
         return
     wanted = any(one["spec"]["intent"] == "Eviction" for one in asked)
     status["requesters"] = [
@@ -106,6 +111,11 @@ def _advance(api: Api, eviction: Json, asked: list[Json]) -> None:
         return
     path = f"/apis/{LIFECYCLE}/namespaces/{meta['namespace']}/evictions/{meta['name']}/status"
     api.update(path, {**eviction, "status": status}).expect(200, 404, 409)
+
+
+def _ended(eviction: Json) -> bool:
+    conditions = (eviction.get("status") or {}).get("conditions") or ()
+    return any(one["status"] == "True" for one in conditions)
 
 
 def _line_up(status: dict[str, Any], pod: Json) -> None:

@@ -39,6 +39,10 @@ class Verb(enum.Enum):
     DELETE = "DELETE"
     EVICT = "EVICT"
     """POST of an Eviction to the subresource ``eviction``: the one call that cannot be taken back."""
+    EVICT_BY_REQUEST = "EVICT(request)"
+    """POST of an EvictionRequest, and EVICT once no other responder of the pod is before ours."""
+    WITHDRAW_REQUEST = "DELETE(request)"
+    """The pod's EvictionRequest of ours is deleted."""
 
 
 class OnError(enum.Flag):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -12,6 +13,7 @@ from rescheduler.calls.call import Call, Json, OnError, ReadThenCall, Verb, dele
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import encode_toleration
 from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Toleration
 
 _GATE_OFF: Final[Json] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
@@ -153,6 +155,18 @@ def evict(pod: Pod, grace_s: int | None = None, *, dry_run: bool = False) -> Cal
         dry_run=dry_run,
         lane=pod.namespace,
     )
+
+
+def evict_by_request(pod: Pod, move: PodMigration) -> Call:
+    """Ask for the eviction by an EvictionRequest, so that other responders of the pod have their turn; then evict it."""
+    call = evict(pod, move.grace_s)
+    return dataclasses.replace(call, does="evict_by_request", verb=Verb.EVICT_BY_REQUEST, seen=move)
+
+
+def withdraw_eviction_request(pod: Pod, move: PodMigration) -> Call:
+    """Nobody is to take the pod off its node for this move any more."""
+    call = evict(pod)
+    return dataclasses.replace(call, does="withdraw_eviction_request", verb=Verb.WITHDRAW_REQUEST, seen=move)
 
 
 def label_replacement(pod: Pod, labels: Mapping[str, str]) -> Call:

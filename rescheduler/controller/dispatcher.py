@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, ReadThenCall, Verb
+from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, ReadThenCall
 from rescheduler.controller.call_pool import OWN_LANE, CallPool, own_lane
 from rescheduler.controller.effects import Effect, NotLeaderError
 from rescheduler.controller.recording import MoveRecorder
@@ -215,7 +215,7 @@ class Dispatcher:
                 creations, asked_s = self.memory.creations, step.sent_at_s
                 creations.answered(step.snapshot, template, pod, effect.creation, asked_s)
                 self._wake(now_s)
-            case Call(verb=Verb.EVICT) if effect.eviction is not None:
+            case Call() if effect.eviction is not None:
                 answered = answers.dry_run if call.dry_run else answers.eviction
                 answered(machine, effect.eviction, now_s)
                 self._wake(now_s)

@@ -38,14 +38,18 @@ from rescheduler.kube.errors import (
     NotFoundError,
     RejectedError,
 )
+from rescheduler.kube.eviction_requests import EvictionRequests
 from rescheduler.kube.pod_creation import invalid_words, meaning_of
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.decoder import admitted_pod
-from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome
+from rescheduler.model.names import API_VERSION, REQUESTER_OF_MOVES
+from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.records import OwnerRef
 
 _SHOWN_LINES: Final = 4096
+_ASK_AGAIN_S: Final = 5.0
+"""How often it is asked whether the turn of other responders is over."""
 
 
 class Sender(Protocol):
@@ -117,7 +121,7 @@ class ApiSender:
         # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.
         if call.verb is not Verb.GET and not call.dry_run and not self.still_leader():
             raise NotLeaderError(f"leadership was lost before {call.line}")
-        if call.verb is Verb.EVICT:
+        if call.verb in (Verb.EVICT, Verb.EVICT_BY_REQUEST, Verb.WITHDRAW_REQUEST):
             return self._evict(call)
         try:
             body = self._request(call)
@@ -138,14 +142,35 @@ class ApiSender:
         return _effect_of(call, body)
 
     def _evict(self, call: Call) -> Effect:
-        if not call.dry_run and not self.gate_stands():
+        takes_back = call.dry_run or call.verb is Verb.WITHDRAW_REQUEST
+        if not takes_back and not self.gate_stands():
             text = "the watch does not show the gate keys as they were written: they are proven again first"
             raise ConflictError(HTTPStatus.CONFLICT, "Conflict", text)
+        if call.verb is not Verb.EVICT:
+            awaited = self._by_request(call)
+            if awaited is not None:
+                return Effect(eviction=awaited)
         namespace, name = call.key
         result = self.api.evict(namespace, name, call.uid, call.grace_s, dry_run=call.dry_run)
         if call.dry_run or result.outcome is not EvictionOutcome.EVICTED:
             return Effect(eviction=result)
         return Effect(eviction=result, touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
+
+    def _by_request(self, call: Call) -> EvictionResult | None:
+        """None: it is to be evicted now, because no other responder of the pod goes before ours."""
+        try:
+            requests = EvictionRequests.served(self.api, REQUESTER_OF_MOVES)
+            if call.verb is Verb.WITHDRAW_REQUEST:
+                if requests is not None:
+                    requests.withdraw(call.key, call.uid)
+                return EvictionResult(EvictionOutcome.WITHDRAWN)
+            if requests is None:
+                return None
+            requests.file(call.key, call.uid, _owner(call))
+            awaited = requests.awaited(call.key, call.uid)
+        except ForbiddenError as error:
+            return EvictionResult(EvictionOutcome.FORBIDDEN, error.message)
+        return EvictionResult(EvictionOutcome.AWAITED, awaited, _ASK_AGAIN_S) if awaited else None
 
     def _request(self, call: Call) -> bytes:
         """The body of the answer to any call but an eviction."""
@@ -173,7 +198,7 @@ class ApiSender:
                     grace_s=call.grace_s,
                     dry_run=call.dry_run,
                 )
-            case Verb.EVICT:
+            case Verb.EVICT | Verb.EVICT_BY_REQUEST | Verb.WITHDRAW_REQUEST:
                 raise TypeError("an eviction has an answer of its own")
 
 
@@ -182,6 +207,11 @@ def _next(call: ReadThenCall, found: bytes) -> Call | ReadThenCall | None:
         return call.then(found)
     except OwnerReplacedError as error:
         raise ConflictError(HTTPStatus.CONFLICT, "Conflict", str(error)) from None
+
+
+def _owner(call: Call) -> OwnerRef | None:
+    move = call.seen
+    return OwnerRef(API_VERSION, "PodMigration", move.name, move.uid) if move is not None else None
 
 
 def _effect_of(call: Call, body: bytes) -> Effect:

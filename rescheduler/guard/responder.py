@@ -15,6 +15,7 @@ from rescheduler.guard.decision import WITHOUT_ROOM, AskAgain, Known, Why, asked
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.eviction_request import Progress, RequestedEviction, ResponderState
 from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import REQUESTER_OF_MOVES
 from rescheduler.model.records import Namespace, Pod
 from rescheduler.visible import visible_line
 
@@ -75,6 +76,8 @@ def report(
     started_s, move = eviction.progress.started_at_s, seen.move
     if eviction.state != ResponderState.ACTIVE or eviction.progress.completed_at_s:
         return None
+    if REQUESTER_OF_MOVES in eviction.requesters:
+        return Report(message="the move that asks for its eviction is under way")
     if not settings.enabled:
         return Report(message="left as it is: guard.enabled is false", completed=True)
     if move is not None and move.status.phase is MigrationPhase.SUCCEEDED:
@@ -104,9 +107,9 @@ def due(said: Progress, new: Report, now_s: float) -> bool:
     return new.completed or silent_s >= HEARTBEAT_S or (new.message != said.message and silent_s >= NEWS_S)
 
 
-def waits(new: Report | None) -> bool:
-    """True if somebody still asks for the move."""
-    return new is not None and not new.completed
+def waits(eviction: RequestedEviction, new: Report | None) -> bool:
+    """True if somebody still asks for a move; what a move of our own asks for needs no other one."""
+    return new is not None and not new.completed and REQUESTER_OF_MOVES not in eviction.requesters
 
 
 def cut(message: str) -> str:

@@ -87,7 +87,7 @@ class Responding:
         """Whoever wants the eviction asks for the move. What is to be said about it; None: nothing."""
         seen = self._seen(eviction, now_s)
         said = report(eviction, seen, self._parts.rules().settings, now_s)
-        if waits(said) and seen.pod is not None:
+        if waits(eviction, said) and seen.pod is not None:
             self._filer.asks.hear(seen.pod, requester(eviction), now_s, withdraws=True)
         return said
 

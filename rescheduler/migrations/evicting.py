@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rescheduler.calls.call import Event
-from rescheduler.calls.pods import evict, measure_watch
+from rescheduler.calls.pods import evict, evict_by_request, measure_watch, withdraw_eviction_request
 from rescheduler.migrations.checks import (
     availability_allows,
     budget_words,
@@ -55,6 +55,7 @@ _SURELY_FORBIDDEN_S: Final = 10.0
 
 # Evictions carry the uid: if the pod is gone or has another uid, the pod of this move has ended under our intent.
 _HAPPENED: Final = frozenset({EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED})
+_MAY_HAPPEN: Final = frozenset({EvictionOutcome.UNKNOWN, EvictionOutcome.AWAITED})
 _WAIT: Final = frozenset(
     {
         EvictionOutcome.BLOCKED,
@@ -241,14 +242,18 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     pod, requested_s = observed.pod, draft.status.eviction_requested_at_s
     # An answer from before the intent belongs to an earlier try.
     result = calls.eviction if calls.eviction_at_s >= requested_s else None
+    if result is not None and result.outcome is EvictionOutcome.WITHDRAWN:
+        result = None
     # After a crash there is no answer: a pod that is gone or ending under a written intent counts as evicted by us, for
     # its replacement is gated and must get the room.
     if pod is None or not observed.same_pod or pod.deleting or (result and result.outcome in _HAPPENED):
         _evicted(draft)
-    elif result is not None and result.outcome is not EvictionOutcome.UNKNOWN:
+    elif result is not None and result.outcome not in _MAY_HAPPEN:
         _take_back(draft, result)
-    # The answer was lost: the pod may have been evicted. The cache gets a moment to show it before the eviction is sent again.
+    # The answer was lost, or others are asked: the pod may have been evicted. The cache gets a moment to show it before it is asked again.
     elif result is not None and draft.now_s < (again_s := _sent_again_s(draft, result)):
+        if result.outcome is EvictionOutcome.AWAITED:
+            draft.say(Why.RESPONDER_FIRST, result.message)
         draft.wake(again_s)
     elif not still_wanted(draft):
         if (
@@ -264,8 +269,29 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and _looked_last(draft, requested_s)
         and _gated_and_recorded(draft)
     ):
-        draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
-        draft.do(evict(pod, observed.migration.grace_s))
+        if result is None or result.outcome is not EvictionOutcome.AWAITED:
+            draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
+        move = observed.migration
+        draft.do(evict_by_request(pod, move) if _by_request(draft) else evict(pod, move.grace_s))
+
+
+def _by_request(draft: Draft) -> bool:
+    """True if responders of the pod's owner have their turn before the controller: what people ask for is their own choice."""
+    pod = draft.observed.pod
+    return pod is not None and bool(pod.spec.responders) and not draft.observed.migration.requested
+
+
+def withdraw_request(draft: Draft) -> None:
+    """An EvictionRequest stands only while the intent does: nobody else may take the pod away when its replacement has no room.
+
+    Memory of it may be lost in a crash; then it is withdrawn once, whether it was filed or not.
+    """
+    observed, status, last = draft.observed, draft.status, draft.observed.calls.eviction
+    asks = status.eviction_requested_at_s or status.evicted_at_s or status.phase is MigrationPhase.PENDING
+    if asks or observed.pod is None or not observed.same_pod or not _by_request(draft):
+        return
+    if last is None or last.outcome is not EvictionOutcome.WITHDRAWN:
+        draft.do(withdraw_eviction_request(observed.pod, observed.migration))
 
 
 def _sent_again_s(draft: Draft, result: EvictionResult) -> float:

@@ -49,6 +49,7 @@ class MigrationReason(enum.StrEnum):
     REPLACEMENT_NOT_READY = "ReplacementNotReady"
     REPLACEMENT_UNKNOWN = "ReplacementUnknown"
     LATE_WATCH = "LateWatch"
+    RESPONDER_FIRST = "ResponderFirst"
     # It ended before anything was disturbed
     POD_GONE = "PodGone"
     POD_REPLACED = "PodReplaced"

@@ -48,6 +48,12 @@ class RequestedEviction(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Of our responder; "": it is none of this target's."""
     progress: Progress = Progress()
     """Of our responder."""
+    active: str = ""
+    """The responder whose turn it is."""
+    active_message: str = ""
+    """What that one has reported."""
+    ended: bool = False
+    """Condition TargetEvicted or Failed: nobody acts on it any more."""
 
     @property
     def key(self) -> ObjectKey:

@@ -202,6 +202,8 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=Tr
     """Name of its PodGroup."""
     host_network: bool = False
     termination_grace_s: int = 30
+    responders: tuple[str, ...] = ()
+    """Names of spec.evictionResponders that go before ours: other ones than the controller take the pod off its node (KEP-4563)."""
 
 
 class OwnerRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True):

@@ -70,7 +70,8 @@ def test_an_interruption_withdraws_them_too_and_what_a_killed_drain_left_is_take
     monkeypatch.setattr(module, "pods_on", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evict_by_requests(api, where, [POD], 60.0, "")
-    left = f"{where.object_path('shop', '')}/{api.bodies[0]['metadata']['name']}"
+    folder = f"/apis/lifecycle.k8s.io/{where.version}/namespaces/shop/evictionrequests"
+    left = f"{folder}/{api.bodies[0]['metadata']['name']}"
     api.filed.append(left)
     with pytest.raises(KeyboardInterrupt):
         evict_by_requests(api, where, [POD], 60.0, "")

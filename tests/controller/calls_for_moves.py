@@ -4,7 +4,14 @@ from objects_of_calls import NO_BODY, POD, PODS, REPLICA_SET, TESTED_BELOW, WEB
 
 from rescheduler.calls.call import GateProbe
 from rescheduler.calls.objects import adopt_pod, delete_migration, write_status
-from rescheduler.calls.pods import evict, label_replacement, measure_watch, remove_replacement
+from rescheduler.calls.pods import (
+    evict,
+    evict_by_request,
+    label_replacement,
+    measure_watch,
+    remove_replacement,
+    withdraw_eviction_request,
+)
 from rescheduler.migrations.creations import start_replacement, try_creation
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
@@ -57,6 +64,8 @@ CALLS_FOR_MOVES = [
     ),
     (evict(WEB, dry_run=True), f"EVICT {PODS}/eviction?dryRun=All uid=u", NO_BODY),
     (evict(WEB), f"EVICT {PODS}/eviction uid=u", NO_BODY),
+    (evict_by_request(WEB, SEEN), f"EVICT(request) {PODS}/eviction uid=u", NO_BODY),
+    (withdraw_eviction_request(WEB, SEEN), f"DELETE(request) {PODS}/eviction uid=u", NO_BODY),
     (evict(WEB, 5), f"EVICT {PODS}/eviction uid=u gracePeriodSeconds=5", NO_BODY),
     # Replacements of mode StartFirst
     (

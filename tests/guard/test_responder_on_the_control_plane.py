@@ -20,7 +20,7 @@ from kube_sandbox.kubelet import KubeletThread
 from rescheduler.cli.main import main
 from rescheduler.model.names import RESPONDER
 
-from .evictions_of_others import OWN, guarded_moves, opt_in
+from .evictions_of_others import MOVES, OWN, guarded_moves, opt_in
 
 pytestmark = pytest.mark.realcluster
 
@@ -61,10 +61,12 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u",
 
 
 @contextmanager
-def responding(plane, *, leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
+def responding(plane, *, policies=(), leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
     transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
-    election = {"leaderElection": leaderElection} if leaderElection else {}
-    with running(transport, guard=guard, **election) as work:
+    more = {"leaderElection": leaderElection} if leaderElection else {}
+    if policies:
+        more |= {"policies": list(policies), "interval": "1s"}
+    with running(transport, guard=guard, **more) as work:
         yield work
 
 
@@ -155,10 +157,78 @@ def test_while_it_waits_it_says_what_for_and_until_when(plane, world):
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
+OF_OWNER = [{"name": "acme.io/checkpointer", "priority": 10_000}]
+
+
+def report_of_owner(world, pod, **fields):
+    """What the owner's responder writes; ``fields`` may name the time of its start as ``now``."""
+    now = reported(world, pod, "acme.io/checkpointer")["startTime"]
+    entry = {"name": "acme.io/checkpointer"} | {k: now if v == "now" else v for k, v in fields.items()}
+    status = world.path("evictions", eviction(world, pod)["metadata"]["name"], "status", group=LIFECYCLE)
+    body = {"status": {"responders": [entry]}}
+    world.api.patch(status, body, "application/strategic-merge-patch+json").expect()
+
+
+def planned(world):
+    """The PodMigrations of policies."""
+    found = world.api.get(world.path("podmigrations", group=MOVES)).expect().items
+    return [move for move in found if move["spec"]["policy"] == "NodeTaints"]
+
+
+@contextmanager
+def leaving_by_policy(plane, world):
+    """A policy wants the only pod to go to node ``target``; its owner's responder is Active. Yields pod and target."""
+    source, (pod,) = placed(world, evictionResponders=OF_OWNER)
+    target = world.node("target", cpu="1")
+    taint = {"key": "acme.io/retired", "effect": "NoSchedule"}
+    node = world.api.get(f"/api/v1/nodes/{source}").expect().body
+    taints = [*node["spec"]["taints"], taint]
+    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"taints": taints}}).expect()
+    with responding(plane, policies=[{"name": "NodeTaints", "after": "0s"}]):
+        world.wait(lambda: state(world, pod, "acme.io/checkpointer") == "Active", 60)
+        yield pod, target
+
+
+def test_a_policys_move_waits_for_the_owners_responder_and_then_lands_in_its_room(plane, world):
+    with leaving_by_policy(plane, world) as (pod, target):
+        report_of_owner(world, pod, heartbeatTime="now", message="40 % written")
+        world.wait(lambda: "40 % written" in planned(world)[0]["status"]["message"], 30)
+        time.sleep(6)
+        (still,) = world.pods("web")
+        assert (still["metadata"]["uid"], node_of(still)) == (pod["metadata"]["uid"], node_of(pod))
+        report_of_owner(world, pod, completionTime="now")
+        world.wait_gone(pod, 60)
+        assert [node_of(pod) for pod in world.wait_ready("web", 1)] == [target]
+        assert len(planned(world)) == 1, "one move, and none of the guard beside it"
+        assert not guarded_moves(world)
+        assert state(world, pod) == "Interrupted", "ours had its turn, and the pod was evicted in it"
+
+
+def test_a_pod_that_its_owners_responder_takes_away_is_replaced_in_the_room(plane, world):
+    with leaving_by_policy(plane, world) as (pod, target):
+        world.wait(lambda: planned(world)[0]["status"].get("reason") == "ResponderFirst", 30)
+        world.delete_pod(pod).expect()
+        world.wait_gone(pod)
+        assert [node_of(pod) for pod in world.wait_ready("web", 1, 60)] == [target]
+        world.wait(lambda: planned(world)[0]["status"]["phase"] == "Succeeded", 60)
+
+
+def test_a_move_that_ends_first_takes_its_request_back(plane, world):
+    with leaving_by_policy(plane, world) as (pod, _):
+        world.wait(lambda: "acme.io/checkpointer goes first" in planned(world)[0]["status"]["message"], 30)
+        (move,) = planned(world)
+        path = world.path("podmigrations", move["metadata"]["name"], group=MOVES)
+        world.api.patch(path, {"spec": {"ttl": "1s"}}).expect()
+        world.wait(lambda: world.api.get(path).body["status"].get("phase") == "Failed", 30)
+        assert "acme.io/checkpointer goes first" in world.api.get(path).body["status"]["message"]
+        asked = world.path("evictionrequests", group=LIFECYCLE)
+        world.wait(lambda: not world.api.get(asked).expect().items, 30)
+        assert world.get_pod(pod["metadata"]["name"])["metadata"]["uid"] == pod["metadata"]["uid"]
+
+
 def test_the_owners_own_responder_goes_first(plane, world):
     with responding(plane):
-        own = [{"name": "acme.io/checkpointer", "priority": 10_000}]
-        _, (pod,) = placed(world, evictionResponders=own)
+        _, (pod,) = placed(world, evictionResponders=OF_OWNER)
         assert [one["name"] for one in pod["spec"]["evictionResponders"]] == [
             "acme.io/checkpointer",
             RESPONDER,
@@ -168,11 +238,7 @@ def test_the_owners_own_responder_goes_first(plane, world):
         world.wait(lambda: state(world, pod, "acme.io/checkpointer") == "Active")
         time.sleep(3)
         assert not guarded_moves(world)
-        now = reported(world, pod, "acme.io/checkpointer")["startTime"]
-        done = {"status": {"responders": [{"name": "acme.io/checkpointer", "completionTime": now}]}}
-        name = eviction(world, pod)["metadata"]["name"]
-        status = world.path("evictions", name, "status", group=LIFECYCLE)
-        world.api.patch(status, done, "application/strategic-merge-patch+json").expect()
+        report_of_owner(world, pod, completionTime="now")
         world.wait_gone(pod, 60)
         world.wait_ready("web", 1)
         assert len(guarded_moves(world)) == 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Final
 
 from rescheduler.model.decode.interning import SharedParts
-from rescheduler.model.decode.wire_types import MetaWire, ObjectWire, Time, Wire
-from rescheduler.model.eviction_request import Progress, RequestedEviction
+from rescheduler.model.decode.wire_types import ConditionWire, MetaWire, ObjectWire, Time, Wire
+from rescheduler.model.eviction_request import Progress, RequestedEviction, ResponderState
 from rescheduler.model.names import RESPONDER
+
+_ENDS: Final = ("TargetEvicted", "Failed")
 
 
 class PodReferenceWire(Wire):
@@ -60,6 +63,7 @@ class EvictionStatusWire(Wire):
     requesters: list[RequesterWire] | None = None
     target_responders: list[TargetResponderWire] | None = None
     responders: list[ResponderStatusWire] | None = None
+    conditions: list[ConditionWire] | None = None
 
 
 class RequestedEvictionWire(ObjectWire):
@@ -76,6 +80,7 @@ def requested_eviction(wire: RequestedEvictionWire, meta: MetaWire, shared: Shar
     target = wire.spec.target if wire.spec is not None else None
     pod = (target.pod if target is not None else None) or PodReferenceWire()
     states = (one.state for one in status.target_responders or () if one.name == RESPONDER)
+    active = [one.name or "" for one in status.target_responders or () if one.state == ResponderState.ACTIVE]
     reports = (_progress(one) for one in status.responders or () if one.name == RESPONDER)
     return RequestedEviction(
         namespace=meta.namespace or "default",
@@ -89,6 +94,9 @@ def requested_eviction(wire: RequestedEvictionWire, meta: MetaWire, shared: Shar
         ),
         state=next(states, None) or "",
         progress=next(reports, Progress()),
+        active="".join(active[:1]),
+        active_message=next((one.message or "" for one in status.responders or () if one.name in active), ""),
+        ended=any(one.type in _ENDS and one.status == "True" for one in status.conditions or ()),
     )
 
 

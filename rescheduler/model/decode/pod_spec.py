@@ -24,6 +24,7 @@ from rescheduler.model.decode.pod_requests import Requests
 from rescheduler.model.decode.pod_wire_types import (
     AffinityWire,
     ContainerWire,
+    EvictionResponderWire,
     NodeAffinityWire,
     PodAffinityWire,
     PodSpecWire,
@@ -37,6 +38,7 @@ from rescheduler.model.decode.selectors import (
     tolerations,
     weighted_pod_terms,
 )
+from rescheduler.model.names import RESPONDER
 from rescheduler.model.records import HostPort, PodSpec, PodVolume, VolumeKind
 from rescheduler.model.selectors import LabelSet
 
@@ -95,7 +97,15 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         scheduling_group=(wire.scheduling_group.pod_group_name or "") if wire.scheduling_group else "",
         host_network=bool(wire.host_network),
         termination_grace_s=_DEFAULT_GRACE_S if grace is None else max(grace, 0),
+        responders=_responders_before_ours(wire.eviction_responders or ()),
     )
+
+
+def _responders_before_ours(wires: Iterable[EvictionResponderWire]) -> tuple[str, ...]:
+    """By priority, the first one first; all of them if ours is not among them."""
+    line = sorted(wires, key=lambda one: -(one.priority or 0))
+    ours = next((one.priority or 0 for one in line if one.name == RESPONDER), 0)
+    return tuple(one.name or "" for one in line if one.name != RESPONDER and (one.priority or 0) >= ours)
 
 
 def _long_running(wire: PodSpecWire) -> Iterator[ContainerWire]:

@@ -219,6 +219,13 @@ class SchedulingGroupWire(Wire):
     pod_group_name: str | None = None
 
 
+class EvictionResponderWire(Wire):
+    """An entry of spec.evictionResponders."""
+
+    name: str | None = None
+    priority: int | None = None
+
+
 class PodSpecWire(Wire):
     """spec of a pod, stage two."""
 
@@ -245,6 +252,7 @@ class PodSpecWire(Wire):
     host_network: bool | None = None
     host_users: bool | None = None
     termination_grace_period_seconds: int | None = None
+    eviction_responders: list[EvictionResponderWire] | None = None
 
 
 class ContainerStatusWire(Wire):

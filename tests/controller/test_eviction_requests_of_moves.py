@@ -1,0 +1,155 @@
+"""Sending an eviction by EvictionRequest: whose turn it is decides whether the pod is evicted now."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rescheduler.calls.pods import evict_by_request, withdraw_eviction_request
+from rescheduler.controller.sender import ApiSender
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Response, Transport
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import EVICTOR, REQUESTER_OF_MOVES, RESPONDER
+from rescheduler.model.outcomes import EvictionOutcome
+from rescheduler.testing import builders as b
+
+POD = b.pod("web-1", namespace="shop").on("node-1").owner("ReplicaSet", "web", "u-web", "apps/v1").build()
+MOVE = PodMigration(namespace="shop", name="m", uid="m-uid", pod_name="web-1", pod_uid=POD.uid, grace_s=7)
+GROUP = "/apis/lifecycle.k8s.io/v1alpha1/namespaces/shop"
+
+
+class Server:
+    """Serves one Eviction per entry of ``evictions``, or no such API at all."""
+
+    def __init__(self, evictions=(), *, served=True, filing=201):
+        self.evictions, self.served, self.filing = list(evictions), served, filing
+        self.sent = []
+
+    def send(self, request):
+        self.sent.append(request)
+        return self._answer(request.method, request.path)
+
+    def _answer(self, method, path):
+        if path == "/apis":
+            groups = [
+                {"name": "lifecycle.k8s.io", "versions": [{"groupVersion": "lifecycle.k8s.io/v1alpha1"}]}
+            ]
+            return answer({"kind": "APIGroupList", "groups": groups if self.served else []})
+        if path.endswith("/evictions"):
+            return answer({"kind": "EvictionList", "metadata": {}, "items": self.evictions})
+        if path.endswith("/evictionrequests"):
+            return refusal(self.filing) if self.filing >= 400 else answer({"kind": "EvictionRequest"}, 201)
+        return answer({"kind": "Status", "status": "Success"}, 201 if method == "POST" else 200)
+
+    def paths(self):
+        return [(request.method, request.path) for request in self.sent if request.path != "/apis"]
+
+
+def answer(body, status=200):
+    return Response(status, msgspec.json.encode(body))
+
+
+def refusal(status):
+    reason = {403: "Forbidden", 409: "AlreadyExists"}[status]
+    return answer(
+        {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": "no"}, status
+    )
+
+
+def eviction(active, uid=POD.uid, message="", ends=()):
+    return {
+        "metadata": {"name": f"any-{active}", "namespace": "shop", "uid": f"e-{active}"},
+        "spec": {"target": {"pod": {"name": "web-1", "uid": uid}}},
+        "status": {
+            "targetResponders": [
+                {"name": "done.io/x", "state": "Completed"},
+                {"name": active, "state": "Active"},
+            ],
+            "responders": [{"name": active, "message": message}],
+            "conditions": [{"type": kind, "status": "True"} for kind in ends],
+        },
+    }
+
+
+@pytest.fixture
+def send(mocker):
+    def run(call, server, *, gate_stands=True):
+        transport = mocker.create_autospec(Transport, instance=True)
+        transport.send.side_effect = server.send
+        sender = ApiSender(
+            api=KubeApi(transport, NO_RETRY),
+            gate=mocker.Mock(),
+            still_leader=lambda: True,
+            gate_stands=lambda: gate_stands,
+        )
+        return sender.send(call).eviction
+
+    return run
+
+
+EVICT = ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
+
+
+@pytest.mark.parametrize(
+    ("evictions", "says"),
+    [
+        ([], "waits for the evictionrequest-controller"),
+        ([eviction("acme.io/x", uid="another")], "waits for the evictionrequest-controller"),
+        ([eviction(RESPONDER, ends=["Failed"])], "waits for the evictionrequest-controller"),
+        ([eviction("acme.io/x")], "responder acme.io/x goes first"),
+        ([eviction("acme.io/x", message="40 %")], "responder acme.io/x goes first: 40 %"),
+    ],
+)
+def test_while_another_responder_is_at_work_nobody_is_evicted(send, evictions, says):
+    server = Server(evictions)
+    result = send(evict_by_request(POD, MOVE), server)
+    assert result.outcome is EvictionOutcome.AWAITED
+    assert says in result.message
+    assert EVICT not in server.paths()
+
+
+@pytest.mark.parametrize("active", [RESPONDER, EVICTOR])
+@pytest.mark.parametrize("filing", [201, 409])
+def test_in_the_turn_of_ours_or_of_the_last_one_the_pod_is_evicted(send, active, filing):
+    server = Server([eviction(active)], filing=filing)
+    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.EVICTED
+    assert server.paths()[-1] == EVICT
+    body = msgspec.json.decode(server.sent[-1].body)
+    assert body["deleteOptions"] == {"preconditions": {"uid": POD.uid}, "gracePeriodSeconds": 7}
+
+
+def test_the_request_names_pod_and_requester_and_ends_with_the_move(send):
+    server = Server()
+    send(evict_by_request(POD, MOVE), server)
+    body = next(msgspec.json.decode(r.body) for r in server.sent if r.path == f"{GROUP}/evictionrequests")
+    assert body["spec"] == {
+        "target": {"pod": {"name": "web-1", "uid": POD.uid}},
+        "requester": REQUESTER_OF_MOVES,
+        "intent": "Eviction",
+    }
+    assert [(o["kind"], o["uid"]) for o in body["metadata"]["ownerReferences"]] == [("PodMigration", "m-uid")]
+    send(withdraw_eviction_request(POD, MOVE), server)
+    assert server.paths()[-1] == ("DELETE", f"{GROUP}/evictionrequests/{body['metadata']['name']}")
+
+
+def test_where_the_api_is_not_served_the_pod_is_evicted_as_ever(send):
+    server = Server(served=False)
+    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.EVICTED
+    assert server.paths() == [EVICT]
+    assert send(withdraw_eviction_request(POD, MOVE), server).outcome is EvictionOutcome.WITHDRAWN
+    assert server.paths() == [EVICT]
+
+
+def test_without_the_right_to_ask_the_move_is_told_so_and_nobody_is_passed_over(send):
+    server = Server([eviction(RESPONDER)], filing=403)
+    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.FORBIDDEN
+    assert EVICT not in server.paths()
+
+
+def test_a_request_is_taken_back_even_while_the_gate_is_in_doubt(send):
+    assert (
+        send(withdraw_eviction_request(POD, MOVE), Server(), gate_stands=False).outcome
+        is EvictionOutcome.WITHDRAWN
+    )
