@@ -15,6 +15,7 @@ from rescheduler.model.decode.wire_form import encode_toleration
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, Pod, Toleration
+from rescheduler.model.times import format_seconds
 
 _GATE_OFF: Final[Json] = {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]}
 """Strategic patch: list entries are merged by name, so gates of others stay."""
@@ -67,6 +68,27 @@ def measure_watch(placeholder: Pod, at_s: float) -> Call:
     key, patch = placeholder.key, {"metadata": {"uid": placeholder.uid, "annotations": noted}}
     refused = OnError.RETURN_REFUSAL
     return merge_patch("measure_watch", Kind.POD, key, patch, on_error=refused, lane=key.namespace)
+
+
+# Pods that ask the node autoscaler
+
+
+def say_unschedulable(request: Pod, message: str, at_s: float) -> Call:
+    """Write what node autoscalers look for in a pending pod, and what no scheduler writes of this one."""
+    said = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "lastTransitionTime": format_seconds(at_s),
+    }
+    patch = {"metadata": {"uid": request.uid}, "status": {"conditions": [said]}}
+    return merge_patch("say_unschedulable", Kind.POD, request.key, patch, subresource="status")
+
+
+def withdraw_request(request: Pod) -> Call:
+    """Delete it at once: no kubelet has it, and if one did, it holds nothing."""
+    return delete("withdraw_request", Kind.POD, request.key, request.uid, grace_s=0)
 
 
 # Pods that rooms are for

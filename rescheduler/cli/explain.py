@@ -30,9 +30,9 @@ from rescheduler.planning.protections import Protector
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
+from rescheduler.reservations.node_request import holds_nothing
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.reservation_lifecycle import FINISHED
-from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.scheduling.classes import ClassKey, class_key
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.suggestions import did_you_mean
@@ -105,7 +105,9 @@ def choose(
         chosen.append(pod)
     if all_pending:
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)
-        chosen += sorted((p for p in pending if p not in chosen and not is_probe(p)), key=lambda p: p.key)
+        chosen += sorted(
+            (p for p in pending if p not in chosen and not holds_nothing(p)), key=lambda p: p.key
+        )
     return chosen
 
 

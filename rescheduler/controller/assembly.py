@@ -47,6 +47,7 @@ from rescheduler.model.names import (
     GATE_CONFIG_MAP,
     HISTORY_CONFIG_MAP,
 )
+from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.records import ObjectKey
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.scheduling.state import SharedSchedulingState
@@ -160,8 +161,12 @@ class _Assembly:
 
     def _settings(self) -> Settings:
         settings = self.settings_of(self.configuration.current)
-        # A process that ends with its moves could not give a node back.
-        return dataclasses.replace(settings, keeping=()) if self.ports.once else settings
+        if not self.ports.once:
+            return settings
+        # A process that ends with its moves could neither give a node back nor stop asking for one.
+        silent = msgspec.structs.replace(settings.reservations, node_autoscaler=NodeAutoscaler.ABSENT)
+        migrations = dataclasses.replace(settings.migrations, reservations=silent)
+        return dataclasses.replace(settings, keeping=(), migrations=migrations)
 
     def _reconciler(self, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(

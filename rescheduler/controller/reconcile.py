@@ -26,6 +26,7 @@ from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
+from rescheduler.controller.node_requests import NodeRequestKeeper
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, OwnMirrors
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.controller.room_sets import RoomSetKeeper
@@ -55,6 +56,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.decided import BeingEmptied
+from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, hand_over_taint
@@ -98,6 +100,7 @@ class Reconciler:
     _told_gated: set[str] = field(default_factory=set)
     _emptied_nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
     _room_sets: RoomSetKeeper = field(default_factory=RoomSetKeeper)
+    _node_requests: NodeRequestKeeper = field(default_factory=NodeRequestKeeper)
     _index: RoundIndex = field(default_factory=lambda: RoundIndex.of(Snapshot(taken_at_s=0.0)))
     _now_s: float = 0.0
     _wake_at_s: float | None = None
@@ -154,7 +157,7 @@ class Reconciler:
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
             step = partial(self._step_migration, migration, observer, marks)
             self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
-        self._end(objects, found.assignment)
+        self._end(objects, found)
         return self._wake_at_s
 
     def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
@@ -200,7 +203,7 @@ class Reconciler:
             raise
         return index
 
-    def _end(self, objects: RoundObjects, assignment: Assignment) -> None:
+    def _end(self, objects: RoundObjects, found: Gathered) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
         snapshot = self._index.snapshot
         sightings, settings = self.memory.sightings, self.settings.reservations
@@ -208,10 +211,10 @@ class Reconciler:
         self._tend_leftovers(left)
         self._alone(Step.POD, ObjectKey("gated", ""), self._tell_gated)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
-        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), self._keep)
+        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), partial(self._keep, found.replacements))
         self._record()
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
-        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, assignment)})
+        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, found.assignment)})
         for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
@@ -280,7 +283,8 @@ class Reconciler:
         yield from (leftover.machine for leftover in left)
         for node in index.kept.nodes.shut:
             yield taint_machine(node)
-        yield from (*self._emptied_nodes.machines, *self._room_sets.machines)
+        for keeper in (self._emptied_nodes, self._room_sets, self._node_requests):
+            yield from keeper.machines
         for node in index.kept.nodes.hinted:
             yield hints_machine(node.name)
 
@@ -318,15 +322,16 @@ class Reconciler:
         for call in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
             self._do(hints_machine(call.key.name), call, step=Step.NODE)
 
-    def _keep(self) -> None:
+    def _keep(self, replacements: Replacements) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
         kept = nodes.steps(index.snapshot, index.unbound(), self.settings.keeping, now_s)
-        for step in chain(kept, self._room_sets.steps(index, now_s)):
+        asks = self._node_requests.steps(index, replacements, self.settings.reservations, now_s)
+        for step in chain(kept, self._room_sets.steps(index, now_s), asks):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
                 take = partial(self._keep_one, step.machine, step.calls)
                 self._alone(step.step, step.machine, take, step.uid)
-        self._wake(nodes.again_s)
-        self._wake(self._room_sets.again_s)
+        for keeper in (nodes, self._room_sets, self._node_requests):
+            self._wake(keeper.again_s)
 
     def _keep_one(self, machine: ObjectKey, calls: Callable[[], Iterable[AnyCall]]) -> None:
         self._carry_out(machine, calls())

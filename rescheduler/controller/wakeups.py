@@ -12,7 +12,7 @@ from rescheduler.model.cluster import RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import Node, Pod
-from rescheduler.reservations.scheduler_probe import is_probe
+from rescheduler.reservations.node_request import holds_nothing
 
 _HEARTBEATS = (Kind.POD, Kind.NODE)
 
@@ -50,7 +50,7 @@ def _placing(node: Node) -> tuple[object, ...]:
 
 def _pod(before: object, after: object) -> bool:
     """True if the scheduler has just refused the pod."""
-    if not isinstance(after, Pod) or not after.unschedulable_message or is_probe(after):
+    if not isinstance(after, Pod) or not after.unschedulable_message or holds_nothing(after):
         return False
     return not isinstance(before, Pod) or not before.unschedulable_message
 

@@ -15,6 +15,7 @@ from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Wo
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import tainted
+from rescheduler.reservations.node_request import holds_nothing, is_node_request
 from rescheduler.reservations.scheduler_probe import is_probe
 
 Found = TypeVar("Found")
@@ -33,6 +34,8 @@ class KeptPods:
         """Pods with that label, of any namespace, that stand and have no controller."""
         self.probes: dict[ObjectKey, Pod] = {}
         """Pods that ask a scheduler whether it is up to date, bound ones too: admission may have made them fit somewhere."""
+        self.node_requests: dict[ObjectKey, Pod] = {}
+        """Pods with the label of those that ask the node autoscaler, of any namespace."""
         self.unadopted: dict[ObjectKey, Pod] = {}
         """Replacements of mode StartFirst that no ReplicaSet has adopted."""
         self._of_controller: dict[str, dict[ObjectKey, Pod]] | None = None
@@ -103,6 +106,7 @@ class KeptPods:
         yield self.ending_placeholders, _ending_placeholder
         yield self.ownerless_placeholders, _ownerless
         yield self.probes, is_probe
+        yield self.node_requests, is_node_request
         yield self.unadopted, is_unadopted
 
     def _join(self, key: ObjectKey, pod: Pod) -> None:
@@ -218,7 +222,11 @@ def _ending_placeholder(pod: Pod) -> bool:
 
 
 def _ownerless(pod: Pod) -> bool:
-    return LABEL_PLACEHOLDER in pod.labels and pod.controller is None and not (pod.deleting or is_probe(pod))
+    return (
+        LABEL_PLACEHOLDER in pod.labels
+        and pod.controller is None
+        and not (pod.deleting or holds_nothing(pod))
+    )
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:

@@ -40,6 +40,7 @@ from rescheduler.planning.higher_priority import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.reservations.node_request import request_key
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.template import name_of_reservation
@@ -110,6 +111,7 @@ class MigrationObserver:
             movable=movable,
             target=choice.node,
             target_message=choice.message,
+            node_request=snapshot.pods.get(request_key(migration, self.placement.namespace)),
             target_node=snapshot.nodes.get(choice.node) if choice.node else None,
             fits=fits,
             higher_waits=None if waits else self._higher_waits(case, seen, judged),

@@ -1,4 +1,4 @@
-"""Whether a node autoscaler says that it is at work: cluster-autoscaler by the ConfigMap of its status, Karpenter by NodeClaims.
+"""Whether a node autoscaler says that it is at work: cluster-autoscaler by the ConfigMap of its status, Karpenter by NodePools.
 
 Both are seen wherever the program itself runs, also outside of the cluster, as with providers. Absence is normal, and so is that one
 may not read them: then the nodes and Deployments of the cluster tell what they can (policy PendingPods).
@@ -19,7 +19,7 @@ from rescheduler.model.times import parse_timestamp
 
 STATUS: Final = "cluster-autoscaler-status"
 LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
-_NODE_CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
+_NODE_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 _STALE_S: Final = 600.0
 """cluster-autoscaler writes its status every 10 s by default; the ConfigMap stays when it is uninstalled."""
 
@@ -32,11 +32,11 @@ _LIST: Final = msgspec.json.Decoder(_List)
 
 
 def node_autoscaler_reports(api: KubeApi, now_s: float) -> bool:
-    """True if cluster-autoscaler has written its status within ten minutes, or a NodeClaim of Karpenter is there.
+    """True if cluster-autoscaler has written its status within ten minutes, or Karpenter has a NodePool.
 
     Raises TransportError and ApiError other than 401, 403, 404, 429 and 5xx.
     """
-    return _status_is_fresh(api, now_s) or _has_node_claims(api)
+    return _status_is_fresh(api, now_s) or _has_node_pools(api)
 
 
 def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
@@ -47,9 +47,9 @@ def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
     return now_s - _written_at_s(found.annotations.get(LAST_UPDATED, "")) <= _STALE_S
 
 
-def _has_node_claims(api: KubeApi) -> bool:
+def _has_node_pools(api: KubeApi) -> bool:
     try:
-        return bool(read_answer(api.get(_NODE_CLAIMS, {"limit": "1"}), _LIST).items)
+        return bool(read_answer(api.get(_NODE_POOLS, {"limit": "1"}), _LIST).items)
     except (NotFoundError, TryLaterError, AccessError):
         return False
 

@@ -22,6 +22,7 @@ from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import DisruptionBudget, Node, Pod
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import format_duration
+from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
 
@@ -310,7 +311,8 @@ def _target_known(draft: Draft) -> bool:
     if migration.reservation_ref and not reference_fits(draft):
         return False
     if not observed.target:
-        draft.say(Why.NO_TARGET, observed.target_message or "no node takes the pod now")
+        why, request = observed.target_message or "no node takes the pod now", observed.node_request
+        draft.say(Why.NO_TARGET, why if request is None else asks_words(request, why))
         return False
     if observed.target_node is None:
         draft.missing(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")

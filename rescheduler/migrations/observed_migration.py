@@ -200,6 +200,8 @@ class ObservedMigration:
     """The node to go to, the user's or the one that was chosen; "": none."""
     target_message: str = ""
     """Why there is no target."""
+    node_request: Pod | None = None
+    """The pod that asks the node autoscaler for a node, because there is no target."""
     target_node: Node | None = None
     """The record of the target."""
     fits: Permission = ALLOWED

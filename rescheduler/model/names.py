@@ -210,6 +210,12 @@ LABEL_PLACEHOLDER: Final = "rescheduler.dev/placeholder"
 
 SCHEDULER_PROBE: Final = "Scheduler_probe"
 """The same on a pod that holds nothing and asks a scheduler whether it is up to date; no Reservation is named so."""
+NODE_REQUEST: Final = "Node_request"
+"""The same on a pod that holds nothing, is never bound, and asks the node autoscaler for a node."""
+ASKS: Final = frozenset({SCHEDULER_PROBE, NODE_REQUEST})
+"""The values of pods that hold nothing."""
+NODE_REQUEST_SCHEDULER: Final = "rescheduler.dev-node-request"
+"""``schedulerName`` of such a pod; nobody serves it."""
 
 LABEL_GATE_PROBE: Final = "rescheduler.dev/gate-probe"
 """On a pod that is created in a dry run in the controller's own namespace: the namespace whose gate it proves."""

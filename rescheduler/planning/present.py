@@ -23,6 +23,7 @@ from rescheduler.model.room_pod import (
     wants_room,
 )
 from rescheduler.planning.history import InFlight
+from rescheduler.planning.summary import waits
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.unadopted import unadopted_of
 from rescheduler.replacements.replacement import Replacements
@@ -47,7 +48,7 @@ def apply_present(
     _take_made_rooms(trial, placeholders)
     rooms = _rooms_that_wait(trial, placeholders)
     known = {pod.uid for pod in rooms}
-    loose = (pod for pod in trial.state.unplaced.values() if not pod.node and not pod.deleting)
+    loose = filter(waits, trial.state.unplaced.values())
     waiting = _hand_over(trial, [pod for pod in loose if pod.uid not in known], placeholders)
     _expect_pending(trial, [*waiting, *rooms])
     for pod in rooms:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.model.names import LABEL_PLACEHOLDER, SCHEDULER_PROBE, ZONE
+from rescheduler.model.names import ASKS, LABEL_PLACEHOLDER, ZONE
 from rescheduler.model.node_marks import marks_of
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import made_for_pod, pod_that_waits, wants_room
@@ -156,5 +156,5 @@ def _imbalance(requested: IntArray, allocatable: IntArray) -> float:
 
 
 def waits(pod: Pod) -> bool:
-    """True for a pending pod; probes of the scheduler are none."""
-    return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) != SCHEDULER_PROBE
+    """True for a pending pod; those of ours that only ask a scheduler or the node autoscaler are none."""
+    return not pod.node and not pod.deleting and pod.labels.get(LABEL_PLACEHOLDER) not in ASKS

@@ -6,16 +6,15 @@ them by the planner and the controller (docs/design/06-room-for-pending-pods.md)
 
 from __future__ import annotations
 
-import enum
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_RESERVATION, KUBE_SYSTEM, LABEL_START_FIRST
+from rescheduler.model.names import ANNOTATION_RESERVATION, LABEL_START_FIRST
 from rescheduler.model.never_moves import NeverMoves, never_moves
+from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_works
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.written import document_key
@@ -27,23 +26,11 @@ from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
-KARPENTER_NODE_POOL: Final = "karpenter.sh/nodepool"
-"""Label of nodes that Karpenter has made."""
-CLUSTER_AUTOSCALER: Final = "cluster-autoscaler"
-"""How the names of its Deployments end, whoever installs it."""
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
 _GAIN: Final = 1.0
 _NEED_NO_ROOM: Final = frozenset({NeverMoves.STATIC_POD, NeverMoves.PLACEHOLDER})
 """A static pod asks no scheduler. A pod of a DaemonSet does: pods step aside for it on its one node."""
-
-
-class NodeAutoscaler(enum.StrEnum):
-    """Argument ``nodeAutoscaler``."""
-
-    AUTO = "Auto"
-    PRESENT = "Present"
-    ABSENT = "Absent"
 
 
 class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
@@ -124,7 +111,9 @@ class PendingPods:
         """For how long a pod must have waited."""
         present = self._autoscaler is NodeAutoscaler.PRESENT
         if self._autoscaler is NodeAutoscaler.AUTO:
-            present = view.memo.of((self, "node autoscaler"), None, lambda: node_autoscaler_works(view))
+            present = view.memo.of(
+                (self, "node autoscaler"), None, lambda: node_autoscaler_works(view.snapshot)
+            )
         return self._after_autoscaler_s if present else self._after_s
 
     def _waiting(self, view: PolicyView) -> Iterator[Pod]:
@@ -141,20 +130,6 @@ class PendingPods:
                 and not _is_handed_room(pod, view)
             ):
                 yield pod
-
-
-def node_autoscaler_works(view: PolicyView) -> bool:
-    """True if one reports that it is at work, or the objects show that one may add nodes.
-
-    Only kube-system counts: elsewhere anybody may give a Deployment that name, and with it hold up the pods of others.
-    """
-    if view.snapshot.node_autoscaler or view.nodes.column(KARPENTER_NODE_POOL).present.any():
-        return True
-    return any(
-        workload.replicas > 0 and workload.name.endswith(CLUSTER_AUTOSCALER)
-        for workload in view.snapshot.workloads.values()
-        if workload.namespace == KUBE_SYSTEM and workload.kind == Kind.DEPLOYMENT
-    )
 
 
 def waits_for_room(pod: Pod) -> bool:

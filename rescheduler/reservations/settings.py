@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 
 from rescheduler.model.names import DEFAULT_NAMESPACE, KOORDINATOR_SCHEDULER
+from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.resources import QuantityError, parse_resources
 from rescheduler.model.times import LEAST_GATE_LIMIT_S
 from rescheduler.model.written import (
@@ -79,6 +80,8 @@ class ReservationSettings(DocumentSection, frozen=True, kw_only=True):
     """Of placeholders that are made from now on."""
     finished_ttl_s: Duration = 3_600.0
     """Finished Reservations (K71) and PodMigrations are deleted after it."""
+    node_autoscaler: NodeAutoscaler = NodeAutoscaler.AUTO
+    """Whether pending pods ask it for a node while moves that people ask for find no target."""
     gate_limit_s: Annotated[float, SECONDS, msgspec.Meta(ge=LEAST_GATE_LIMIT_S, le=LONGEST_S)] = 60.0
     """No pod is held by the gate for longer."""
     quotas: dict[str, Annotated[Quota, WrittenAs(dict[str, str | int | float], _quota)]] = msgspec.field(

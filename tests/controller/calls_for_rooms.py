@@ -11,9 +11,11 @@ from rescheduler.calls.pods import (
     release,
     remove_gate,
     remove_placeholder,
+    say_unschedulable,
     take_back_nomination,
     tolerate,
     unsteer,
+    withdraw_request,
 )
 from rescheduler.model import names
 from rescheduler.model.records import Toleration
@@ -34,6 +36,26 @@ GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "dele
 DELETE_HOLDER = f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=1"
 
 CALLS_FOR_ROOMS = [
+    # Pods that ask the node autoscaler
+    (
+        say_unschedulable(HOLDER, "no room", 61.5),
+        f"PATCH(merge) {PLACEHOLDERS}/room-x/status",
+        {
+            "metadata": {"uid": "h"},
+            "status": {
+                "conditions": [
+                    {
+                        "type": "PodScheduled",
+                        "status": "False",
+                        "reason": "Unschedulable",
+                        "message": "no room",
+                        "lastTransitionTime": "1970-01-01T00:01:01Z",
+                    }
+                ]
+            },
+        },
+    ),
+    (withdraw_request(HOLDER), f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=0", NO_BODY),
     # Windows and head-rooms
     (
         create_reservation("night-1.room", b'{"metadata":{"name":"night-1.room"}}'),

@@ -56,10 +56,10 @@ def test_an_old_or_unreadable_status_says_nothing(api, refusal, text):
 @pytest.mark.parametrize(
     ("items", "works"), [([], False), (None, False), ([{"metadata": {"name": "a"}}], True)]
 )
-def test_karpenter_has_node_claims(api, refusal, items, works):
+def test_karpenter_has_node_pools(api, refusal, items, works):
     client, sent = api(refusal(404, "NotFound"), {"items": items})
     assert node_autoscaler_reports(client, NOW_S) is works
-    assert (sent[1].path, sent[1].query) == ("/apis/karpenter.sh/v1/nodeclaims", {"limit": "1"})
+    assert (sent[1].path, sent[1].query) == ("/apis/karpenter.sh/v1/nodepools", {"limit": "1"})
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 429, 503])

@@ -13,11 +13,13 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MoveMode
+from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.times import format_seconds
+from rescheduler.reservations.node_request import request_node
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
 from rescheduler.reservations.scheduler_probe import probe_manifest
 from rescheduler.reservations.settings import ReservationSettings
+from rescheduler.testing import builders as b
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
 GATE_KEYS = f"{OWN}/configmaps/gate-keys"
@@ -43,6 +45,22 @@ def reservation(spec, annotations=None):
     return Decoder().record(Kind.RESERVATION, json.dumps(body).encode())
 
 
+SHAPED = (
+    b.pod("web-0", "shop")
+    .tolerate("gpu", operator="Exists")
+    .node_selector({"disk": "ssd"})
+    .apart("kubernetes.io/hostname", app="web")
+    .build()
+)
+
+
+def request_of(pod):
+    """The pod that asks for a node for ``pod``, in a cluster where the controller has a Deployment."""
+    move = PodMigration(name="m", namespace=pod.namespace, uid="u", pod_name=pod.name)
+    deployment = b.deployment("rescheduler", names.DEFAULT_NAMESPACE).build()
+    return request_node(move, pod, (), SETTINGS, deployment)
+
+
 def placeholders():
     """Of every form that the program makes."""
     for label, spec in SPECS.items():
@@ -61,6 +79,7 @@ def placeholders():
             asks_for=reservation({}),
         ),
     )
+    yield "request for a node", request_of(SHAPED).body
 
 
 MADE = {label: json.loads(body) for label, body in placeholders()}
@@ -133,7 +152,7 @@ def test_every_pod_that_the_program_makes_is_let_through(both):
     assert {label: create(both, made).status for label, made in MADE.items()} == dict.fromkeys(MADE, 201)
 
 
-@pytest.mark.parametrize("label", ["plain, False", "probe of a scheduler"])
+@pytest.mark.parametrize("label", ["plain, False", "probe of a scheduler", "request for a node"])
 def test_with_one_field_of_the_pod_or_its_container_more_it_is_refused(both, label):
     spec = MADE[label]["spec"]
     (container,) = spec["containers"]

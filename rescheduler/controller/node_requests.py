@@ -1,0 +1,113 @@
+"""Looks after the pods that ask the node autoscaler for a node: when it is looked, and which calls that makes.
+
+``coordination.node_requests`` decides. It is looked in rounds, once a second at most, because a look visits all PodMigrations. Where no
+node autoscaler is at work, or the configuration says so, nothing asks. What is remembered here may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from rescheduler.calls.call import AnyCall, Event
+from rescheduler.calls.pods import say_unschedulable, withdraw_request
+from rescheduler.controller.crashes import Step
+from rescheduler.controller.periodic_steps import PeriodicStep
+from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.node_requests import SETTLED_S, Asking, asking, own_deployment, withdrawn
+from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_works
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.replacements.replacement import Replacements
+from rescheduler.reservations.node_request import request_key, request_node
+from rescheduler.reservations.settings import ReservationSettings
+
+_BETWEEN_LOOKS_S: Final = 1.0
+_KNOWN_FOR_S: Final = 10.0
+"""Whether a node autoscaler is at work is found out so often, because that visits all nodes and workloads."""
+ASKS_FOR_NODE: Final = "AsksForNode"
+"""Reason of the Event on the pod that is to move."""
+
+
+@dataclass(slots=True)
+class NodeRequestKeeper:
+    """Used by the core thread only."""
+
+    again_s: float | None = None
+    """When to look again at the latest; None: only when something changes."""
+    machines: tuple[ObjectKey, ...] = ()
+    """Of the moves and pods that were found at the last look."""
+    _looked_s: float | None = None
+    _since_s: dict[ObjectKey, float] = field(default_factory=dict)
+    """When a move that does not ask yet was first found without a target."""
+    _works: bool = False
+    _works_until_s: float = 0.0
+
+    def steps(
+        self, index: RoundIndex, replacements: Replacements, settings: ReservationSettings, now_s: float
+    ) -> Iterator[PeriodicStep]:
+        """What is to be done now."""
+        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
+            return
+        self._looked_s, self.again_s = now_s, None
+        standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
+        asks = asking(snapshot, standing, namespace)
+        if asks and not self._may_ask(index, settings, now_s):
+            asks = []
+        gone = tuple(withdrawn(standing, asks, namespace))
+        self._since_s = {one.move.key: self._since_s.get(one.move.key, now_s) for one in asks}
+        self.machines = tuple(_machine(request_key(one.move, namespace)) for one in asks)
+        self.machines += tuple(_machine(pod.key) for pod in gone)
+        if asks:
+            self.again_s = now_s + _BETWEEN_LOOKS_S
+        for pod in gone:
+            yield PeriodicStep(Step.POD, _machine(pod.key), "", partial(_withdraw, pod))
+        for one in asks:
+            if calls := self._due(one, index, replacements, settings, now_s):
+                machine = _machine(request_key(one.move, namespace))
+                yield PeriodicStep(Step.POD, machine, "", partial(tuple, calls))
+
+    def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
+        if settings.node_autoscaler is not NodeAutoscaler.AUTO:
+            return settings.node_autoscaler is NodeAutoscaler.PRESENT
+        if not now_s < self._works_until_s <= now_s + _KNOWN_FOR_S:
+            self._works, self._works_until_s = node_autoscaler_works(index.snapshot), now_s + _KNOWN_FOR_S
+        return self._works
+
+    def _due(
+        self,
+        one: Asking,
+        index: RoundIndex,
+        replacements: Replacements,
+        settings: ReservationSettings,
+        now_s: float,
+    ) -> Sequence[AnyCall]:
+        move = one.move
+        pod = index.snapshot.pods.get(ObjectKey(move.namespace, move.pod_name))
+        if pod is None or move.pod_uid not in ("", pod.uid):
+            return ()
+        if one.pod is not None:
+            if one.pod.unschedulable_message or one.pod.deleting:
+                return ()
+            words = f"no node has room for the replacement of pod {pod.key}"
+            return (say_unschedulable(one.pod, words, now_s),)
+        coming = replacements.of(pod).pod
+        if coming is None or now_s < self._since_s[move.key] + SETTLED_S:
+            return ()
+        volumes = index.volumes_of(pod.namespace, pod.name, pod.spec).affinities
+        deployment = own_deployment(index.snapshot, settings.namespace)
+        call = request_node(move, coming, volumes, settings, deployment)
+        words = (
+            f"no node has room for its replacement; pending pod {call.key} asks the node autoscaler for one"
+        )
+        return (call, Event("v1", "Pod", pod.namespace, pod.name, pod.uid, ASKS_FOR_NODE, words))
+
+
+def _withdraw(pod: Pod) -> Sequence[AnyCall]:
+    return (withdraw_request(pod),)
+
+
+def _machine(request: ObjectKey) -> ObjectKey:
+    return ObjectKey("node-request", request.name)

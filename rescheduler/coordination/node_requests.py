@@ -1,0 +1,109 @@
+"""Which moves ask the node autoscaler for a node, and what is done about the pods that ask. Pure.
+
+A move that people ask for (``kubectl drain`` by the guard, ``move``, ``drain``, an EvictionRequest) and that no node takes has no
+placeholder yet, so no node autoscaler would see it. While it waits, a pod of ours stands for it (``reservations.node_request``). Once
+a node with room is there, the move chooses it like any other, and the pod goes.
+
+| the move | its pod |
+|---|---|
+| finds no target for ``SETTLED_S`` | is made, then gets the condition that node autoscalers look for |
+| waits for something that passes, after that | stays |
+| has a target, is paused, has begun or ended, is gone | is deleted |
+| is one too many (``MOST``; namespaces take turns) | is not made, or deleted |
+
+One pod for each running pod that is to move, of the shape that its controller would create anyway: nobody grows the pool by more than
+what runs already. Everything is read off the objects, so a restart leaves nothing; only the time of waiting begins anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice, zip_longest
+from typing import Final, NamedTuple
+
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.records import ObjectKey, Pod, Workload
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.node_request import request_key
+
+MOST: Final = 100
+"""Pods that ask at the same time."""
+SETTLED_S: Final = 5.0
+"""What passes by itself, such as a hand-over on the only node with room, adds no node."""
+_STILL_WAITS: Final[frozenset[str]] = frozenset(
+    {
+        Why.NO_TARGET,
+        Why.OWNER_BUSY,
+        Why.SERVER_BUSY,
+        Why.REPLACEMENT_UNKNOWN,
+        Why.HIGHER_PRIORITY_WAITS,
+        Why.LIMIT_HOUR,
+        Why.COOLDOWN,
+        Why.BACKOFF,
+        Why.RECORDING,
+    }
+)
+"""What a move may wait for after it has begun to ask, without a target being known."""
+_COMPONENT: Final = {"app.kubernetes.io/name": "rescheduler", "app.kubernetes.io/component": "controller"}
+
+
+class Asking(NamedTuple):
+    """A move that may ask."""
+
+    move: PodMigration
+    pod: Pod | None
+    """The pod that asks for it now."""
+
+
+def asking(snapshot: Snapshot, standing: Mapping[ObjectKey, Pod], namespace: str) -> list[Asking]:
+    """Those that ask, or do once they have waited for long enough. ``standing``: all pods that ask; ``namespace``: ours."""
+    of_namespace: dict[str, list[Asking]] = defaultdict(list)
+    for move in snapshot.migrations.values():
+        if _waits(move):
+            pod = standing.get(request_key(move, namespace))
+            if pod is not None or move.status.reason == Why.NO_TARGET:
+                of_namespace[move.namespace].append(Asking(move, pod))
+    in_turns = chain.from_iterable(
+        zip_longest(*(_one_for_each_pod(of_namespace[name]) for name in sorted(of_namespace)))
+    )
+    return list(islice(filter(None, in_turns), MOST))
+
+
+def _one_for_each_pod(asks: list[Asking]) -> Iterable[Asking]:
+    """The one that asks already, or the oldest."""
+    asks.sort(key=lambda one: (one.pod is None, one.move.created_at_s, one.move.key))
+    first: dict[str, Asking] = {}
+    for one in asks:
+        first.setdefault(one.move.pod_name, one)
+    return first.values()
+
+
+def _waits(move: PodMigration) -> bool:
+    """A move that names its target, or a room, waits for that one."""
+    return (
+        move.status.phase is MigrationPhase.PENDING
+        and move.status.reason in _STILL_WAITS
+        and move.requested
+        and not (move.target_node or move.reservation_ref or move.after)
+        and not (move.paused or move.deleting or move.unreadable)
+    )
+
+
+def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: str) -> Iterator[Pod]:
+    """The pods that are to go: nobody needs them, or somebody has bound them."""
+    wanted = {one.pod.key for one in asks if one.pod is not None and not one.pod.node}
+    for key, pod in standing.items():
+        if key.namespace == namespace and key not in wanted and not pod.deleting:
+            yield pod
+
+
+def own_deployment(snapshot: Snapshot, namespace: str) -> Workload | None:
+    """The Deployment of this program; None outside of a cluster."""
+    for workload in snapshot.workloads.values():
+        if workload.namespace == namespace and workload.kind == "Deployment":
+            labels = workload.template_labels
+            if all(labels.get(key) == value for key, value in _COMPONENT.items()):
+                return workload
+    return None

@@ -1,0 +1,141 @@
+"""A pod that asks the node autoscaler for a node, as a manifest: shaped like the replacement of a pod that no node takes (pure).
+
+cluster-autoscaler and Karpenter add nodes for pods whose condition PodScheduled is False with reason Unschedulable, whoever wrote it.
+This pod is for them alone. Promises: no scheduler serves it, so it is never bound, takes no room and preempts nobody; no label of the
+workload is on it; it goes with the Deployment of the controller.
+
+It has what node autoscalers judge: requests, host ports, node constraints, tolerations, affinity of bound volumes, and what the
+replacement demands of other pods, as far as that can be said from another namespace: required pod affinity, and required anti-affinity
+by host name. Topology spread counts the pods of its own namespace only, and anti-affinity by zone would still count the pod that leaves.
+The node that the pod leaves is not named: Karpenter refuses pods that speak of host names or of the fields of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rescheduler.calls.call import Call, create
+from rescheduler.model import names
+from rescheduler.model.decode.wire_form import encode_label_selector
+from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import HOSTNAME
+from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, Workload
+from rescheduler.model.resources import placeholder_resources
+from rescheduler.model.selectors import NodeSelector
+from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, digest, slug
+from rescheduler.reservations.settings import ReservationSettings
+from rescheduler.reservations.template import template_of
+
+Json = dict[str, Any]
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def is_node_request(pod: Pod) -> bool:
+    """True for any, our own or that of a former process."""
+    return pod.labels.get(names.LABEL_PLACEHOLDER) == names.NODE_REQUEST
+
+
+def holds_nothing(pod: Pod) -> bool:
+    """True for a pod of ours that only asks: a scheduler, or the node autoscaler."""
+    return pod.labels.get(names.LABEL_PLACEHOLDER) in names.ASKS
+
+
+def request_key(migration: PodMigration, namespace: str) -> ObjectKey:
+    """Always the same for one move. ``namespace``: that of placeholders."""
+    name = f"node-for-{slug(migration.name, 'move')}-{digest(f'{migration.uid}/{migration.key}')}"
+    return ObjectKey(namespace, name)
+
+
+def asks_words(request: Pod, why: str) -> str:
+    """What a move says that waits while ``request`` asks."""
+    return f"no node has room; pending pod {request.key} asks the node autoscaler for one: {why}"
+
+
+def request_node(
+    migration: PodMigration,
+    replacement: Pod,
+    volumes: Sequence[NodeSelector],
+    settings: ReservationSettings,
+    controller: Workload | None,
+) -> Call:
+    """Make the pod. ``controller``: the Deployment of this program; None: there is none."""
+    key = request_key(migration, settings.namespace)
+    metadata: Json = {
+        "name": key.name,
+        "namespace": key.namespace,
+        "labels": {names.LABEL_PLACEHOLDER: names.NODE_REQUEST, names.LABEL_CREATED_BY: names.CREATED_BY},
+        "annotations": {names.ANNOTATION_MIGRATION: str(migration.key)},
+    }
+    if controller is not None:
+        metadata["ownerReferences"] = [_owner(controller)]
+    spec = _spec(replacement, volumes, settings)
+    body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return create("request_node", Kind.POD, key, body)
+
+
+def _owner(controller: Workload) -> Json:
+    return {
+        "apiVersion": controller.api_version,
+        "kind": controller.kind,
+        "name": controller.name,
+        "uid": controller.uid,
+        "controller": False,  # it is none of its replicas
+        "blockOwnerDeletion": False,
+    }
+
+
+def _spec(replacement: Pod, volumes: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
+    template = template_of(replacement.namespace, replacement.spec, volumes, "")["spec"]
+    container = {
+        **template["containers"][0],
+        "name": "request",
+        "image": settings.pause_image,
+        "resources": placeholder_resources(replacement.spec.requests),
+        "securityContext": CONTAINER_SECURITY,
+    }
+    affinity = {**template.get("affinity", {}), **_pod_affinity(replacement)}
+    return {
+        "schedulerName": names.NODE_REQUEST_SCHEDULER,
+        "priorityClassName": names.PRIORITY_CLASS,
+        "preemptionPolicy": "Never",
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "containers": [container],
+        **({"affinity": affinity} if affinity else {}),
+        **{field: template[field] for field in ("nodeSelector", "tolerations") if field in template},
+    }
+
+
+def _pod_affinity(replacement: Pod) -> Json:
+    spec = replacement.spec
+    apart = (term for term in spec.pod_anti_affinity if term.topology_key == HOSTNAME)
+    found = {
+        "podAffinity": _terms(spec.pod_affinity, replacement.namespace),
+        "podAntiAffinity": _terms(apart, replacement.namespace),
+    }
+    return {field: {_REQUIRED: terms} for field, terms in found.items() if terms}
+
+
+def _terms(terms: Iterable[PodAffinityTerm], namespace: str) -> list[Json]:
+    return [_term(term, namespace) for term in terms]
+
+
+def _term(term: PodAffinityTerm, namespace: str) -> Json:
+    """As the replacement would have it: its own namespace is named, because the request stands in another one."""
+    own = () if term.namespaces or term.namespace_selector is not None else (namespace,)
+    written: Json = {"topologyKey": term.topology_key}
+    if term.selector is not None:
+        written["labelSelector"] = encode_label_selector(term.selector)
+    if listed := (*term.namespaces, *own):
+        written["namespaces"] = list(listed)
+    if term.namespace_selector is not None:
+        written["namespaceSelector"] = encode_label_selector(term.namespace_selector)
+    return written

@@ -1,0 +1,193 @@
+"""A move without a target asks the node autoscaler for a node by a pending pod, in virtual time with a stand-in that adds nodes."""
+
+import json
+
+import pytest
+from scenes import Scene
+
+from kube_sandbox.controllers.unstructured import NODE, labels, spec, status
+from kube_sandbox.nodes import SandboxNode
+from rescheduler.coordination.node_requests import SETTLED_S
+from rescheduler.model import names
+
+HEAD = b"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: []\n"
+PRESENT = HEAD + b"reservations: {nodeAutoscaler: Present}\n"
+ABSENT = HEAD + b"reservations: {nodeAutoscaler: Absent}\n"
+
+
+def full(replicas=1, *, cpu="1", document=PRESENT, kind="Deployment", **body):
+    """One node, on which the workload has all the room."""
+    scene = Scene({"n1": replicas * float(cpu)})
+    scene.workload(kind, "web", ["n1"] * replicas, cpu=cpu, **body)
+    scene.start(document=document)
+    scene.advance(2.0)
+    return scene
+
+
+def requests(scene):
+    return [pod for pod in scene.placeholders() if labels(pod)[names.LABEL_PLACEHOLDER] == names.NODE_REQUEST]
+
+
+def refused(pod):
+    """What node autoscalers look for."""
+    return any(
+        (c["type"], c["status"], c["reason"]) == ("PodScheduled", "False", "Unschedulable")
+        for c in status(pod).get("conditions", ())
+    )
+
+
+def add_node(scene, name="n2", cpu="1"):
+    scene.cluster.add_node(SandboxNode(name=name, cpu=cpu))
+
+
+def asked(scene, **wish):
+    """The move of the first pod, once its pod asks."""
+    scene.cordon("n1")
+    move = scene.move(scene.pods()[0], "", ttl="10m", **wish)
+    assert scene.until(lambda: any(map(refused, requests(scene))), 30.0)
+    return move
+
+
+def test_while_no_node_has_room_a_pending_pod_of_its_shape_asks_for_one():
+    scene = full(cpu="2")
+    move = asked(scene)
+    (pod,) = requests(scene)
+    (container,) = spec(pod)["containers"]
+    assert container["resources"]["requests"]["cpu"] == "2"
+    assert spec(pod)["schedulerName"] == names.NODE_REQUEST_SCHEDULER
+    assert not spec(pod).get("nodeName")
+    assert pod["metadata"]["namespace"] == "rescheduler"
+    scene.advance(3.0)
+    assert scene.reason(move) == "NoTarget"
+    named = f"pending pod rescheduler/{pod['metadata']['name']} asks the node autoscaler for one"
+    assert named in scene.state(move)["message"]
+    (told,) = [event for event in scene.program.events.told if event.startswith("AsksForNode")]
+    assert named in told
+
+
+def test_when_a_node_with_room_comes_the_move_goes_on_there_and_nothing_is_left():
+    scene = full()
+    move = asked(scene)
+    add_node(scene)
+    assert scene.until(lambda: scene.state(move)["phase"] == "Succeeded")
+    scene.advance(3.0)
+    assert [spec(pod)["nodeName"] for pod in scene.ready()] == ["n2"]
+    assert not scene.placeholders()
+    assert scene.faults == []
+
+
+@pytest.mark.parametrize(
+    ("document", "more"),
+    [(ABSENT, {"karpenter.sh/nodepool": "default"}), (HEAD, {})],
+    ids=["the configuration denies one", "none is seen"],
+)
+def test_without_a_node_autoscaler_nothing_asks(document, more):
+    scene = full(document=document)
+    scene.api.patch(scene.api.get(NODE, "", "n1"), {"metadata": {"labels": more}})
+    scene.cordon("n1")
+    move = scene.move(scene.pods()[0], "")
+    scene.advance(30.0)
+    assert scene.reason(move) == "NoTarget"
+    assert not requests(scene)
+
+
+def test_one_that_has_made_a_node_is_asked():
+    scene = full(document=HEAD)
+    scene.api.patch(scene.api.get(NODE, "", "n1"), {"metadata": {"labels": {"karpenter.sh/nodepool": "a"}}})
+    asked(scene)
+
+
+def end_pause(scene, move):
+    scene.api.patch(scene.get_move(move), {"spec": {"paused": True}})
+
+
+def end_deleted(scene, move):
+    scene.api.delete(scene.get_move(move))
+
+
+def end_pod(scene, _move):
+    scene.scale(0)
+
+
+def end_ttl(scene, _move):
+    scene.advance(601.0)
+
+
+def end_room(scene, _move):
+    scene.uncordon("n1")
+    add_node(scene)
+
+
+@pytest.mark.parametrize("end", [end_pause, end_deleted, end_pod, end_ttl, end_room])
+def test_the_pod_goes_when_the_move_ends_or_waits_for_something_else(end):
+    scene = full()
+    move = asked(scene)
+    end(scene, move)
+    scene.advance(5.0)
+    assert not requests(scene)
+
+
+def test_a_restart_leaves_the_pod_and_the_end_of_the_move_meanwhile_takes_it():
+    scene = full()
+    move = asked(scene)
+    (before,) = requests(scene)
+    scene.program.kill()
+    scene.start(document=PRESENT)
+    scene.advance(40.0)
+    assert [pod["metadata"]["uid"] for pod in requests(scene)] == [before["metadata"]["uid"]]
+    scene.program.kill()
+    scene.api.delete(scene.get_move(move))
+    scene.start(document=PRESENT)
+    scene.advance(40.0)
+    assert not requests(scene)
+
+
+def test_a_wait_that_passes_asks_for_nothing():
+    scene = full()
+    scene.cordon("n1")
+    scene.move(scene.pods()[0], "")
+    scene.advance(SETTLED_S - 1.0)
+    add_node(scene)
+    scene.advance(30.0)
+    sent = scene.calls.of(lambda call: names.NODE_REQUEST in json.dumps(call.body))
+    assert not sent
+
+
+def test_several_moves_of_one_pod_ask_once():
+    """A tenant grows the pool by no more than the pods that he runs."""
+    scene = full()
+    scene.cordon("n1")
+    for index in range(4):
+        scene.move(scene.pods()[0], "", name=f"m{index}", ttl="10m")
+    scene.advance(30.0)
+    assert len(requests(scene)) == 1
+
+
+def test_a_move_that_names_its_target_asks_for_nothing():
+    scene = full()
+    add_node(scene, "n2", cpu="0.5")
+    scene.move(scene.pods()[0], "n2")
+    scene.advance(30.0)
+    assert not requests(scene)
+
+
+def test_a_pod_that_somebody_binds_is_deleted():
+    scene = full()
+    asked(scene)
+    (pod,) = requests(scene)
+    scene.api.bind(pod, "n1")
+    scene.advance(1.0)
+    assert pod["metadata"]["uid"] not in [p["metadata"]["uid"] for p in requests(scene)]
+
+
+def test_a_drain_of_many_pods_asks_for_all_of_them_at_once():
+    """So that the autoscaler packs them; as the node comes they go there one after the other."""
+    scene = full(4)
+    scene.cordon("n1")
+    moves = [scene.move(pod, "", ttl="10m") for pod in scene.pods()]
+    assert scene.until(lambda: sum(map(refused, requests(scene))) == 4, 30.0)
+    add_node(scene, cpu="4")
+    assert scene.until(lambda: scene.over(*moves), 300.0)
+    assert {scene.state(move)["phase"] for move in moves} == {"Succeeded"}
+    assert len(scene.on("n2")) == 4
+    assert not scene.placeholders()

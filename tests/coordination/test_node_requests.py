@@ -1,0 +1,127 @@
+"""Which moves ask the node autoscaler for a node, how many at once, and what their pods look like."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from rescheduler.coordination.node_requests import MOST, asking, withdrawn
+from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_PLACEHOLDER, NODE_REQUEST
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.reservations.node_request import holds_nothing, request_key, request_node
+from rescheduler.reservations.settings import ReservationSettings
+from rescheduler.testing import builders as b
+
+OURS = "rescheduler"
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def move(name, *, namespace="shop", phase=MigrationPhase.PENDING, reason=Why.NO_TARGET, **fields):
+    named = {"pod_name": name, "uid": name, **fields}
+    return PodMigration(
+        namespace=namespace, name=name, status=MigrationStatus(phase=phase, reason=reason), **named
+    )
+
+
+def found(*moves, standing=()):
+    snapshot = Snapshot(taken_at_s=0.0, migrations={m.key: m for m in moves})
+    pods = {pod.key: pod for pod in standing}
+    return asking(snapshot, pods, OURS), list(withdrawn(pods, asking(snapshot, pods, OURS), OURS))
+
+
+def request(of, namespace=OURS):
+    key = request_key(of, OURS)
+    return b.pod(key.name, namespace).label({LABEL_PLACEHOLDER: NODE_REQUEST}).build()
+
+
+def names_of(asks):
+    return [one.move.name for one in asks]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"target_node": "n1"},
+        {"reservation_ref": "room"},
+        {"paused": True},
+        {"deleting": True},
+        {"after": (ObjectKey("shop", "b"),)},
+        {"phase": MigrationPhase.RESERVING},
+        {"reason": Why.DISRUPTION_BUDGET},
+        {"reason": Why.LIMIT_HOUR},
+        {"policy": "NodeTaints", "labels": LabelSet({LABEL_CREATED_BY: CREATED_BY})},
+    ],
+    ids=str,
+)
+def test_who_waits_for_something_else_does_not_begin_to_ask(fields):
+    assert names_of(found(move("a"))[0]) == ["a"]
+    assert found(move("a", **fields))[0] == []
+
+
+@pytest.mark.parametrize("reason", [Why.LIMIT_HOUR, Why.OWNER_BUSY, Why.RECORDING, Why.HIGHER_PRIORITY_WAITS])
+def test_who_asks_already_goes_on_while_it_waits_without_a_target(reason):
+    waits = move("a", reason=reason)
+    asks, gone = found(waits, standing=[request(waits)])
+    assert (names_of(asks), gone) == (["a"], [])
+
+
+@pytest.mark.parametrize("reason", [Why.DISRUPTION_BUDGET, Why.TARGET_UNSCHEDULABLE, Why.PAUSED])
+def test_with_a_target_its_pod_goes(reason):
+    waits = move("a", reason=reason)
+    asks, gone = found(waits, standing=[request(waits)])
+    assert (asks, gone) == ([], [request(waits)])
+
+
+def test_pods_of_others_with_that_label_are_left_alone():
+    assert found(standing=[request(move("a"), namespace="shop")])[1] == []
+
+
+def test_however_many_one_namespace_has_the_others_have_their_turn():
+    greedy = [move(f"g{i}", namespace="greedy", created_at_s=float(i)) for i in range(3 * MOST)]
+    standing = [request(one) for one in greedy[:MOST]]
+    late = [move(f"s{i}", created_at_s=1e6) for i in range(3)]
+    asks, gone = found(*greedy, *late, standing=standing)
+    assert len(asks) == MOST
+    assert Counter(one.move.namespace for one in asks) == {"greedy": MOST - 3, "shop": 3}
+    assert len(gone) == 3
+
+
+def shape(pod, volumes=()):
+    made = msgspec.json.decode(request_node(move("m"), pod, volumes, ReservationSettings(), None).body)
+    assert holds_nothing(b.pod("x").label(made["metadata"]["labels"]).build())
+    return made["spec"]
+
+
+def test_what_the_replacement_demands_of_other_pods_is_said_of_its_own_namespace():
+    pod = b.pod("web", "shop").apart(HOST, app="web").apart(ZONE, app="web").near(ZONE, app="db").build()
+    affinity = shape(pod)["affinity"]
+    assert affinity["podAntiAffinity"][REQUIRED] == [
+        {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["shop"]}
+    ]
+    assert affinity["podAffinity"][REQUIRED] == [
+        {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}, "namespaces": ["shop"]}
+    ]
+
+
+def test_it_speaks_of_no_node_by_name():
+    """Karpenter refuses such pods."""
+    pod = b.pod("web", "shop").on("n1").requires_node("disk", "ssd").build()
+    volume = b.volume("v").build().node_affinity
+    text = msgspec.json.encode(shape(pod, () if volume is None else (volume,))).decode()
+    assert "matchFields" not in text
+    assert HOST not in text
+    assert "nodeName" not in text
+    assert '"ssd"' in text
+
+
+def test_its_labels_are_none_of_the_workload():
+    pod = b.pod("web", "shop").label(app="web").build()
+    made = msgspec.json.decode(request_node(move("m"), pod, (), ReservationSettings(), None).body)
+    assert "app" not in made["metadata"]["labels"]
