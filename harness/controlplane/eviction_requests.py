@@ -83,7 +83,8 @@ def _begin(api: Api, uid: str, request: Json) -> None:
         "metadata": {"name": uid},
         "spec": {"target": target},
     }
-    api.create(f"/apis/{LIFECYCLE}/namespaces/{namespace}/evictions", body).expect(201, 409)
+    # 403, 404: the namespace is being deleted.
+    api.create(f"/apis/{LIFECYCLE}/namespaces/{namespace}/evictions", body).expect(201, 403, 404, 409)
 
 
 def _advance(api: Api, eviction: Json, asked: list[Json]) -> None:
