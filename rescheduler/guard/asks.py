@@ -17,6 +17,8 @@ from rescheduler.model.records import ObjectKey, Pod
 
 MOST_ASKS: Final = 10_000
 _A_CORES_MEMORY: Final = 4 * 2**30
+UNCONFIRMED_S: Final = 30.0
+"""So long a caller who counts may take for a round."""
 REMEMBERED_S: Final = 3_600.0
 """So long it counts how long somebody has waited before he gave up."""
 
@@ -45,6 +47,8 @@ class WaitingEviction:
     """When its PodMigration was last created, extended or removed by this replica; the caches may not show it yet."""
     problem: str = ""
     """Why the API server refused that; "": it did not."""
+    held: bool = False
+    """Nothing is made for it: another pod of its caller comes first."""
 
 
 class Asks:
@@ -59,6 +63,8 @@ class Asks:
         self._asks: dict[str, WaitingEviction] = {}
         self._named: dict[tuple[ObjectKey, str], WaitingEviction] = {}
         """The last that each caller asked for by the name of a pod."""
+        self._unconfirmed: dict[str, tuple[ObjectKey, str, float]] = {}
+        """Of callers who count: the last pod that they asked for in its turn, its uid, and when."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -77,9 +83,19 @@ class Asks:
         return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
 
     def hear(
-        self, pod: Pod, user: str, now_s: float, *, grace_s: int | None = None, withdraws: bool = False
+        self,
+        pod: Pod,
+        user: str,
+        now_s: float,
+        *,
+        grace_s: int | None = None,
+        withdraws: bool = False,
+        one_by_one: bool = False,
     ) -> bool:
-        """Somebody asks. False: there is no place for one more. ``withdraws``: he says when he asks no more."""
+        """Somebody asks. False: there is no place for one more.
+
+        ``withdraws``: he says when he asks no more. ``one_by_one``: his second pod waits until he knows what became of the first.
+        """
         user = _caller(user)
         with self._lock:
             ask = self.find(pod.uid, now_s)
@@ -100,10 +116,24 @@ class Asks:
                 )
                 self._asks[pod.uid] = ask
             ask.last_s = now_s
+            ask.held = one_by_one and bool(self.unconfirmed(user, pod.uid, now_s))
+            if one_by_one and not ask.held:
+                self._unconfirmed[user] = (pod.key, pod.uid, now_s)
             ask.caller_s = ask.caller_s if withdraws else now_s
             if len(self._named) < 2 * self._most:
                 self._named[pod.key, user] = ask
             return True
+
+    def unconfirmed(self, user: str, uid: str, now_s: float) -> str:
+        """Another pod than this one that a caller who counts has asked for, and not yet heard to be evicted; "": none."""
+        pod, other, asked_s = self._unconfirmed.get(_caller(user), (None, uid, 0.0))
+        return str(pod) if other != uid and abs(now_s - asked_s) < UNCONFIRMED_S else ""
+
+    def confirm(self, user: str, uid: str) -> None:
+        """The eviction of that pod is let through: its caller counts it."""
+        with self._lock:
+            if self._unconfirmed.get(_caller(user), (None, "", 0.0))[1] == uid:
+                del self._unconfirmed[_caller(user)]
 
     def withdraw(self, uid: str, now_s: float) -> bool:
         """The EvictionRequests of a pod are withdrawn. False: somebody else still asks."""
@@ -129,6 +159,8 @@ class Asks:
             found = list(self._asks.values())
             for key in [key for key, ask in self._named.items() if not _goes_on(ask, now_s)]:
                 del self._named[key]
+            for user in [u for u, (_, _, s) in self._unconfirmed.items() if abs(now_s - s) >= UNCONFIRMED_S]:
+                del self._unconfirmed[user]
         crowded = len(found) > self._most // 2
         kept: list[WaitingEviction] = []
         for ask in found:

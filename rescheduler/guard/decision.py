@@ -23,6 +23,8 @@ LAST_ASK_S: Final = 30.0
 """How much later a move is told that its caller still asks."""
 TRY_AGAIN_S: Final = 60.0
 """With ``whenNoRoom: Refuse``: after so long another move is tried."""
+_WHILE_IT_ENDS_S: Final = 1
+"""Who counts hears in time that the pod is ending."""
 _SOON_S: Final = 3
 _LATER_S: Final = 10
 
@@ -70,6 +72,7 @@ class AskAgain:
 
     message: str
     retry_after_s: int
+    """0: he is not told when, so that his client does not ask again by itself."""
     why: Why = Why.WAITS
     budget: str = ""
     """The PodDisruptionBudget that keeps the pod, in words; "": none."""
@@ -109,6 +112,10 @@ class Known:
     """The pod's guarded move."""
     first_asked_s: float | None
     """When the eviction was first asked for; None: there is no place to remember it."""
+    one_by_one: bool = False
+    """The caller counts what he evicts, of nodes in service: he asks for the next pod where he is refused one."""
+    unconfirmed: str = ""
+    """Another pod that such a caller has asked for and does not know to be evicted; "": none."""
     problem: str = ""
     """Why the API server refused the PodMigration; "": it did not."""
     now_s: float
@@ -120,7 +127,7 @@ def decide(known: Known, settings: GuardSettings) -> Answer:
         answer = row(known, settings)
         if answer is not None:
             return answer
-    return _step(known.move)
+    return _step(known)
 
 
 def asked_since_s(known_first_s: float, move: PodMigration | None, limit_s: float) -> float:
@@ -215,6 +222,13 @@ def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
     return Allow(why, f"evicted without room for its replacement ({message})")
 
 
+def _not_its_turn(known: Known, _: GuardSettings) -> Answer | None:
+    """He would not have asked, had he known that the other pod goes: a descheduler would empty its node."""
+    if not known.unconfirmed or (known.move is not None and not known.move.finished):
+        return None
+    return AskAgain(f"the eviction of {known.unconfirmed} comes first; ask again later", 0)
+
+
 _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _own,
     _dry_run,
@@ -226,6 +240,7 @@ _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _not_filed,
     _budget,
     _no_room,
+    _not_its_turn,
 )
 """In the order in which they count."""
 
@@ -244,24 +259,21 @@ _NOT_FOR_LACK_OF_ROOM: Final = frozenset(
 )
 """Ends of a move that more room would not change: waiting helps nobody."""
 
-_STEPS: Final[Mapping[MigrationPhase, tuple[str, int]]] = {
-    MigrationPhase.PENDING: ("it is to be moved to a node with room for its replacement", _SOON_S),
-    MigrationPhase.RESERVING: ("room for its replacement is being reserved{node}", _SOON_S),
-    MigrationPhase.EVICTING: (
-        "room for its replacement is held{node}, and it is about to be evicted",
-        _SOON_S,
-    ),
-    MigrationPhase.HANDING_OVER: ("it is being evicted; room for its replacement is held{node}", _SOON_S),
+_STEPS: Final[Mapping[MigrationPhase, str]] = {
+    MigrationPhase.PENDING: "it is to be moved to a node with room for its replacement",
+    MigrationPhase.RESERVING: "room for its replacement is being reserved{node}",
+    MigrationPhase.EVICTING: "room for its replacement is held{node}, and it is about to be evicted",
+    MigrationPhase.HANDING_OVER: "it is being evicted; room for its replacement is held{node}",
 }
 
 
-def _step(move: PodMigration | None) -> AskAgain:
+def _step(known: Known) -> AskAgain:
     """What happens now, for the caller."""
+    move, soon_s = known.move, _WHILE_IT_ENDS_S if known.one_by_one else _SOON_S
     if move is None or move.finished:
-        return AskAgain(f"{_STEPS[MigrationPhase.PENDING][0]}; ask again", _SOON_S)
+        return AskAgain(f"{_STEPS[MigrationPhase.PENDING]}; ask again", soon_s)
     status = move.status
-    words, retry_s = _STEPS[status.phase]
-    happens = words.format(node=f" on {status.node_name}" if status.node_name else "")
+    happens = _STEPS[status.phase].format(node=f" on {status.node_name}" if status.node_name else "")
     told = f" ({status.reason}: {status.message})" if status.message else ""
     budget = status.message if status.reason == Reason.DISRUPTION_BUDGET else ""
-    return AskAgain(f"{happens}{told}; ask again", retry_s, budget=budget)
+    return AskAgain(f"{happens}{told}; ask again", soon_s, budget=budget)

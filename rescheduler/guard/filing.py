@@ -162,7 +162,7 @@ def _due(
     if move is None:
         refused = settings.when_no_room is WhenNoRoom.REFUSE and until_s <= now_s
         ttl_s = settings.limit_s if refused else until_s - now_s
-        asks = now_s - ask.last_s < ASKS_AGAIN_S
+        asks = now_s - ask.last_s < ASKS_AGAIN_S and not ask.held
         return Create(ask, float(math.ceil(ttl_s))) if asks and ttl_s > 0 else None
     if move.finished:
         again = of_earlier_request(move, ask.first_s, settings.limit_s) or (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from rescheduler.guard import review
-from rescheduler.guard.decision import WITHOUT_ROOM, Answer, AskAgain, Gone, Known, Why, decide
+from rescheduler.guard.decision import WITHOUT_ROOM, Allow, Answer, AskAgain, Gone, Known, Why, decide
 from rescheduler.guard.filer import Caches, Filer, GuardRules, why_stays
 from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.kube.client import KubeApi
@@ -69,18 +69,22 @@ class Guard:
         pod = known.pod
         if pod is None:
             return answer
-        if isinstance(answer, Gone):
+        if isinstance(answer, Allow):
+            self.asks.confirm(known.user, pod.uid)
+        elif isinstance(answer, Gone):
             self.asks.told(pod.key, known.user)
         elif isinstance(answer, AskAgain):
             first = self.asks.find(pod.uid, now_s) is None
-            if not self.asks.hear(pod, request.user_info.username, now_s, grace_s=request.grace_s):
+            if not self.asks.hear(
+                pod, known.user, now_s, grace_s=request.grace_s, one_by_one=known.one_by_one
+            ):
                 return decide(replace(known, first_asked_s=None), rules.settings)
             if first:
                 self._parts.filer.wake()
                 self._tell("EvictionWaits", request, pod, answer.message)
             if answer.why is Why.REFUSED:
                 self._tell("EvictionRefused", request, pod, answer.message, warning=True)
-        elif answer.why in WITHOUT_ROOM:
+        if answer.why in WITHOUT_ROOM:
             self._tell(WITHOUT_ROOM_EVENT, request, pod, answer.message, warning=True)
         return answer
 
@@ -101,20 +105,20 @@ class Guard:
         )
         if known.pod is None:
             return known
+        node = caches.look(Kind.NODE, known.pod.node)
+        in_service = not (isinstance(node, Node) and node.emptied_by_others)
+        one_by_one = in_service and request.counts
         ask = self.asks.find(known.pod.uid, now_s)
         return replace(
             known,
-            succeeded=self._succeeded(known.pod, known.user, now_s),
+            succeeded=in_service and self.asks.took_the_place(known.pod, known.user, now_s),
+            one_by_one=one_by_one,
+            unconfirmed=self.asks.unconfirmed(known.user, known.pod.uid, now_s) if one_by_one else "",
             stays=why_stays(known.pod, rules, now_s),
             move=self._parts.filer.move(known.pod.key, known.pod.uid),
             first_asked_s=self.asks.since_s(known.pod.uid, now_s),
             problem=ask.problem if ask is not None else "",
         )
-
-    def _succeeded(self, pod: Pod, user: str, now_s: float) -> bool:
-        node = self._parts.caches.look(Kind.NODE, pod.node)
-        drained = isinstance(node, Node) and node.emptied_by_others
-        return not drained and self.asks.took_the_place(pod, user, now_s)
 
     def _tell(
         self, reason: str, request: review.EvictionReview, pod: Pod, message: str, *, warning: bool = False

@@ -11,6 +11,8 @@ from rescheduler.webhook.review import UnreadableReviewError
 
 NOT_FOUND: Final = 404
 TOO_MANY_REQUESTS: Final = 429
+REQUESTED_BY: Final = "requested-by"
+"""Annotation that descheduler gives its Evictions."""
 _LONGEST_MESSAGE: Final = 1_000
 
 
@@ -24,7 +26,12 @@ class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: int | None = None
 
 
+class _Metadata(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
 class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
+    metadata: _Metadata = _Metadata()
     delete_options: _DeleteOptions | None = None
 
 
@@ -60,6 +67,12 @@ class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
     def grace_s(self) -> int | None:
         """The grace period that the caller wants; None: the pod's own."""
         return self._options.grace_period_seconds if self._options is not None else None
+
+    @property
+    def counts(self) -> bool:
+        """The caller is a descheduler, which counts what it evicts and asks for the next pod where it is refused one."""
+        annotations = self.object.metadata.annotations if self.object is not None else None
+        return REQUESTED_BY in (annotations or {})
 
     @property
     def _options(self) -> _DeleteOptions | None:
@@ -109,11 +122,9 @@ def _gone(request: EvictionReview, message: str) -> dict[str, Any]:
 
 def _too_many(request: EvictionReview, message: str, retry_after_s: int, budget: str) -> dict[str, Any]:
     """As the API server's own refusal of an eviction, so that every caller knows to ask again."""
-    details: dict[str, Any] = {
-        "name": request.name,
-        "kind": "pods",
-        "retryAfterSeconds": retry_after_s,
-    }
+    details: dict[str, Any] = {"name": request.name, "kind": "pods"}
+    if retry_after_s:
+        details["retryAfterSeconds"] = retry_after_s
     if budget:
         details["causes"] = [{"reason": "DisruptionBudget", "message": _cut(budget)}]
     return {

@@ -175,6 +175,19 @@ def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
     assert answer.why is Why.REFUSED
 
 
+def test_who_counts_what_he_evicts_is_told_that_another_comes_first_and_not_when_to_ask():
+    """A client that is told when asks by itself for half a minute, pod after pod."""
+    facts = {"one_by_one": True, "unconfirmed": "shop/web-0"}
+    answer = decide(known(**facts), SETTINGS)
+    assert isinstance(answer, AskAgain)
+    assert "shop/web-0 comes first" in answer.message
+    assert answer.retry_after_s == 0
+    under_way = decide(known(**facts, move=move(MigrationPhase.RESERVING)), SETTINGS)
+    assert isinstance(under_way, AskAgain)
+    assert "being reserved" in under_way.message
+    assert isinstance(decide(known(**facts, first_asked_s=NOW_S - SETTINGS.limit_s), SETTINGS), Allow)
+
+
 def test_what_is_not_for_lack_of_room_is_never_refused():
     assert isinstance(decide(known(move=failed(MigrationReason.NOT_MOVABLE)), REFUSE), Allow)
 

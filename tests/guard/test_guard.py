@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from rescheduler.guard.asks import UNCONFIRMED_S
 from rescheduler.guard.decision import SILENCE_S
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.filing import GATHERED_S
@@ -338,6 +339,60 @@ def test_who_asks_by_name_alone_hears_that_his_pod_is_gone_and_moves_no_successo
     gone = cluster.ask()["status"]
     assert (gone["code"], gone["reason"]) == (404, "NotFound")
     assert cluster.ask()["status"]["code"] == 429, "what he asks for after that he means"
+
+
+DESCHEDULER = {
+    "user": "descheduler",
+    "object": {"metadata": {"annotations": {"requested-by": "sigs.k8s.io/descheduler"}}},
+}
+
+
+def created(cluster):
+    return [body["spec"]["podRef"]["name"] for verb, _, body in cluster.calls if verb == "create"]
+
+
+def test_a_descheduler_that_does_not_know_yet_what_became_of_one_pod_starts_no_second_move(cluster):
+    for name in ("web-1", "web-2"):
+        cluster.pod(name, uid=name)
+    first, second = (cluster.ask(name, **DESCHEDULER) for name in ("web-1", "web-2"))
+    assert first["status"]["details"]["retryAfterSeconds"] == 1
+    assert "retryAfterSeconds" not in second["status"]["details"]
+    cluster.look_again()
+    cluster.pod("web-1", uid="web-1", deleting=True)
+    cluster.look_again()
+    assert created(cluster) == ["web-1"]
+    assert cluster.ask("web-1", **DESCHEDULER)["allowed"], "the API server answers that it is evicted"
+    cluster.ask("web-2", **DESCHEDULER)
+    cluster.look_again()
+    assert created(cluster) == ["web-1", "web-2"]
+
+
+def test_a_descheduler_whose_pod_vanished_goes_on_in_its_next_round(cluster):
+    gone = cluster.pod("web-1", uid="web-1")
+    cluster.pod("web-2", uid="web-2")
+    cluster.ask("web-1", **DESCHEDULER)
+    cluster.look_again()
+    del cluster.objects[Kind.POD][gone.key]
+    cluster.now_s += UNCONFIRMED_S - 5
+    assert not cluster.ask("web-2", **DESCHEDULER)["allowed"]
+    cluster.look_again()
+    cluster.now_s += 5
+    cluster.ask("web-2", **DESCHEDULER)
+    cluster.look_again()
+    assert created(cluster) == ["web-1", "web-2"]
+
+
+@pytest.mark.parametrize("who", ["another caller", "a descheduler that empties a cordoned node"])
+def test_nobody_else_waits_for_his_first_pod(cluster, who):
+    node, asks = b.node("node-1").build(), {}
+    if who.startswith("a descheduler"):
+        node, asks = msgspec.structs.replace(node, unschedulable=True), DESCHEDULER
+    cluster.objects[Kind.NODE][node.name] = node
+    for name in ("web-1", "web-2"):
+        cluster.pod(name, uid=name)
+        cluster.ask(name, **asks)
+    cluster.look_again()
+    assert sorted(created(cluster)) == ["web-1", "web-2"]
 
 
 def test_a_successor_whose_node_is_drained_as_well_is_moved(cluster):

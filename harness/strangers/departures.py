@@ -1,0 +1,126 @@
+"""Each pod that leaves, and whether room was held for its replacement before: read from watches, by etcd's own order of events.
+
+The one question of a trial beside a program of others: was anybody evicted before the Reservation was Available, and where did the replacements
+end up? It follows a world's pods and all Reservations, and asks nothing of the controller.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from harness.controlplane.api import Json
+from harness.controlplane.world import RESERVATIONS, World, node_of
+from rescheduler.model.names import API_VERSION
+
+_WATCH_S: Final = 2
+_END_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A pod that was evicted or deleted."""
+
+    pod: str
+    node: str
+    requested_by: str
+    """Who asked for the move that it was part of; "": no move, it was evicted as without the guard."""
+    room_first: bool
+    """Its Reservation was Available before."""
+    landed: bool
+    """Its replacement runs where the room was held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a trial comes to."""
+
+    evictions: int
+    room_first: int
+    landed: int
+    pending_s: float
+    """From the creation of each pod that came until it was bound, or until the end: the sum."""
+    left_pending: int
+
+
+class Departures:
+    """From now on until ``end``. Pods without a label ``app`` are not of the trial."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stop = threading.Event()
+        self._left: dict[str, tuple[Json, int]] = {}
+        """By uid, with the version at which the pod was first seen to end."""
+        self._available: dict[str, int] = {}
+        """By uid of the Reservation, the version at which it was first seen Available."""
+        self._waits_since_s: dict[str, float] = {}
+        self._pending_s = 0.0
+        pods = world.api.get(world.path("pods")).expect()
+        self._old = {pod["metadata"]["uid"] for pod in pods.items}
+        rooms = world.api.get(RESERVATIONS).expect()
+        self._threads = [
+            threading.Thread(target=self._follow, args=arguments, daemon=True)
+            for arguments in (
+                (world.path("pods"), pods.version, self._pod),
+                (RESERVATIONS, rooms.version, self._room),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> list[Departure]:
+        """All of them."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(_END_S)
+        self._pending_s += sum(time.monotonic() - since_s for since_s in self._waits_since_s.values())
+        moves = self._world.api.get(self._world.path("podmigrations", group=API_VERSION)).expect().items
+        by_pod = {move["spec"]["podRef"].get("uid"): move for move in moves}
+        return [self._judged(pod, version, by_pod.get(uid)) for uid, (pod, version) in self._left.items()]
+
+    def figures(self, found: list[Departure]) -> Figures:
+        """The sums, after ``end``."""
+        return Figures(
+            evictions=len(found),
+            room_first=sum(one.room_first for one in found),
+            landed=sum(one.landed for one in found),
+            pending_s=self._pending_s,
+            left_pending=len(self._waits_since_s),
+        )
+
+    def _judged(self, pod: Json, version: int, move: Json | None) -> Departure:
+        status = (move or {}).get("status") or {}
+        room = status.get("reservationUid", "")
+        return Departure(
+            pod=pod["metadata"]["name"],
+            node=node_of(pod),
+            requested_by=(move or {}).get("spec", {}).get("requestedBy", ""),
+            room_first=self._available.get(room, version) < version,
+            landed=status.get("phase") == "Succeeded",
+        )
+
+    def _follow(self, path: str, version: str, note: Callable[[Json, bool], None]) -> None:
+        while not self._stop.is_set():
+            for event in self._world.api.watch(path, seconds=_WATCH_S, resourceVersion=version):
+                version = event["object"]["metadata"]["resourceVersion"]
+                note(event["object"], event["type"] == "DELETED")
+
+    def _pod(self, pod: Json, gone: bool) -> None:  # noqa: FBT001  of an event
+        metadata, uid = pod["metadata"], pod["metadata"]["uid"]
+        if "app" not in metadata.get("labels", {}):
+            return
+        if gone or "deletionTimestamp" in metadata:
+            self._left.setdefault(uid, (pod, int(metadata["resourceVersion"])))
+        if gone or node_of(pod):
+            since_s = self._waits_since_s.pop(uid, None)
+            self._pending_s += time.monotonic() - since_s if since_s is not None else 0.0
+        elif uid not in self._old:
+            self._waits_since_s.setdefault(uid, time.monotonic())
+
+    def _room(self, room: Json, gone: bool) -> None:  # noqa: ARG002, FBT001  of an event
+        metadata = room["metadata"]
+        if (room.get("status") or {}).get("phase") == "Available":
+            self._available.setdefault(metadata["uid"], int(metadata["resourceVersion"]))
