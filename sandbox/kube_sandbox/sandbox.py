@@ -21,6 +21,7 @@ from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.daemonset import DaemonSetController
 from kube_sandbox.controllers.deployment import DeploymentController
 from kube_sandbox.controllers.disruption import DisruptionController
+from kube_sandbox.controllers.eviction_requests import EvictionRequestController
 from kube_sandbox.controllers.garbage import GarbageCollector, PodCollector
 from kube_sandbox.controllers.job import JobController
 from kube_sandbox.controllers.namespaces import NamespaceController
@@ -301,6 +302,7 @@ def _controllers() -> list[ControlLoop]:
         DaemonSetController(),
         JobController(),
         DisruptionController(),
+        EvictionRequestController(),
         VolumeBinder(),
         NodeLifecycleController(),
         TaintEvictionController(),

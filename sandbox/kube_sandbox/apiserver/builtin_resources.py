@@ -36,6 +36,8 @@ batch/v1 CronJob cronjobs cj status generation all
 autoscaling/v2 HorizontalPodAutoscaler horizontalpodautoscalers hpa status all
 policy/v1 PodDisruptionBudget poddisruptionbudgets pdb status generation
 scheduling.k8s.io/v1 PriorityClass priorityclasses pc cluster generation
+lifecycle.k8s.io/v1alpha1 EvictionRequest evictionrequests - status generation
+lifecycle.k8s.io/v1alpha1 Eviction evictions - status generation
 coordination.k8s.io/v1 Lease leases -
 discovery.k8s.io/v1 EndpointSlice endpointslices - generation
 events.k8s.io/v1 Event events ev

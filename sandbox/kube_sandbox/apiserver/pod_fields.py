@@ -10,7 +10,7 @@ from kube_sandbox.apiserver.errors import Json
 _POD_SPEC: Final = frozenset(
     """
     activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy
-    enableServiceLinks ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname
+    enableServiceLinks ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname
     hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority
     priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName
     schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN

@@ -116,6 +116,10 @@ _BY_FIELD: dict[str, tuple[str, ...]] = {
     "secrets": ("name",),
     "matchConditions": ("name",),
     "variables": ("name",),
+    "evictionResponders": ("name",),
+    "requesters": ("name",),
+    "targetResponders": ("name",),
+    "responders": ("name",),
 }
 _PORTS = {"containers": ("containerPort", "protocol"), "initContainers": ("containerPort", "protocol")}
 _PRIMITIVE = frozenset({"finalizers", "podCIDRs"})

@@ -15,7 +15,7 @@ from typing import Any
 from kube_sandbox.apiserver.admission import acting_as
 from kube_sandbox.apiserver.deletion import DeleteOptions, delete
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.apiserver.eviction import bind
+from kube_sandbox.apiserver.eviction import bind, evict
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.mvcc import StoredChange
 from kube_sandbox.apiserver.patches import merge_patch
@@ -92,6 +92,11 @@ class Api:
         options = DeleteOptions(uid=uid(obj), grace_s=grace_s)
         identity = key(obj)
         _call(lambda: delete(self._store, self._resource(obj), identity.namespace, identity.name, options))
+
+    def evict(self, pod: Obj) -> None:
+        """POST pods/eviction."""
+        identity, options = key(pod), DeleteOptions(uid=uid(pod))
+        _call(lambda: evict(self._store, identity.namespace, identity.name, options))
 
     def bind(self, pod: Obj, node: str) -> None:
         """POST pods/binding."""
