@@ -17,6 +17,7 @@ from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
+from rescheduler.model.node_autoscaler import may_be_asked
 
 
 def run(
@@ -44,7 +45,8 @@ def run(
     def planned() -> DrainPlan:
         snapshot = read_for(cluster, configuration).snapshot
         there = [name for name in names if name in snapshot.nodes]
-        return plan_drain(snapshot, configuration, there, DrainOptions(**flags))
+        asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
+        return plan_drain(snapshot, configuration, there, DrainOptions(asks_for_nodes=asks, **flags))
 
     plan, as_json = planned(), output == "json"
     rehearsed = only_plan or dry_run

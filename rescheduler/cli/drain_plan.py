@@ -53,6 +53,8 @@ class DrainOptions:
     """Evict what cannot be moved without room held for it, as kubectl drain does with all pods."""
     evict_pinned: bool = False
     """Evict pods that no other node can take without room held for them: they wait for their node."""
+    asks_for_nodes: bool = False
+    """A pod that only lacks room waits for a node that the node autoscaler adds."""
     keeps_protections: bool = False
     """Protections of the configuration keep a pod on its node, as for other moves."""
 
@@ -63,6 +65,7 @@ class DrainMove:
 
     pod: Pod
     target: str
+    """"": a node that is to be added; the controller chooses."""
     stage: int
 
 
@@ -121,7 +124,9 @@ def plan_drain(
     moves, left = _staged(cordoned, configuration, movable, drained=not options.keeps_protections)
     for check in left:
         pinned = "" if check.unmovable else judge.pinned(check.pod, {*nodes, *closed})
-        if judge.may_be_evicted(check, pinned=bool(pinned)):
+        if options.asks_for_nodes and check.no_room and not pinned:
+            moves.append(DrainMove(pod=check.pod, target="", stage=0))
+        elif judge.may_be_evicted(check, pinned=bool(pinned)):
             waits = f"{pinned}: it waits until that takes pods again" if pinned else check.refusal
             evictions.append((check.pod, waits))
         else:

@@ -35,6 +35,7 @@ from rescheduler.reports.table import flat_table, table
 _IN_VAIN: Final = 2
 """After so many rounds in a row without a landing the drain ends."""
 _AGAIN_S: Final = 5.0
+_TO_BE_ADDED: Final = "a node to be added"
 _PASSES: Final = (
     EvictionOutcome.BLOCKED,
     EvictionOutcome.STALE,
@@ -140,15 +141,18 @@ class Drain:
         group = f"{self.order.group}{secrets.token_hex(4)}"
         order = replace(self.order, group=group, ttl_s=max(left_s, 1.0))
         client = MigrationClient(self.api)
-        asked, _ = client.ask([(move.pod, move.target) for move in plan.moves if move.stage == 0], order)
+        first = [move for move in plan.moves if move.stage == 0]
+        asked, _ = client.ask([(move.pod, move.target) for move in first], order)
         keys = [*asked, *(key for _, key in plan.under_way)]
-        # While the node that was planned does not take the pod, or its room there is not found, the next round plans again.
+        for_nodes = {key for key, move in zip(asked, first, strict=True) if not move.target}
+        # While the node that was planned does not take the pod, or its room there is not found, the next round plans again; one that is to
+        # be added is waited for.
         found = follow_moves(
             client,
             keys,
             ttl_s=left_s,
             how_to_go_on=self.how_to_go_on,
-            gives_up=lambda move: move.status.reason in _WITHOUT_ROOM,
+            gives_up=lambda move: move.status.reason in _WITHOUT_ROOM and move.key not in for_nodes,
             seen=self.seen,
         )
         return found, keys
@@ -183,7 +187,10 @@ def plan_text(plan: DrainPlan) -> str:
     if plan.moves:
         staged = any(move.stage for move in plan.moves)
         header = ("POD", "FROM", "TO", "STAGE") if staged else ("POD", "FROM", "TO")
-        rows = [(str(m.pod.key), m.pod.node, m.target, str(m.stage + 1))[: len(header)] for m in plan.moves]
+        rows = [
+            (str(m.pod.key), m.pod.node, m.target or _TO_BE_ADDED, str(m.stage + 1))[: len(header)]
+            for m in plan.moves
+        ]
         lines += ["", *table(header, rows)]
     if plan.under_way:
         rows = [(str(pod.key), pod.node, f"PodMigration {key.name}") for pod, key in plan.under_way]

@@ -25,6 +25,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.never_moves import never_moves
+from rescheduler.model.node_autoscaler import may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.reports.table import flat_table
 from rescheduler.suggestions import did_you_mean
@@ -184,7 +185,12 @@ class _Asking:
             hint = did_you_mean(self.target, snapshot.nodes)
             raise CommandError(f"there is no node {self.target}{hint}", EXIT_USAGE)
         checked = check_moves(snapshot, configuration, pods, self.target)
-        refused = [f"{check.pod.key}: {check.refusal}" for check in checked if check.refusal]
+        asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
+        for check in (waiting := [check for check in checked if asks and check.no_room]):
+            tell(f"{check.pod.key} waits, and the node autoscaler is asked for a node: {check.refusal}")
+        refused = [
+            f"{check.pod.key}: {check.refusal}" for check in checked if check.refusal and check not in waiting
+        ]
         if refused:
             raise CommandError(_refused(refused))
         return checked

@@ -27,6 +27,8 @@ class CheckedMove:
     """Where the replacement would go."""
     refusal: str = ""
     """Why it would not be moved; empty: it would."""
+    no_room: bool = False
+    """The refusal is that no node has room now: one that is added may have it."""
     unmovable: bool = False
     """The refusal is of the pod, wherever there is room."""
 
@@ -82,7 +84,7 @@ def _checked(
         return CheckedMove(pod=pod, refusal=movable.message, unmovable=True)
     if not target:
         choice = placement.for_migration(pod)
-        return CheckedMove(pod=pod, target=choice.node, refusal=choice.message)
+        return CheckedMove(pod=pod, target=choice.node, refusal=choice.message, no_room=not choice.node)
     fits = placement.fits(pod, target, None)
     if not fits.ok:
         return CheckedMove(pod=pod, refusal=f"node {target}: {fits.message}")

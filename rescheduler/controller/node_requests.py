@@ -17,7 +17,7 @@ from rescheduler.controller.crashes import Step
 from rescheduler.controller.periodic_steps import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.node_requests import SETTLED_S, Asking, asking, own_deployment, withdrawn
-from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_works
+from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.node_request import request_key, request_node
@@ -41,8 +41,10 @@ class NodeRequestKeeper:
     _looked_s: float | None = None
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
     """When a move that does not ask yet was first found without a target."""
-    _works: bool = False
-    _works_until_s: float = 0.0
+    _asked: bool = False
+    _said: NodeAutoscaler | None = None
+    """For what configuration that was found out, and until when it counts."""
+    _known_until_s: float = 0.0
 
     def steps(
         self, index: RoundIndex, replacements: Replacements, settings: ReservationSettings, now_s: float
@@ -70,11 +72,11 @@ class NodeRequestKeeper:
                 yield PeriodicStep(Step.POD, machine, "", partial(tuple, calls))
 
     def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
-        if settings.node_autoscaler is not NodeAutoscaler.AUTO:
-            return settings.node_autoscaler is NodeAutoscaler.PRESENT
-        if not now_s < self._works_until_s <= now_s + _KNOWN_FOR_S:
-            self._works, self._works_until_s = node_autoscaler_works(index.snapshot), now_s + _KNOWN_FOR_S
-        return self._works
+        said = settings.node_autoscaler
+        if self._said is not said or not now_s < self._known_until_s <= now_s + _KNOWN_FOR_S:
+            self._said, self._known_until_s = said, now_s + _KNOWN_FOR_S
+            self._asked = may_be_asked(said, index.snapshot)
+        return self._asked
 
     def _due(
         self,

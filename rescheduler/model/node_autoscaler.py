@@ -23,6 +23,11 @@ class NodeAutoscaler(enum.StrEnum):
     ABSENT = "Absent"
 
 
+def may_be_asked(said: NodeAutoscaler, snapshot: Snapshot) -> bool:
+    """True if a pending pod is to ask it for a node. ``said``: ``reservations.nodeAutoscaler``."""
+    return said is NodeAutoscaler.PRESENT or (said is NodeAutoscaler.AUTO and node_autoscaler_works(snapshot))
+
+
 def node_autoscaler_works(snapshot: Snapshot) -> bool:
     """True if one reports that it is at work, or the objects show that one may add nodes.
 

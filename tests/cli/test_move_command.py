@@ -72,6 +72,29 @@ def test_what_does_not_fit_is_refused_before_anything_is_created(work, move, web
     work.remove("Deployment", "big")
 
 
+def test_without_room_it_is_refused_or_waits_for_a_node_where_one_may_be_asked_for(work, move):
+    (big,) = work.deploy("big", 1, cpu="3900m", node="n4")
+    others = [name for name in work.nodes() if name != "n4"]
+    for name in others:
+        work.cordon(name)
+    assert "cannot be moved" in move("pod", big).stderr
+    made = work.api.patch("/api/v1/nodes/n1", {"metadata": {"labels": {"karpenter.sh/nodepool": "a"}}})
+    assert made.ok
+    asked = move("pod", big, "--no-wait")
+    assert f"default/{big} waits, and the node autoscaler is asked for a node" in asked.stderr, asked.output
+    found = [m for m in work.moves() if m["spec"]["podRef"]["name"] == big]
+    assert [m["spec"].get("target") for m in found] == [None]
+    (name,) = [m["metadata"]["name"] for m in found]
+    ours = "/api/v1/namespaces/rescheduler/pods"
+    work.wait(lambda: any(p["metadata"]["name"].startswith("node-for-") for p in work.api.get(ours).items))
+    work.api.delete(f"/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations/{name}")
+    work.wait(lambda: not work.api.get(ours).items)
+    work.api.patch("/api/v1/nodes/n1", {"metadata": {"labels": {"karpenter.sh/nodepool": None}}})
+    for node in others:
+        work.cordon(node, on=False)
+    work.remove("Deployment", "big")
+
+
 def test_pods_that_belong_to_their_node_are_refused(work, move):
     for name in work.deploy("agent", 4, kind="DaemonSet"):
         done = move("pod", name)
