@@ -32,7 +32,11 @@ ROLLOUTS: Final = Tool(
     minutes=8,
 )
 """Argo Rollouts: owner of ReplicaSets, and no workload that we know."""
+KARPENTER: Final = Tool(
+    "karpenter-kwok", "sigs.k8s.io/karpenter", "v1.15.0", "./kwok", toolchain=_GO, minutes=3
+)
+"""With the provider whose machines are Node objects alone."""
 
-STRANGERS: Final = (DESCHEDULER, ROLLOUTS)
+STRANGERS: Final = (DESCHEDULER, ROLLOUTS, KARPENTER)
 """Beside whom the controller is tried by ``make strangers``."""
 TOOLS: Final = (HELM, PROMTOOL, PROMETHEUS, KOORD_SCHEDULER, *STRANGERS)

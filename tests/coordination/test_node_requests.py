@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from rescheduler.coordination.node_requests import MOST, asking, withdrawn
+from rescheduler.coordination.node_requests import MOST, asking, own_deployment, withdrawn
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_PLACEHOLDER, NODE_REQUEST
@@ -125,3 +125,15 @@ def test_its_labels_are_none_of_the_workload():
     pod = b.pod("web", "shop").label(app="web").build()
     made = msgspec.json.decode(request_node(move("m"), pod, (), ReservationSettings(), None).body)
     assert "app" not in made["metadata"]["labels"]
+
+
+def test_it_goes_with_the_deployment_of_the_controller():
+    labels = {"app.kubernetes.io/name": "rescheduler", "app.kubernetes.io/component": "controller"}
+    ours = b.deployment("any", OURS).template_label(labels).uid("d")
+    others = (b.deployment("any", "shop").template_label(labels), b.deployment("other", OURS))
+    assert own_deployment(b.snapshot(*others), OURS) is None
+    found = own_deployment(b.snapshot(*others, ours), OURS)
+    call = request_node(move("m"), b.pod("web", "shop").build(), (), ReservationSettings(), found)
+    (owner,) = msgspec.json.decode(call.body)["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == ("Deployment", "any", "d")
+    assert not owner["controller"], "else its ReplicaSets would count it"

@@ -21,14 +21,12 @@ CUT = 1
 
 
 @contextmanager
-def guarding(plane, world, *, leaderElection=None, reservations=None, **guard):  # noqa: N803 - as the configuration writes it
-    """A controller with the rights of the manifests that serves the guard; the API server asks it."""
+def guarding(plane, world, *, sections=None, **guard):
+    """A controller with the rights of the manifests that serves the guard; the API server asks it. ``sections``: others of its configuration."""
     port = free_port()
     transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
     gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
-    more = {"leaderElection": leaderElection, "reservations": reservations}
-    more = {section: written for section, written in more.items() if written}
-    with running(transport, gate=gate, guard=guard or {}, **more) as work:
+    with running(transport, gate=gate, guard=guard or {}, **(sections or {})) as work:
         opt_in(world)
         probe = world.pod("probe", gates=("test/never",))
         answered = work.controller._metrics.guard_answers.labels("DryRun")._value

@@ -153,7 +153,7 @@ def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guard
         first.kill()
         first.wait()
     assert world.evict(pods[1]).status == 201
-    with guarding(guarded_plane, world, leaderElection={"enabled": True}):
+    with guarding(guarded_plane, world, sections={"leaderElection": {"enabled": True}}):
         world.wait(
             lambda: (
                 {m.get("status", {}).get("phase") for m in guarded_moves(world)} <= {"Succeeded", "Failed"}

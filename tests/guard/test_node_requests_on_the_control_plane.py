@@ -18,7 +18,7 @@ from .evictions_of_others import DRAINED, MOVES, OWN, drain, guarded_moves, guar
 
 pytestmark = pytest.mark.realcluster
 
-PRESENT = {"nodeAutoscaler": "Present"}
+PRESENT = {"reservations": {"nodeAutoscaler": "Present"}}
 OURS = f"/api/v1/namespaces/{OWN}/pods"
 
 
@@ -60,7 +60,7 @@ def node_autoscaler(world, cpu):
 
 
 def test_a_guarded_drain_of_a_full_cluster_gets_a_node_and_lands_there(guarded_plane, world):
-    with guarding(guarded_plane, world, reservations=PRESENT):
+    with guarding(guarded_plane, world, sections=PRESENT):
         source = world.node("source", cpu="2")
         world.workload("Deployment", "web", 2)
         world.wait_ready("web", 2)
@@ -74,7 +74,7 @@ def test_a_guarded_drain_of_a_full_cluster_gets_a_node_and_lands_there(guarded_p
 
 
 def test_a_move_that_is_deleted_leaves_no_pod_that_asks(guarded_plane, world):
-    with guarding(guarded_plane, world, reservations=PRESENT):
+    with guarding(guarded_plane, world, sections=PRESENT):
         source = world.node("source", cpu="1")
         world.workload("Deployment", "web", 1)
         world.wait_ready("web", 1)

@@ -1,0 +1,120 @@
+"""Beside the real Karpenter: it adds a node for a pod that asks, and its own evictions find their room reserved."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from harness.controlplane.controllers import running
+from harness.controlplane.ready_counts import ReadyCounts
+from harness.controlplane.world import node_of
+from harness.strangers.karpenter import Karpenter
+from harness.strangers.tools import KARPENTER
+from rescheduler.cli.main import main
+from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_PLACEHOLDER
+from tests.guard.evictions_of_others import DRAINED, OWN, drain, guarded_moves, guarding
+from tests.guard.test_guard_on_the_control_plane import may_start_first  # noqa: F401 - a fixture
+
+NEVER = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
+
+
+@pytest.fixture
+def karpenter(program, guarded_plane, world):
+    """Karpenter on this world's nodes, with a NodePool that disrupts as a test says."""
+    program(KARPENTER)
+    started = []
+
+    def start(disruption, **more):
+        found = Karpenter(guarded_plane, world, disruption=disruption, **more)
+        started.append(found.__enter__())
+        return found
+
+    yield start
+    for one in started:
+        one.__exit__(None, None, None)
+        assert not one.faults
+
+
+@pytest.mark.realcluster
+def test_it_adds_a_node_for_a_guarded_drain_of_a_full_cluster(guarded_plane, world, karpenter):
+    source = world.node("source", cpu="3")
+    world.workload("Deployment", "web", 3)
+    world.wait_ready("web", 3)
+    made = karpenter(NEVER)
+    with guarding(guarded_plane, world):
+        done = drain(guarded_plane, source, timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        pods = world.wait_ready("web", 3)
+        assert {node_of(pod) for pod in pods} == {n["metadata"]["name"] for n in made.nodes()}
+        world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"})
+
+
+@pytest.mark.strangers
+def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_plane, world, karpenter):
+    """Karpenter would put a pod of that size on the other node, where the sibling is."""
+    source, other = world.node("source"), world.node("other")
+    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
+    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    world.workload("Deployment", "web", 2, affinity=required)
+    world.wait_ready("web", 2)
+    made = karpenter(NEVER)
+    with guarding(guarded_plane, world):
+        done = drain(guarded_plane, source, timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        (new,) = made.nodes()
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {other, new["metadata"]["name"]}
+
+
+@pytest.mark.strangers
+def test_a_single_replica_has_no_gap_while_a_node_is_added_for_it(
+    guarded_plane,
+    world,
+    karpenter,
+    may_start_first,  # noqa: F811 - the fixture
+):
+    source = world.node("source", cpu="1")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    path = world.path("deployments", "web", group="apps/v1")
+    world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_MODE: "StartFirst"}}}).expect()
+    made = karpenter(NEVER)
+    with guarding(guarded_plane, world):
+        counts = ReadyCounts(world, 1)
+        done = drain(guarded_plane, source, timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        (new,) = made.nodes()
+        assert [node_of(pod) for pod in world.wait_ready("web", 1)] == [new["metadata"]["name"]]
+        assert counts.end() == (1, 2)
+
+
+@pytest.mark.strangers
+def test_where_it_has_no_machine_of_that_size_the_eviction_is_let_through_at_the_limit(
+    guarded_plane, world, karpenter
+):
+    source = world.node("source", cpu="6")
+    world.workload("Deployment", "web", 1, cpu="6")
+    world.wait_ready("web", 1)
+    made = karpenter(NEVER, sizes=(2, 4))
+    with guarding(guarded_plane, world, limit="20s"):
+        done = drain(guarded_plane, source, timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        assert not made.nodes()
+        ours = f"/api/v1/namespaces/{OWN}/pods"
+        world.wait(lambda: not world.api.get(ours, labelSelector=LABEL_PLACEHOLDER).expect().items)
+
+
+@pytest.mark.strangers
+def test_our_own_drain_waits_for_the_node(control_plane, world, karpenter):
+    source = world.node("source", cpu="2")
+    world.workload("Deployment", "web", 2)
+    world.wait_ready("web", 2)
+    made = karpenter(NEVER)
+    with running(control_plane.api().transport, leaderElection={"enabled": True}) as work:
+        world.wait(lambda: work.controller._elector and work.controller._elector.still_leader(), 30)
+        line = ["drain", source, "--timeout", "100s", "--kubeconfig", str(control_plane.kubeconfig)]
+        planned = CliRunner().invoke(main, [*line, "--plan"])
+        assert planned.stdout.count("a node to be added") == 2, planned.output
+        done = CliRunner().invoke(main, line)
+        assert done.exit_code == 0, (done.output, made.log_tail())
+        (new,) = made.nodes()
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {new["metadata"]["name"]}
