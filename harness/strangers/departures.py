@@ -72,14 +72,19 @@ class Departures:
             thread.start()
 
     def end(self) -> list[Departure]:
-        """All of them."""
+        """All of them, when their moves have ended."""
+        self._world.wait(lambda: all(_over(move) for move in self._moves()))
         self._stop.set()
         for thread in self._threads:
             thread.join(_END_S)
         self._pending_s += sum(time.monotonic() - since_s for since_s in self._waits_since_s.values())
-        moves = self._world.api.get(self._world.path("podmigrations", group=API_VERSION)).expect().items
-        by_pod = {move["spec"]["podRef"].get("uid"): move for move in moves}
+        by_pod = {move["spec"]["podRef"].get("uid"): move for move in self._moves()}
         return [self._judged(pod, version, by_pod.get(uid)) for uid, (pod, version) in self._left.items()]
+
+    def _moves(self) -> list[Json]:
+        """Those of the pods that have left."""
+        moves = self._world.api.get(self._world.path("podmigrations", group=API_VERSION)).expect().items
+        return [move for move in moves if move["spec"]["podRef"].get("uid") in self._left]
 
     def figures(self, found: list[Departure]) -> Figures:
         """The sums, after ``end``."""
@@ -124,3 +129,7 @@ class Departures:
         metadata = room["metadata"]
         if (room.get("status") or {}).get("phase") == "Available":
             self._available.setdefault(metadata["uid"], int(metadata["resourceVersion"]))
+
+
+def _over(move: Json) -> bool:
+    return (move.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
