@@ -49,14 +49,17 @@ class ClusterAutoscaler:
         self._max_pod_eviction_s = max_pod_eviction_s
         self._grace_s = grace_s
 
-    def scale_down(self, node: str) -> ScaleDown:
-        """Removes the node if its pods find a place by the simulation, and are evicted in time."""
+    def scale_down(self, node: str, *, decided: bool = False) -> ScaleDown:
+        """Removes the node if its pods find a place by the simulation, and are evicted in time.
+
+        ``decided``: it has simulated a while ago, and the cluster may have changed since.
+        """
         begun_s = time.monotonic()
 
         def ended(why: str, stayed: Sequence[str] = ()) -> ScaleDown:
             return ScaleDown(why, time.monotonic() - begun_s, tuple(stayed))
 
-        why = self._unremovable(node)
+        why = "" if decided else self._unremovable(node)
         if why:
             return ended(why)
         self._taint(node, leaving=True)

@@ -67,8 +67,7 @@ def test_where_somebody_else_takes_the_room_it_gives_up_and_nobody_was_evicted(g
         departures = Departures(world)
         world.pod("stranger", "7800m", nodeName=f"{world.namespace}-other-0")
         world.wait_bound("stranger")
-        scaler._unremovable = lambda node: ""  # as it was a moment ago
-        done = scaler.scale_down(node)
+        done = scaler.scale_down(node, decided=True)
         left = departures.end()
         assert done.why == "failed to evict pods in time"
         assert len(done.stayed) == 2, "one finds its place beside the stranger"
@@ -76,7 +75,7 @@ def test_where_somebody_else_takes_the_room_it_gives_up_and_nobody_was_evicted(g
         assert stays_without_taint(world, node)
         assert {node_of(pod) for pod in world.pods("web")} >= {node}
         # It comes again, and has waited long enough: the evictions go on, with the reason.
-        world.wait(lambda: not scaler.scale_down(node).why, 150)
+        world.wait(lambda: not scaler.scale_down(node, decided=True).why, 150)
         events = f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events"
         told = world.wait(
             lambda: [e for e in world.api.get(events).items if e["reason"] == "EvictedWithoutRoom"]
