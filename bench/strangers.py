@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Final
 
@@ -40,6 +41,16 @@ def taint(world: World, node: str) -> None:
     world.api.patch(path, {"spec": {"taints": [*taints, more]}}).expect()
 
 
+@contextmanager
+def scaling_down(world: World, node: str, limit_s: int) -> Iterator[None]:
+    """The imitated autoscaler at work on the node; it ends in its own time."""
+    scaler = ClusterAutoscaler(world, max_pod_eviction_s=limit_s - 40)
+    thread = threading.Thread(target=lambda: scaler.scale_down(node, decided=True))
+    thread.start()
+    yield
+    thread.join()
+
+
 def tried(program: str, plane: ControlPlane, world: World, cluster: Cluster, limit_s: int) -> Figures:
     """One program on a cluster that stands, until the node is empty and all is whole again, or until the limit."""
     node = f"{world.namespace}-{cluster.drained}"
@@ -48,11 +59,9 @@ def tried(program: str, plane: ControlPlane, world: World, cluster: Cluster, lim
     coming = sorted(cluster.competitors, key=lambda competitor: competitor.after_s)
     if program == PROGRAMS[0]:
         taint(world, node)
-        at_it: Descheduler | nullcontext[None] = Descheduler(plane, world, TAINTS, interval_s=CYCLE_S)
+        at_it: AbstractContextManager[object] = Descheduler(plane, world, TAINTS, interval_s=CYCLE_S)
     else:
-        scaler = ClusterAutoscaler(world, max_pod_eviction_s=limit_s - 40)
-        threading.Thread(target=lambda: scaler.scale_down(node, decided=True), daemon=True).start()
-        at_it = nullcontext()
+        at_it = scaling_down(world, node, limit_s)
     with at_it:
         while time.monotonic() < begun_s + limit_s:
             while coming and time.monotonic() >= begun_s + coming[0].after_s:
@@ -61,7 +70,11 @@ def tried(program: str, plane: ControlPlane, world: World, cluster: Cluster, lim
             if not coming and whole(world, cluster) and node not in {node_of(pod) for pod in apps}:
                 break
             time.sleep(POLL_S)
-    return departures.figures(departures.end())
+    left = departures.end()
+    for one in left if any(one.requested_by for one in left) else ():
+        if not one.room_first or not one.landed:
+            print(f"  {one}", flush=True)
+    return departures.figures(left)
 
 
 @click.command()
