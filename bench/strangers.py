@@ -8,6 +8,8 @@ cluster-autoscaler (taint, all pods at once). Of each pod that left it is read f
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -83,6 +85,7 @@ def tried(program: str, plane: ControlPlane, world: World, cluster: Cluster, lim
 @click.option("--limit", default=90, show_default=True, help="Seconds of each trial.")
 def main(clusters: int, first: int, limit: int) -> None:
     """The same node emptied by each program, with the guard and without."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the control plane ends with it
     found: dict[tuple[str, bool], list[Figures]] = {}
     with ControlPlane() as plane, at_work(plane, plane.api(), gate="guard", pods=PODS):
         for seed in range(first, first + clusters):

@@ -105,7 +105,7 @@ class Known:
     """None: it is not known, or not guarded."""
     pod: Pod | None
     succeeded: bool = False
-    """The pod that the caller waits for is gone, and this one, on a node in service, has its name."""
+    """The pod that the caller waits for is gone, and this one, on a node in service or on none yet, has its name."""
     stays: str = ""
     """Why the pod is never moved, as far as the pod alone tells it; "": it may be."""
     move: PodMigration | None = None
@@ -172,10 +172,10 @@ def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
 
 
 def _succeeded(known: Known, _: GuardSettings) -> Answer | None:
-    """Kubectl drain asks by name alone: of a StatefulSet it would go on with the successor, which it never saw."""
+    """Kubectl drain and cluster-autoscaler ask by name alone: of a StatefulSet they would go on with the successor, which they never saw."""
     if not known.succeeded or known.uid:
         return None
-    return Gone("it has been moved; the pod that has its name now is its successor, on a node in service")
+    return Gone("it has been moved; the pod that has its name now is its successor")
 
 
 def _not_moved(known: Known, _: GuardSettings) -> Answer | None:
@@ -234,8 +234,8 @@ _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _dry_run,
     _stale,
     _other_namespace,
-    _no_running_pod,
     _succeeded,
+    _no_running_pod,
     _not_moved,
     _not_filed,
     _budget,

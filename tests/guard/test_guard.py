@@ -20,7 +20,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import GUARD, LABEL_GUARD
-from rescheduler.model.records import Namespace, Node, ObjectKey
+from rescheduler.model.records import Namespace, Node, ObjectKey, PodPhase
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSelector, LabelSet
 from rescheduler.testing import builders as b
@@ -393,6 +393,17 @@ def test_nobody_else_waits_for_his_first_pod(cluster, who):
         cluster.ask(name, **asks)
     cluster.look_again()
     assert sorted(created(cluster)) == ["web-1", "web-2"]
+
+
+def test_a_successor_that_has_no_node_yet_is_not_evicted_by_the_name_that_it_has(cluster):
+    """It waits for its room, and an eviction deletes what runs nowhere without a look at budgets."""
+    cluster.pod("db-0", uid="first")
+    cluster.ask("db-0")
+    cluster.pod("db-0", uid="second", node="", phase=PodPhase.PENDING)
+    answer = cluster.ask("db-0")
+    assert not answer["allowed"]
+    assert answer["status"]["code"] == 404
+    assert cluster.ask("db-0")["allowed"], "what he asks for next he means"
 
 
 def test_a_successor_whose_node_is_drained_as_well_is_moved(cluster):
