@@ -14,10 +14,12 @@ from typing import Final
 
 from harness.controlplane.api import Json
 from harness.controlplane.world import RESERVATIONS, World, node_of
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import API_VERSION
 
 _WATCH_S: Final = 2
 _END_S: Final = 10.0
+_AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,12 @@ class Departures:
 
     def _follow(self, path: str, version: str, note: Callable[[Json, bool], None]) -> None:
         while not self._stop.is_set():
-            for event in self._world.api.watch(path, seconds=_WATCH_S, resourceVersion=version):
-                version = event["object"]["metadata"]["resourceVersion"]
-                note(event["object"], event["type"] == "DELETED")
+            try:
+                for event in self._world.api.watch(path, seconds=_WATCH_S, resourceVersion=version):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    note(event["object"], event["type"] == "DELETED")
+            except TransportError:
+                self._stop.wait(_AGAIN_S)  # the API server is away: it goes on where it was
 
     def _pod(self, pod: Json, gone: bool) -> None:  # noqa: FBT001  of an event
         metadata, uid = pod["metadata"], pod["metadata"]["uid"]

@@ -23,3 +23,12 @@ def guarded_plane(control_plane):
 def world(guarded_plane):
     with World(guarded_plane.api(), "guard") as world:
         yield world
+
+
+@pytest.fixture
+def may_start_first(guarded_plane):
+    granted = manifests.load(manifests.FOLDER / "components" / "start-first")
+    manifests.apply(guarded_plane.api(), granted)
+    yield
+    for obj in granted:
+        guarded_plane.api().delete(manifests.path_of(obj))

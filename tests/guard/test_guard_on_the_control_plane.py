@@ -79,15 +79,6 @@ def test_the_room_is_not_taken_by_pods_that_wait(guarded_plane, world):
         assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
 
 
-@pytest.fixture
-def may_start_first(guarded_plane):
-    granted = manifests.load(manifests.FOLDER / "components" / "start-first")
-    manifests.apply(guarded_plane.api(), granted)
-    yield
-    for obj in granted:
-        guarded_plane.api().delete(manifests.path_of(obj))
-
-
 def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
     guarded_plane, world, may_start_first
 ):

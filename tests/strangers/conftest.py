@@ -7,7 +7,7 @@ import pytest
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.world import World
 from harness.strangers.build import find
-from tests.guard.conftest import guarded_plane  # noqa: F401 - a fixture
+from tests.guard.conftest import guarded_plane, may_start_first  # noqa: F401 - fixtures
 
 
 @pytest.fixture
