@@ -26,10 +26,10 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
+from rescheduler.model.schedule import ScheduleError, schedule_of
 from rescheduler.model.times import format_seconds
 from rescheduler.reports.table import flat_table
 from rescheduler.room_sets.node_forecast import Rehearsal, rehearse
-from rescheduler.room_sets.schedule import ScheduleError, schedule_of
 from rescheduler.room_sets.windows import gather_from_s, part_of, running
 from rescheduler.suggestions import did_you_mean
 from rescheduler.visible import visible_line

@@ -6,6 +6,7 @@ no configuration at all, so that a bad version never replaces a good one half-wa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from rescheduler.model.written import (
     LONGEST_S,
     SECONDS,
     DocumentSection,
+    Mistake,
     MistakenError,
     WrittenAs,
     keyed_fields,
@@ -35,6 +37,7 @@ from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.nodes import NodeTable
+from rescheduler.suggestions import did_you_mean
 
 KIND: Final = "ReschedulerConfiguration"
 
@@ -69,6 +72,19 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     """How the cluster's scheduler is configured."""
     leader_election: LeaderElectionSection = LeaderElectionSection()
     server: ServerSection = ServerSection()
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """A window names a policy that is not in the list."""
+        known = [policy.name for policy in self.policies]
+        for index, window in enumerate(self.limits.windows):
+            for place, name in enumerate(window.policies):
+                if name not in known:
+                    where = ("limits", "windows", index, "policies", place)
+                    yield (
+                        where,
+                        f"is {name!r}{did_you_mean(name, known)}",
+                        "name policies of the list `policies`",
+                    )
 
     @property
     def modes(self) -> dict[str, MoveMode]:

@@ -94,6 +94,7 @@ class Cycle:
             mode=configuration.mode,
             modes=configuration.modes,
             ttl_s=configuration.reservations.ttl_s,
+            windows=configuration.limits.windows,
             rooms=plan.rooms,
         )
         now_s = self._clock()

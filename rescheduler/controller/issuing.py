@@ -7,6 +7,7 @@ answers in the pool, those of one namespace one after the other: ``Issue`` tells
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
+from rescheduler.planning.change_windows import ChangeWindow, opening
 from rescheduler.planning.plan import Move, PendingRoom, PodRef
 from rescheduler.planning.stages import stages_of
 from rescheduler.reservations.room_decisions import making_room, pending_room_manifest, pending_room_name
@@ -65,6 +67,8 @@ class Order:
     mode: MoveMode
     ttl_s: float
     modes: Mapping[str, MoveMode] = field(default_factory=dict)
+    windows: Sequence[ChangeWindow] = ()
+    """In which they begin."""
     rooms: Sequence[PendingRoom] = ()
     """Of pending pods: each is reserved before the moves that make it are created."""
 
@@ -335,7 +339,7 @@ def _manifest(
             pod_uid=move.pod.uid,
             target_node=move.target,
             mode=_mode_of(order.modes.get(move.policy, order.mode)),
-            ttl_s=min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S)),
+            ttl_s=_ttl_s(move, order, stage),
             reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
             policy=move.policy,
             after=tuple(earlier),
@@ -343,6 +347,14 @@ def _manifest(
             annotations=LabelSet({ANNOTATION_MAKES_ROOM: room} if room else {}),
         )
     )
+
+
+def _ttl_s(move: Move, order: Order, stage: int) -> float:
+    """No pod is evicted after the window in which its move began."""
+    ttl_s = min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S))
+    now_s = order.snapshot.taken_at_s
+    left_s = opening(order.windows, move.policy, now_s).closes_s - now_s
+    return max(1.0, min(ttl_s, math.floor(left_s))) if math.isfinite(left_s) else ttl_s
 
 
 def _mode_of(configured: MoveMode) -> MoveMode:

@@ -108,7 +108,8 @@ class MoveHistory:
         move = MoveToBegin(
             migration.requested, migration.namespace, pod.uid, self._snapshot.workload_uid(pod)
         )
-        return held_back(move, self._past_moves(), self._limits, self._snapshot.taken_at_s)
+        now_s = self._snapshot.taken_at_s
+        return held_back(move, self._past_moves(), self._limits.at(now_s), now_s)
 
     def counts(self, migration: PodMigration) -> bool:
         """True once the move counts: it begins as soon as that is stored."""

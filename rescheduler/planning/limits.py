@@ -22,6 +22,7 @@ from rescheduler.model.written import (
     Share,
     WrittenAs,
 )
+from rescheduler.planning.change_windows import ChangeWindow, limits_within
 from rescheduler.policies.wire import WrittenSelector
 
 EFFORT: Final = 128
@@ -51,6 +52,13 @@ class Limits(DocumentSection, frozen=True, kw_only=True):
     budget_buffer: Count = 0
     """Disruptions that are left unused in every PodDisruptionBudget."""
     requested: RequestedLimits = RequestedLimits()
+    windows: tuple[ChangeWindow, ...] = ()
+    """When planned moves may begin; none: at any time."""
+
+    def at(self, now_s: float) -> Limits:
+        """Those in force at that time: an open window may state others."""
+        stated = limits_within(self.windows, now_s)
+        return msgspec.structs.replace(self, **stated) if stated else self
 
 
 class NamespaceFilter(DocumentSection, frozen=True, kw_only=True):

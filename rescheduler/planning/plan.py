@@ -28,6 +28,7 @@ class SkipReason(enum.StrEnum):
     LIMIT_NAMESPACE = "LimitPerNamespace"
     LIMIT_WORKLOAD = "LimitPerWorkload"
     LIMIT_PLAN = "LimitMovesOfPlan"
+    CHANGE_WINDOW = "ChangeWindow"
     COOLDOWN = "WorkloadCooldown"
     BACKOFF = "MoveBackoff"
     IN_PROGRESS = "MoveInProgress"

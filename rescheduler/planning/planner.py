@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.migration import MoveMode
@@ -33,7 +34,7 @@ from rescheduler.planning.pending_rooms import PendingRooms
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protector
-from rescheduler.planning.refusals import Refusals
+from rescheduler.planning.refusals import Refusals, closed_windows
 from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
@@ -95,6 +96,7 @@ def decide(
     """
     state.sync(snapshot)
     policies = by_tier(policies)
+    inputs = msgspec.structs.replace(inputs, limits=inputs.limits.at(snapshot.taken_at_s))
     planner = _Planner(snapshot, policies, inputs, state, looks_ahead=looks_ahead, explains=explains)
     figures = Figures.of(state)
     pending = sum(map(waits, state.unplaced.values()))
@@ -114,12 +116,14 @@ def decide(
         untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
         said = warnings_of(policies, untouched)
     closer = gathered(snapshot, planner.steps) if looks_ahead else ()
+    names = sorted({step.move.policy for step in planner.steps}) if inputs.unlimited else ()
+    shut = closed_windows(inputs.limits.windows, names, snapshot.taken_at_s)
     moving = Plan(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
             source=source,
-            warnings=(*warnings, *(one.message for one in said), *closer),
+            warnings=(*warnings, *shut, *(one.message for one in said), *closer),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),

@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_seconds
 from rescheduler.planning.budgets import Blocked, BudgetLedger
+from rescheduler.planning.change_windows import ChangeWindow, opening
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
@@ -50,7 +52,7 @@ class _Lasting:
 class Refusals:
     """Judges candidates by everything but limits, the gain now, and targets.
 
-    In this order: moves under way, protections, shared Reservations, the least gain, cool-down and back-off, disruption budgets.
+    In this order: moves under way, protections, shared Reservations, the least gain, change windows, cool-down and back-off, disruption budgets.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Refusals:
         """Those pods, kept alive: an identity must not become that of another one."""
         self._disruptions: dict[tuple[object, ...], float] = {}
         self._weight = disruption_weight(inputs.aggressiveness)
+        self._windows: dict[str, Blocked | None] = {}
 
     def of(self, candidate: Candidate, *, in_turn: bool = False) -> Blocked | None:
         """The first reason why the pod is skipped, or None. ``in_turn``: as ``BudgetLedger.refusal``."""
@@ -99,7 +102,15 @@ class Refusals:
             return _too_small(gain, lasting)
         if not lasting.asked_last:
             lasting.last, lasting.asked_last = self._cooling_down(pod), True
-        return lasting.last or self._budgets.refusal(pod, policy, in_turn=in_turn)
+        return self._outside(policy) or lasting.last or self._budgets.refusal(pod, policy, in_turn=in_turn)
+
+    def _outside(self, policy: str) -> Blocked | None:
+        """That no window is open in which moves of the policy begin. A plan without limits shows them all the same."""
+        if not self._inputs.limits.windows or self._inputs.unlimited:
+            return None
+        if policy not in self._windows:
+            self._windows[policy] = outside(self._inputs.limits.windows, policy, self._snapshot.taken_at_s)
+        return self._windows[policy]
 
     def _lasting(self, pod: Pod) -> _Lasting:
         """All but the budgets: what no planned move changes."""
@@ -175,6 +186,27 @@ class Refusals:
             message = f"its last move failed{told}; the next try is in {waits - now_s:.0f} s"
             return Blocked(SkipReason.BACKOFF, message, "back-off")
         return None
+
+
+def outside(windows: Sequence[ChangeWindow], policy: str, now_s: float) -> Blocked | None:
+    """Why no move of the policy begins now, if that is so."""
+    found = opening(windows, policy, now_s)
+    if found.closes_s:
+        return None
+    if found.opens_s is not None:
+        then = f"the next opens at {format_seconds(found.opens_s)}"
+    else:
+        then = (
+            "none opens any more" if any(one.serves(policy) for one in windows) else f"none is for {policy}"
+        )
+    message = f"no window is open in which moves of {policy} begin; {then}"
+    return Blocked(SkipReason.CHANGE_WINDOW, message, "limits.windows")
+
+
+def closed_windows(windows: Sequence[ChangeWindow], policies: Sequence[str], now_s: float) -> tuple[str, ...]:
+    """Which moves a plan without limits shows although the controller would not begin them now: a sentence for each reason."""
+    found = (outside(windows, policy, now_s) for policy in policies)
+    return tuple(dict.fromkeys(f"limits.windows: {why.message}" for why in found if why is not None))
 
 
 class _State(NamedTuple):

@@ -39,6 +39,7 @@ _WHY: Final = {
     SkipReason.LIMIT_NAMESPACE: "for limits of moves",
     SkipReason.LIMIT_WORKLOAD: "for limits of moves",
     SkipReason.LIMIT_PLAN: "for limits of moves",
+    SkipReason.CHANGE_WINDOW: "until a change window opens",
     SkipReason.COOLDOWN: "for recent moves",
     SkipReason.BACKOFF: "for moves that failed",
     SkipReason.IN_PROGRESS: "for moves under way",

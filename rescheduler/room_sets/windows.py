@@ -27,6 +27,7 @@ from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
+from rescheduler.model.schedule import Schedule, ScheduleError, Window, schedule_of
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, ReservationReason
@@ -43,7 +44,6 @@ from rescheduler.room_sets.rooms import (
     given_back,
     told_of,
 )
-from rescheduler.room_sets.schedule import Schedule, ScheduleError, Window, schedule_of
 
 SET_BACK_S: Final = 600.0
 """How far a clock may be set back without ending a window that is gathered for or open."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rescheduler.room_sets.cron import CronError, cron_of
+from rescheduler.model.cron import CronError, cron_of
 from tests.conformance.conftest import REAL_ONLY
 
 WINDOWS = "/apis/rescheduler.dev/v1alpha1/reservationwindows"

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from rescheduler.planning.limits import NAMED_LEVELS, TABLE, Limits, limits_for
 
-OF_PEOPLE = {"requested"}
-"""No matter of aggressiveness: what people ask for is limited apart."""
+OF_PEOPLE = {"requested", "windows"}
+"""No matter of aggressiveness: what people ask for is limited apart, and when moves begin they say themselves."""
 LESS_IS_BOLDER = {"minimum_gain", "workload_cooldown_s", "budget_buffer"}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.room_sets import ReservationWindow, WindowStatus
-from rescheduler.room_sets.schedule import ScheduleError, schedule_of
+from rescheduler.model.schedule import ScheduleError, schedule_of
 
 BERLIN = "Europe/Berlin"
 

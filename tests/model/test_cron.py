@@ -14,7 +14,7 @@ from cronsim import CronSim
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rescheduler.room_sets.cron import CronError, cron_of
+from rescheduler.model.cron import CronError, cron_of
 
 ZONES = sorted(available_timezones() - {"localtime"})
 EVERY_ZONE = os.environ.get("RESCHEDULER_EVERY_ZONE") == "1"

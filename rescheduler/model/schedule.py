@@ -1,4 +1,4 @@
-"""When the windows of a ReservationWindow begin and end: cron, IANA time zone, duration or end. Pure.
+"""When windows of time begin and end, those of ReservationWindows and those in which moves begin: cron, IANA time zone, duration or end. Pure.
 
 Rules (docs/windows.md, "When a window is"):
 - Five fields, as CronJob reads them, in the zone's own time. An hour that a clock change skips: the window begins at the first
@@ -20,9 +20,9 @@ from zoneinfo import ZoneInfo
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.bounds import LONGEST_CRON, LONGEST_ZONE, MOST_WINDOW
+from rescheduler.model.cron import Cron, CronError, cron_of
 from rescheduler.model.room_sets import ReservationWindow
 from rescheduler.model.times import format_duration, parse_duration
-from rescheduler.room_sets.cron import Cron, CronError, cron_of
 
 LONGEST_WINDOW_S: Final = parse_duration(MOST_WINDOW)
 _LONGEST_WINDOW_DAYS: Final = int(LONGEST_WINDOW_S // 86400) + 1
@@ -87,16 +87,17 @@ class Schedule:
 
 
 def schedule_of(window: ReservationWindow) -> Schedule:
-    """The schedule of a spec.
+    """The schedule of a spec. Raises ScheduleError."""
+    return schedule(window.cron, window.time_zone or "Etc/UTC", window.duration_s, window.end)
+
+
+@lru_cache(maxsize=1024)
+def schedule(cron: str, zone: str, duration_s: float | None, end: str) -> Schedule:
+    """The schedule of these fields, as they are written.
 
     Raises:
         ScheduleError: cron, zone, duration or end is wrong.
     """
-    return _schedule(window.cron, window.time_zone or "Etc/UTC", window.duration_s, window.end)
-
-
-@lru_cache(maxsize=1024)
-def _schedule(cron: str, zone: str, duration_s: float | None, end: str) -> Schedule:
     fields = _DASH.sub("-", cron[: LONGEST_CRON + 1]).split()
     if len(cron) > LONGEST_CRON or len(fields) != _FIELDS:
         raise ScheduleError(f"cron {cron[:60]!r} has not five fields, such as 0 3 * * *")
