@@ -19,6 +19,7 @@ from harness.controlplane.world import gates_of, node_of
 from rescheduler.guard.filer import PASS_S
 from rescheduler.model.names import ANNOTATION_MODE
 
+from .conftest import may_start_first  # noqa: F401 - other tests take the fixture from here
 from .evictions_of_others import (
     CUT,
     DRAINED,
@@ -80,7 +81,9 @@ def test_the_room_is_not_taken_by_pods_that_wait(guarded_plane, world):
 
 
 def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
-    guarded_plane, world, may_start_first
+    guarded_plane,
+    world,
+    may_start_first,  # noqa: F811 - the fixture
 ):
     with guarding(guarded_plane, world):
         source, _, target = placed(world, 1)
