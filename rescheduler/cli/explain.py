@@ -125,9 +125,11 @@ def reports(snapshot: Snapshot, pods: Sequence[Pod]) -> Iterator[ReplacementRepo
 
 
 def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
-    """The Reservations that a pending pod is an owner of, each with what it says of that pod."""
-    if pod.node or pod.terminal:
+    """The Reservations that a pending pod is an owner of, each with what it says of that pod; the moves of one that runs."""
+    if pod.terminal:
         return ()
+    if pod.node:
+        return tuple(_move_notes(snapshot, pod))
     if holds_gate(pod):
         return (f"at the gate: {why_gated(pod, snapshot.reservations)}",)
     controllers = tuple(_controllers(snapshot, pod))
@@ -141,6 +143,13 @@ def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
         f"{f'; {waits}' if waits else ''}"
         for name, phase, node, waits in sorted(found)
     )
+
+
+def _move_notes(snapshot: Snapshot, pod: Pod) -> Iterator[str]:
+    for key, move in sorted(snapshot.migrations.items()):
+        status = move.status
+        if (move.namespace, move.pod_name) == pod.key and not move.finished and move.pod_uid in ("", pod.uid):
+            yield f"PodMigration {key}: {status.phase}: {status.reason or 'asked for'}: {status.message}"
 
 
 def _controllers(snapshot: Snapshot, pod: Pod) -> Iterator[OwnerRef]:

@@ -72,7 +72,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_created(work, move, web
     work.remove("Deployment", "big")
 
 
-def test_without_room_it_is_refused_or_waits_for_a_node_where_one_may_be_asked_for(work, move):
+def _explained(command, work, pod):
+    text = command("explain", "pod", pod, "--kubeconfig", work.kubeconfig).stdout
+    return text if "asks the node autoscaler" in text else ""
+
+
+def test_without_room_it_is_refused_or_waits_for_a_node_where_one_may_be_asked_for(work, move, command):
     (big,) = work.deploy("big", 1, cpu="3900m", node="n4")
     others = [name for name in work.nodes() if name != "n4"]
     for name in others:
@@ -87,6 +92,8 @@ def test_without_room_it_is_refused_or_waits_for_a_node_where_one_may_be_asked_f
     (name,) = [m["metadata"]["name"] for m in found]
     ours = "/api/v1/namespaces/rescheduler/pods"
     work.wait(lambda: any(p["metadata"]["name"].startswith("node-for-") for p in work.api.get(ours).items))
+    explained = work.wait(lambda: _explained(command, work, big))
+    assert f"note: PodMigration default/{name}: Pending: NoTarget: no node has room; pending pod" in explained
     work.api.delete(f"/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations/{name}")
     work.wait(lambda: not work.api.get(ours).items)
     work.api.patch("/api/v1/nodes/n1", {"metadata": {"labels": {"karpenter.sh/nodepool": None}}})
