@@ -18,6 +18,7 @@ from rescheduler.calls.pods import (
     withdraw_request,
 )
 from rescheduler.model import names
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import Toleration
 from rescheduler.model.reservation import KoordinatorReservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
@@ -25,11 +26,14 @@ from rescheduler.reservations.koordinator import (
     create_koordinator_reservation,
     delete_koordinator_reservation,
 )
-from rescheduler.reservations.placeholder import create_placeholder
+from rescheduler.reservations.node_request import request_key, request_node
+from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, create_placeholder
 from rescheduler.reservations.template_trial import try_template
 from rescheduler.testing import builders as b
 
 HOLDER = b.pod("room-x", "rescheduler").uid("h").build()
+ASKS = PodMigration(namespace="shop", name="m", uid="u", pod_name="web-0")
+WEB_POD = b.pod("web-0", "shop").cpu("2").build()
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 KOORDINATOR = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 GATE_OFF = {"schedulingGates": [{"name": "rescheduler.dev/hold", "$patch": "delete"}]}
@@ -52,6 +56,44 @@ CALLS_FOR_ROOMS = [
                         "lastTransitionTime": "1970-01-01T00:01:01Z",
                     }
                 ]
+            },
+        },
+    ),
+    (
+        request_node(ASKS, WEB_POD, (), SETTINGS, None),
+        f"POST {PLACEHOLDERS} name={request_key(ASKS, 'rescheduler').name}",
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": request_key(ASKS, "rescheduler").name,
+                "namespace": "rescheduler",
+                "labels": {
+                    "rescheduler.dev/placeholder": "Node_request",
+                    "app.kubernetes.io/created-by": "rescheduler",
+                },
+                "annotations": {"rescheduler.dev/migration": "shop/m"},
+            },
+            "spec": {
+                "schedulerName": "rescheduler.dev-node-request",
+                "priorityClassName": "rescheduler-placeholder",
+                "preemptionPolicy": "Never",
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "enableServiceLinks": False,
+                "securityContext": POD_SECURITY,
+                "containers": [
+                    {
+                        "name": "request",
+                        "image": "pause:1",
+                        "resources": {
+                            "requests": {"cpu": "2", "memory": "0", "ephemeral-storage": "0"},
+                            "limits": {"cpu": "2001m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
+                        },
+                        "securityContext": CONTAINER_SECURITY,
+                    }
+                ],
             },
         },
     ),

@@ -9,6 +9,7 @@ from kube_sandbox.controllers.unstructured import NODE, labels, spec, status
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.coordination.node_requests import SETTLED_S
 from rescheduler.model import names
+from tests.seeds import parts
 
 HEAD = b"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: []\n"
 PRESENT = HEAD + b"reservations: {nodeAutoscaler: Present}\n"
@@ -191,3 +192,31 @@ def test_a_drain_of_many_pods_asks_for_all_of_them_at_once():
     assert {scene.state(move)["phase"] for move in moves} == {"Succeeded"}
     assert len(scene.on("n2")) == 4
     assert not scene.placeholders()
+
+
+@pytest.mark.parametrize("part", parts(4))
+def test_a_crash_at_every_single_write_leaves_neither_the_move_nor_a_pod_that_asks(part):
+    """Also where the node has come while nobody was at work. Nightly all of them, else every fourth."""
+
+    def run(write=0):
+        scene = Scene({"n1": 2})
+        scene.workload("Deployment", "web", ["n1", "n1"])
+        program = scene.start(document=PRESENT)
+        if write:
+            program.line.doom(write, after=False)
+        scene.cordon("n1")
+        moves = [scene.move(pod, "", ttl="10m") for pod in scene.pods()]
+        scene.advance(20.0)
+        add_node(scene, cpu="2")
+        assert scene.until(lambda: scene.over(*moves), 300.0), write
+        scene.advance(30.0)
+        assert {scene.state(move)["phase"] for move in moves} == {"Succeeded"}, write
+        assert scene.leftovers() == []
+        assert not scene.placeholders()
+        assert scene.faults == []
+        return len(scene.calls.of(lambda call: call.writes))
+
+    total = run()
+    assert total > 20
+    for write in range(1 + part, total + 1, 4):
+        run(write)
