@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from examples.duplicates.rescheduler_duplicates import Duplicates, DuplicatesArgs
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.defragmentation import DefragmentationArgs
@@ -260,7 +259,6 @@ def _arguments(rng: random.Random) -> dict[str, dict[str, Any]]:
 
 def _policies(rng: random.Random, topic: Topic, args: Mapping[str, dict[str, Any]]) -> tuple[Policy, ...]:
     built = {name: REGISTRY[name].build(REGISTRY[name].args(**given)) for name, given in args.items()}
-    built["Duplicates"] = Duplicates(DuplicatesArgs())
     if topic is not Topic.SEVERAL:
         return (built[_POLICY[topic]],)
     rules = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread", "Duplicates")

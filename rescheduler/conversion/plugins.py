@@ -31,8 +31,6 @@ _NOT_ABOUT_PLACE: Final = (
     "it evicts pods for another reason than their node; keep descheduler for this plugin alone"
 )
 _WITHOUT: Final = {
-    "RemoveDuplicates": "no policy of this name is built in: give the workloads a topologySpreadConstraint on "
-    "kubernetes.io/hostname, which TopologySpread keeps, or install a policy as in examples/duplicates",
     "PodLifeTime": _NOT_ABOUT_PLACE,
     "RemovePodsHavingTooManyRestarts": _NOT_ABOUT_PLACE,
     "RemoveFailedPods": _NOT_ABOUT_PLACE,
@@ -161,6 +159,12 @@ def _topology_spread(arguments: Fields, part: PolicyEntry) -> None:
         arguments.leave_out(part, "topologyBalanceNodeFit", ALWAYS_FITS)
 
 
+def _duplicates(arguments: Fields, part: PolicyEntry) -> None:
+    kinds = arguments.get("excludeOwnerKinds", list[str])
+    if kinds:
+        part.put("excludeOwnerKinds", kinds)
+
+
 def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     _thresholds(arguments, part, "thresholds", "targetThresholds")
     if arguments.get("useDeviationThresholds", bool):
@@ -228,6 +232,7 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
     "RemovePodsViolatingNodeAffinity": ("NodeAffinity", _node_affinity),
     "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", lambda *_: None),
     "RemovePodsViolatingTopologySpreadConstraint": ("TopologySpread", _topology_spread),
+    "RemoveDuplicates": ("Duplicates", _duplicates),
     "LowNodeUtilization": ("LowNodeUtilization", _low_node_utilization),
     "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rescheduler.policies.defragmentation import Defragmentation, DefragmentationArgs
+from rescheduler.policies.duplicates import Duplicates, DuplicatesArgs
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinity, InterPodAntiAffinityArgs
@@ -51,6 +52,7 @@ _ALL: Final = (
     PolicyType("InterPodAntiAffinity", InterPodAntiAffinityArgs, InterPodAntiAffinity),
     PolicyType("PodAffinity", PodAffinityArgs, PodAffinity),
     PolicyType("TopologySpread", TopologySpreadArgs, TopologySpread),
+    PolicyType("Duplicates", DuplicatesArgs, Duplicates),
     PolicyType("LowNodeUtilization", LowNodeUtilizationArgs, LowNodeUtilization),
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),
     PolicyType("Defragmentation", DefragmentationArgs, Defragmentation),

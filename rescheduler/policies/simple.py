@@ -69,9 +69,7 @@ class SimplePolicy(Generic[ArgsT]):
     def badness(self, view: PolicyView) -> IntArray:
         """All costs."""
         total = sum_of_costs(lambda kind, nodes: self._alone(kind, nodes, view), view)
-        total[self.tier] += sum(
-            self._together(pods) for crowd in self._crowds(view) for pods in crowd.on_nodes().values()
-        )
+        total[self.tier] += sum(map(self._cost_of, self._crowds(view)))
         return total
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
@@ -103,7 +101,7 @@ class SimplePolicy(Generic[ArgsT]):
             if known.pods:
                 found.extend(self._misplaced(known, asked, view))
         for crowd in self._crowds(view):
-            for node, pods in crowd.on_nodes().items():
+            for node, pods in self._crowded_nodes(crowd):
                 if asked[node]:
                     found.extend(self._crowded(pods, view))
         return by_gain(found)
@@ -127,6 +125,21 @@ class SimplePolicy(Generic[ArgsT]):
                 by_cost.setdefault(int(costs[i]), []).append(known.pods[i])
             for cost, pods in by_cost.items():
                 yield self._batch(known, sorted(pods, key=_by_name), cost)
+
+    def _cost_of(self, crowd: _Crowd) -> int:
+        """What the pods of a group cost by sharing nodes, kept until one comes or goes."""
+        return crowd.memo.of(
+            "cost", crowd.stamp(), lambda: sum(map(self._together, crowd.on_nodes().values()))
+        )
+
+    def _crowded_nodes(self, crowd: _Crowd) -> list[tuple[int, list[Pod]]]:
+        """The nodes that a pod of the group had better leave, with all of the group there."""
+
+        def found() -> list[tuple[int, list[Pod]]]:
+            nodes = crowd.on_nodes().items()
+            return [(n, pods) for n, pods in nodes if any(self._relief(pod, pods) > 0 for pod in pods)]
+
+        return crowd.memo.of("crowded", crowd.stamp(), found)
 
     def _crowded(self, pods: list[Pod], view: PolicyView) -> Iterator[Batch]:
         stay = sorted(

@@ -132,8 +132,8 @@ def operator(profiles, custom="{}", mode="Automatic"):
 
 OPERATOR = [
     ("[AffinityAndTaints]", {"InterPodAntiAffinity", "NodeTaints", "NodeAffinity"}),
-    ("[TopologyAndDuplicates, EvictPodsWithPVC]", {"TopologySpread"}),
-    ("[SoftTopologyAndDuplicates]", {"TopologySpread"}),
+    ("[TopologyAndDuplicates, EvictPodsWithPVC]", {"TopologySpread", "Duplicates"}),
+    ("[SoftTopologyAndDuplicates]", {"TopologySpread", "Duplicates"}),
     ("[LifecycleAndUtilization, EvictPodsWithLocalStorage]", {"LowNodeUtilization"}),
     ("[LongLifecycle]", {"LowNodeUtilization"}),
     ("[CompactAndScale]", {"HighNodeUtilization"}),

@@ -76,8 +76,8 @@ CASES = {
   - {name: DefaultEvictor, args: {evictLocalStoragePods: true, priorityThreshold: {name: "", value: 500}}}""",
             balance="[RemovePodsViolatingTopologySpreadConstraint, RemoveDuplicates]",
         ),
-        {"TopologySpread"},
-        {"RemoveDuplicates"},
+        {"TopologySpread", "Duplicates"},
+        set(),
     ),
     "lifecycle and utilization": (
         operator(
@@ -120,9 +120,9 @@ CASES = {
         {"HighNodeUtilization"},
         set(),
     ),
-    "defaults of old": (f"apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy{OLD_DEFAULTS}", set(OLD_NAMES), {"RemoveDuplicates"}),
-    "values of an old chart": (f"kind: CronJob\ncmdOptions: {{v: 3}}\ndeschedulerPolicy:{indented(OLD_DEFAULTS)}", set(OLD_NAMES), {"RemoveDuplicates"}),
-    "values without a kind": (f"cmdOptions: {{v: 3}}\ndeschedulerPolicy:{indented(OLD_DEFAULTS)}", set(OLD_NAMES), {"RemoveDuplicates"}),
+    "defaults of old": (f"apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy{OLD_DEFAULTS}", {*OLD_NAMES, "Duplicates"}, set()),
+    "values of an old chart": (f"kind: CronJob\ncmdOptions: {{v: 3}}\ndeschedulerPolicy:{indented(OLD_DEFAULTS)}", {*OLD_NAMES, "Duplicates"}, set()),
+    "values without a kind": (f"cmdOptions: {{v: 3}}\ndeschedulerPolicy:{indented(OLD_DEFAULTS)}", {*OLD_NAMES, "Duplicates"}, set()),
     "strategies in the version that has none": (f"{HEAD}{OLD_DEFAULTS}", set(), {"strategies"}),
     "arguments beside args": (
         f"{HEAD}profiles: [{{pluginConfig: [{{name: DefaultEvictor, nodeFit: true}}]}}]\n", set(), {"nodeFit"}

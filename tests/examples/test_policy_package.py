@@ -10,15 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.rest.clusters import random_cluster
 from rescheduler.configuration import policy_types
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.model.names import HOSTNAME
 from rescheduler.planning.planner import plan
-from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
-from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import INTERFACE, PolicyType
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
@@ -26,14 +23,14 @@ from rescheduler.testing import builders as b
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make install")
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "duplicates"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "noisy_neighbours"
 DOCUMENT = """
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
 policies:
 - name: NodeTaints
-- name: Duplicates
-  excludeOwnerKinds: [StatefulSet]
+- name: NoisyNeighbours
+  noisyLabel: loud
 """
 
 
@@ -56,63 +53,38 @@ def installed(site, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
     importlib.invalidate_caches()
     yield site
-    sys.modules.pop("rescheduler_duplicates", None)
+    sys.modules.pop("rescheduler_noisy_neighbours", None)
 
 
 def test_a_configuration_names_it_with_its_own_arguments(installed):
     configuration = parse_configuration(DOCUMENT, "c.yaml")
-    taints, duplicates, _ = configuration.build_policies()
-    assert (taints.name, duplicates.name) == ("NodeTaints", "Duplicates")
-    assert duplicates.args.exclude_owner_kinds == ("StatefulSet",)
-    assert "Duplicates" in policy_types.policy_names()
+    taints, noisy, _ = configuration.build_policies()
+    assert (taints.name, noisy.name) == ("NodeTaints", "NoisyNeighbours")
+    assert noisy.args.noisy_label == "loud"
+    assert "NoisyNeighbours" in policy_types.policy_names()
 
 
 def test_its_arguments_are_checked(installed):
-    with pytest.raises(ConfigurationError, match="excludeKinds"):
-        parse_configuration(DOCUMENT.replace("excludeOwnerKinds", "excludeKinds"), "c.yaml")
+    with pytest.raises(ConfigurationError, match="noisylabel"):
+        parse_configuration(DOCUMENT.replace("noisyLabel", "noisylabel"), "c.yaml")
 
 
-def test_it_spreads_copies_and_then_rests(installed, app):
+def test_it_spreads_noisy_pods(installed, app):
     policies = parse_configuration(DOCUMENT, "c.yaml").build_policies()
     nodes = [b.node(f"n{i}").label({HOSTNAME: f"n{i}"}) for i in range(3)]
-    cluster = b.snapshot(*nodes, app("web", ["n0", "n0", "n0", "n0"], lambda s: s.cpu("100m")))
+    owner = b.replicaset("web").replicas(3).cpu("100m").set("spec.template.metadata.labels.loud", "true")
+    pods = [owner.pod(f"web-{i}").label(loud="true").on("n0") for i in range(3)]
+    cluster = b.snapshot(*nodes, owner, *pods)
     inputs = parse_configuration(DOCUMENT, "c.yaml").inputs(unlimited=True)
     state = SchedulingState(cluster)
     made = plan(cluster, policies, inputs, state)
     assert sorted(move.target for move in made.moves) == ["n1", "n2"]
-    assert {(m.policy, m.reason) for m in made.moves} == {("Duplicates", "Duplicate")}
-    assert made.moves[0].message == "shares node n0 with a copy of itself"
-
-
-def test_what_it_says_of_a_move_is_exact(installed):
-    duplicates = parse_configuration(DOCUMENT, "c.yaml").build_policies()[1]
-    seen = 0
-    for seed in range(20):
-        cluster = random_cluster(seed)
-        state = SchedulingState(cluster)
-        view = PolicyView.of(cluster, state)
-        pods = [pod for pod in cluster.pods.values() if pod.node]
-        for pod, replacement in zip(pods[:4], reversed(pods), strict=False):
-            before, change = duplicates.badness(view), duplicates.change(pod, replacement, view)
-            for i, node in enumerate(state.node_names):
-                mark = state.checkpoint()
-                state.remove(pod)
-                state.place(replacement, node)
-                if node != pod.node:
-                    assert (duplicates.badness(view) - before).tolist() == change[:, i].tolist()
-                    seen += bool(change[Tier.SOFT, i])
-                state.rollback(mark)
-    assert seen > 20
-
-
-def test_one_pair_is_one_pod(installed, app):
-    duplicates = parse_configuration(DOCUMENT, "c.yaml").build_policies()[1]
-    cluster = b.snapshot(b.node("n0"), app("web", ["n0", "n0"]))
-    assert duplicates.badness(PolicyView.of(cluster, SchedulingState(cluster)))[Tier.SOFT] == ONE
+    assert {(m.policy, m.reason) for m in made.moves} == {("NoisyNeighbours", "NoisyNeighbour")}
+    assert made.moves[0].message == "shares node n0 with another noisy pod"
 
 
 def test_without_the_package_the_name_is_unknown():
-    with pytest.raises(ConfigurationError, match="unknown policy 'Duplicates'"):
+    with pytest.raises(ConfigurationError, match="unknown policy 'NoisyNeighbours'"):
         parse_configuration(DOCUMENT, "c.yaml")
 
 
@@ -172,9 +144,7 @@ class Puzzled(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True,
 def test_what_cannot_be_used_is_a_problem_of_the_configuration(monkeypatch, found, words):
     offered(monkeypatch, found)
     with pytest.raises(ConfigurationError, match=words):
-        parse_configuration(
-            DOCUMENT.replace("Duplicates\n  excludeOwnerKinds: [StatefulSet]", "Other"), "c.yaml"
-        )
+        parse_configuration(DOCUMENT.replace("NoisyNeighbours\n  noisyLabel: loud", "Other"), "c.yaml")
 
 
 def test_a_name_of_ours_is_never_taken_over(monkeypatch):

@@ -1,10 +1,13 @@
 """Duplicates: copies of a workload that share a node, as descheduler's RemoveDuplicates sees them."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Sequence
 from math import comb
+from typing import ClassVar
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.registry import PolicyType
+from rescheduler.policies.proposals import NODE
 from rescheduler.policies.simple import SimplePolicy
 from rescheduler.policies.wire import PolicyArgs
 
@@ -18,9 +21,9 @@ class DuplicatesArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_field
 class Duplicates(SimplePolicy[DuplicatesArgs]):
     """Every pair of copies on one node costs one pod, so that a workload ends up spread evenly over what takes it."""
 
-    name = "Duplicates"
-    reason = "Duplicate"
-    message = "shares node {node} with a copy of itself"
+    name: ClassVar[str] = "Duplicates"
+    reason: ClassVar[str] = "Duplicate"
+    message: ClassVar[str] = f"shares node {NODE} with a copy of itself"
 
     def group(self, pod: Pod) -> Hashable | None:
         """Copies have one controller and the same images."""
@@ -32,6 +35,3 @@ class Duplicates(SimplePolicy[DuplicatesArgs]):
     def cost_together(self, pods: Sequence[Pod]) -> float:
         """Pairs of them."""
         return comb(len(pods), 2)
-
-
-POLICY = PolicyType("Duplicates", DuplicatesArgs, Duplicates, interface=1)

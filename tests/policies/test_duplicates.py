@@ -1,17 +1,17 @@
-"""RemoveDuplicates: how many copies leave a node, by the policy of examples/duplicates, which stands for it."""
-
-import importlib.util
-from pathlib import Path
+"""Duplicates: how many copies leave a node, by the table of descheduler's RemoveDuplicates; what it says of a move is exact."""
 
 import pytest
 
+from harness.rest.clusters import random_cluster
 from rescheduler.planning.limits import NamespaceFilter, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
+from rescheduler.policies.duplicates import Duplicates, DuplicatesArgs
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, Tier
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.conversion.tables import Row, small, workload
 
-SOURCE = Path(__file__).parents[2] / "examples/duplicates/rescheduler_duplicates.py"
 CRITICAL = 2_000_000_000
 N1, N2, N3 = (small(f"n{i}") for i in (1, 2, 3))
 MASTERS = [small(f"m{i}").taint("node-role.kubernetes.io/control-plane") for i in (1, 2, 3)]
@@ -19,10 +19,7 @@ FREE_MASTERS = [small(f"m{i}").label({"control-plane": ""}) for i in (1, 2, 3)]
 
 
 def policy(**arguments):
-    spec = importlib.util.spec_from_file_location("rescheduler_duplicates", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.POLICY.build(module.POLICY.args(**arguments))
+    return Duplicates(DuplicatesArgs(**arguments))
 
 
 def copies(name="web", make=lambda s: s, namespace="dev", **on):
@@ -86,3 +83,30 @@ def test_how_many_go(row):
 
 def test_kinds_of_controllers_that_are_excluded():
     assert moves(ROWS[0], exclude_owner_kinds=("ReplicaSet",)) == ()
+
+
+def test_what_it_says_of_a_move_is_exact():
+    duplicates = policy()
+    seen = 0
+    for seed in range(20):
+        cluster = random_cluster(seed)
+        state = SchedulingState(cluster)
+        view = PolicyView.of(cluster, state)
+        pods = [pod for pod in cluster.pods.values() if pod.node]
+        for pod, replacement in zip(pods[:4], reversed(pods), strict=False):
+            before, change = duplicates.badness(view), duplicates.change(pod, replacement, view)
+            for i, node in enumerate(state.node_names):
+                mark = state.checkpoint()
+                state.remove(pod)
+                state.place(replacement, node)
+                if node != pod.node:
+                    assert (duplicates.badness(view) - before).tolist() == change[:, i].tolist()
+                    seen += bool(change[Tier.SOFT, i])
+                state.rollback(mark)
+    assert seen > 20
+
+
+def test_one_pair_is_one_pod(app):
+    duplicates = policy()
+    cluster = b.snapshot(b.node("n0"), app("web", ["n0", "n0"]))
+    assert duplicates.badness(PolicyView.of(cluster, SchedulingState(cluster)))[Tier.SOFT] == ONE
