@@ -32,7 +32,7 @@ def guarding(plane, world, *, sections=None, **guard):
         answered = work.controller._metrics.guard_answers.labels("DryRun")._value
 
         def reached():
-            assert not work.faults
+            assert not work.faults, work.faults
             world.evict(probe, dryRun="All")
             return answered.get() and work.controller.loop.ready().ok
 

@@ -120,12 +120,12 @@ def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guar
         assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
 
 
-def replica(plane, folder, name, guard_port):
-    """A replica as a process of its own, which can be killed."""
+def replica(plane, folder, name, guard_port, *, known_at=0):
+    """A replica as a process of its own, which can be killed. ``known_at``: the port of the one that API servers ask."""
     configuration = {
         **QUIET,
         "leaderElection": {"enabled": True},
-        "gate": {"port": guard_port, "url": f"https://127.0.0.1:{guard_port}"},
+        "gate": {"port": guard_port, "url": f"https://127.0.0.1:{known_at or guard_port}"},
         "guard": {},
         "server": {"port": free_port()},
     }

@@ -89,7 +89,7 @@ def test_start_first_is_refused_because_a_rollout_is_no_deployment(
 
 @pytest.mark.strangers
 def test_rescheduler_drain_empties_the_node_in_a_canary(guarded_plane, rollouts, world):
-    with guarding(guarded_plane, world, leaderElection={"enabled": True}):
+    with guarding(guarded_plane, world, sections={"leaderElection": {"enabled": True}}):
         source, target = placed(world)
         cordon(world.api, target)
         canary_at_half(world)

@@ -1,0 +1,189 @@
+"""The guard on the real control plane when all of it goes away, and among the webhooks and pods of others: nobody waits beyond the limit, nothing is left."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from harness.controlplane.controllers import forget_past_moves
+from harness.controlplane.processes import free_port
+from harness.controlplane.world import gates_of, node_of
+from rescheduler.kube.client import KubeApi
+from rescheduler.webhook.certificates import renewed
+from rescheduler.webhook.https_server import WebhookServer
+from rescheduler.webhook.secret import SECRET_NAME
+
+from .evictions_of_others import (
+    DRAINED,
+    HOOKS,
+    MOVES,
+    OWN,
+    asked,
+    drain,
+    guarded_moves,
+    guarding,
+    opt_in,
+    placed,
+    serves,
+)
+from .test_guard_under_attack_on_the_control_plane import member, replica
+
+pytestmark = pytest.mark.realcluster
+
+SECRET = f"/api/v1/namespaces/{OWN}/secrets/{SECRET_NAME}"
+
+
+def rooms(world):
+    return [r for r in world.api.get(f"/apis/{MOVES}/reservations").expect().items if serves(r, world)]
+
+
+def nothing_is_left(world):
+    """No room, no gate, no move under way."""
+    ended = {"Succeeded", "Failed"}
+    world.wait(lambda: {m.get("status", {}).get("phase") for m in guarded_moves(world)} <= ended, 120)
+    world.wait(lambda: {room["status"].get("phase") for room in rooms(world)} <= ended, 60)
+    assert not [pod for pod in world.pods("web") if gates_of(pod)]
+
+
+def test_both_replicas_killed_in_the_middle_of_a_drain_block_nothing(guarded_plane, world, tmp_path):
+    """What they had begun is finished by those that come after them."""
+    opt_in(world)
+    source, _, target = placed(world, 3)
+    forget_past_moves(KubeApi(guarded_plane.api().transport))
+    port = free_port()
+    replicas = [
+        replica(guarded_plane, tmp_path, "first", port),
+        replica(guarded_plane, tmp_path, "second", free_port(), known_at=port),
+    ]
+    try:
+        world.wait(lambda: f":{port}/" in json.dumps(world.api.get(HOOKS).body), 60)
+        time.sleep(3)  # the API server follows registrations by a watch
+        for pod in world.pods("web"):
+            world.evict(pod).expect(429)
+        world.wait(lambda: any(m.get("status", {}).get("reservationName") for m in guarded_moves(world)), 60)
+    finally:
+        for one in replicas:
+            one.kill()
+            one.wait()
+    began = time.monotonic()
+    done = drain(guarded_plane, source)
+    assert done.returncode == DRAINED, done.stderr
+    assert time.monotonic() - began < 60
+    with guarding(guarded_plane, world, sections={"leaderElection": {"enabled": True}}):
+        assert {node_of(pod) for pod in world.wait_ready("web", 3, 90)} == {target}
+        nothing_is_left(world)
+
+
+def test_a_certificate_that_is_made_anew_in_the_middle_of_a_drain_stops_nothing(
+    guarded_plane, world, monkeypatch
+):
+    monkeypatch.setattr("rescheduler.webhook.reconciler.CERTIFICATES_EVERY_S", 0.5)
+    with guarding(guarded_plane, world):
+        _, pods, target = placed(world, 3)
+        for pod in pods:
+            world.evict(pod).expect(429)
+        trusted = world.api.get(HOOKS).expect().body["webhooks"][0]["clientConfig"]["caBundle"]
+        world.api.patch(SECRET, {"data": None}).expect()
+
+        def trusts_another():
+            hooks = world.api.get(HOOKS).expect().body.get("webhooks") or []
+            return hooks and hooks[0]["clientConfig"]["caBundle"] != trusted
+
+        world.wait(trusts_another, 60)
+        for pod in pods:
+            asked(world, pod)
+            world.wait_gone(pod)
+        assert {node_of(pod) for pod in world.wait_ready("web", 3, 60)} == {target}
+        time.sleep(3)  # the API server follows registrations by a watch
+        world.evict(world.pods("web")[0]).expect(429)
+        nothing_is_left(world)
+
+
+def test_a_tenant_who_takes_all_room_keeps_a_drain_no_longer_than_the_limit(guarded_plane, world):
+    """His pods fill each gap at once, and he asks for moves of his own."""
+    with guarding(guarded_plane, world, limit="15s"):
+        source, _, target = placed(world)
+        tenant = member(guarded_plane, world, "edit")
+        filler = {
+            "metadata": {"name": "filler"},
+            "spec": {"replicas": 20, "selector": {"matchLabels": {"t": "t"}}},
+        }
+        filler["spec"]["template"] = {"metadata": {"labels": {"t": "t"}}, "spec": world.spec("1")}
+        tenant.create(
+            world.path("deployments", group="apps/v1"),
+            {"apiVersion": "apps/v1", "kind": "Deployment", **filler},
+        ).expect()
+        world.wait(lambda: sum(node_of(pod) == target for pod in world.pods()) == 2)
+        began = time.monotonic()
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        assert 13 < time.monotonic() - began < 45
+        nothing_is_left(world)
+
+
+def test_a_pod_whose_successor_never_lands_keeps_a_drain_no_longer_than_the_limit(guarded_plane, world):
+    """A StatefulSet updates OnDelete: its successor has a template that fits nowhere."""
+    with guarding(guarded_plane, world, limit="15s"):
+        source = world.node("source", cpu="1")
+        world.workload("StatefulSet", "web", 1, more={"updateStrategy": {"type": "OnDelete"}})
+        world.wait_ready("web", 1)
+        world.node("target", cpu="1")
+        template = {"spec": {"template": {"spec": {"nodeSelector": {"no": "such-node"}}}}}
+        world.api.patch(world.path("statefulsets", "web", group="apps/v1"), template).expect()
+        began = time.monotonic()
+        done = drain(guarded_plane, source)
+        assert done.returncode == DRAINED, done.stderr
+        assert time.monotonic() - began < 45
+        nothing_is_left(world)
+
+
+@contextmanager
+def no_evictions(world):
+    """A validating webhook of somebody else that refuses every eviction in the namespace."""
+
+    def refuse(body):
+        status = {"code": 403, "message": "not on a Friday"}
+        answer = {"uid": json.loads(body)["request"]["uid"], "allowed": False, "status": status}
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+        return json.dumps(review).encode()
+
+    material = renewed(None, ("127.0.0.1",), time.time())
+    server = WebhookServer(port=0, routes={"/": refuse}, host="127.0.0.1")
+    server.use(material.certificate, material.key)
+    server.start()
+    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    hook = {
+        "name": "fridays.example.com",
+        "rules": [rule],
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+        "clientConfig": {
+            "url": f"https://127.0.0.1:{server.port}/",
+            "caBundle": base64.b64encode(material.bundle).decode(),
+        },
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    path = HOOKS.rpartition("/")[0]
+    world.api.create(path, {**kind, "metadata": {"name": world.namespace}, "webhooks": [hook]}).expect()
+    try:
+        yield
+    finally:
+        world.api.delete(f"{path}/{world.namespace}").expect()
+        server.stop()
+
+
+def test_a_webhook_that_refuses_evictions_is_obeyed_and_its_answer_is_the_last_word(guarded_plane, world):
+    """The controller's own eviction is refused as well: the pod stays, and its caller hears why."""
+    with guarding(guarded_plane, world, limit="15s"), no_evictions(world):
+        _, (pod,), _ = placed(world, 1)
+        answers = asked(world, pod, 45)
+        world.wait(lambda: "not on a Friday" in world.evict(pod).body["message"], 30)
+        assert answers[-1].status == 403
+        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
+        nothing_is_left(world)
