@@ -253,6 +253,7 @@ def _arguments(rng: random.Random) -> dict[str, dict[str, Any]]:
             "thresholds": {"cpu": rng.choice((50.0, 80.0))},
             "target_thresholds": {"cpu": 100.0},
         },
+        "Duplicates": {},
         "Defragmentation": {"template": rng.choice(({"cpu": "2"}, {"cpu": "1", "memory": "3Gi"}))},
     }
 

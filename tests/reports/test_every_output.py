@@ -51,6 +51,7 @@ CASES = {
             "InterPodAntiAffinity",
             "PodAffinity",
             "TopologySpread",
+            "Duplicates",
             "PendingPods",
         )
     },
