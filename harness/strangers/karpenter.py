@@ -21,12 +21,15 @@ from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import WORLD, World
 from harness.strangers.build import find, source
 from harness.strangers.tools import KARPENTER
+from rescheduler.model.names import ZONE
 
 POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
 _CLASSES: Final = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MACHINES: Final = "kwok://"
+ZONES: Final = ("zone-a", "zone-b", "zone-c")
+"""Where it has machines."""
 _SIZES: Final = (2, 4, 8)
 """CPUs that pods may use; a size costs in proportion."""
 _LOOK_S: Final = 0.3
@@ -162,10 +165,17 @@ class Karpenter:
 
 
 def _instance_type(cpus: int) -> Json:
-    """Its provider keeps 100m of CPU and 10 MiB of each machine for the kubelet."""
-    requirements = [
-        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
-        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a"]},
+    """Its provider keeps 100m of CPU and 10 MiB of each machine for the kubelet. The later the zone, the dearer."""
+    offerings = [
+        {
+            "Price": cpus * (0.1 + 0.01 * at),
+            "Available": True,
+            "Requirements": [
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": ZONE, "operator": "In", "values": [zone]},
+            ],
+        }
+        for at, zone in enumerate(ZONES)
     ]
     return {
         "name": f"n-{cpus}x",
@@ -177,5 +187,5 @@ def _instance_type(cpus: int) -> Json:
             "pods": "110",
             "ephemeral-storage": "100Gi",
         },
-        "offerings": [{"Price": 0.1 * cpus, "Available": True, "Requirements": requirements}],
+        "offerings": offerings,
     }

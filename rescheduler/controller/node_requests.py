@@ -14,12 +14,13 @@ from typing import Final
 from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.pods import say_unschedulable, withdraw_request
 from rescheduler.controller.crashes import Step
+from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.node_requests import SETTLED_S, Asking, asking, own_deployment, withdrawn
+from rescheduler.coordination.placement import Placement
 from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.node_request import request_key, request_node
 from rescheduler.reservations.settings import ReservationSettings
 
@@ -47,13 +48,14 @@ class NodeRequestKeeper:
     _known_until_s: float = 0.0
 
     def steps(
-        self, index: RoundIndex, replacements: Replacements, settings: ReservationSettings, now_s: float
+        self, found: Gathered, placement: Placement, settings: ReservationSettings, now_s: float
     ) -> Iterator[PeriodicStep]:
         """What is to be done now."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             self.again_s = self._looked_s + _BETWEEN_LOOKS_S
             return
         self._looked_s, self.again_s = now_s, None
+        index = found.index
         standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
         asks = asking(snapshot, standing, namespace)
         if asks and not self._may_ask(index, settings, now_s):
@@ -67,7 +69,7 @@ class NodeRequestKeeper:
         for pod in gone:
             yield PeriodicStep(Step.POD, _machine(pod.key), "", partial(_withdraw, pod))
         for one in asks:
-            if calls := self._due(one, index, replacements, settings, now_s):
+            if calls := self._due(one, found, placement, settings, now_s):
                 machine = _machine(request_key(one.move, namespace))
                 yield PeriodicStep(Step.POD, machine, "", partial(tuple, calls))
 
@@ -81,12 +83,12 @@ class NodeRequestKeeper:
     def _due(
         self,
         one: Asking,
-        index: RoundIndex,
-        replacements: Replacements,
+        found: Gathered,
+        placement: Placement,
         settings: ReservationSettings,
         now_s: float,
     ) -> Sequence[AnyCall]:
-        move = one.move
+        move, index = one.move, found.index
         pod = index.snapshot.pods.get(ObjectKey(move.namespace, move.pod_name))
         if pod is None or move.pod_uid not in ("", pod.uid):
             return ()
@@ -95,12 +97,13 @@ class NodeRequestKeeper:
                 return ()
             words = f"no node has room for the replacement of pod {pod.key}"
             return (say_unschedulable(one.pod, words, now_s),)
-        coming = replacements.of(pod).pod
+        coming = found.replacements.of(pod).pod
         if coming is None or now_s < self._since_s[move.key] + SETTLED_S:
             return ()
-        volumes = index.volumes_of(pod.namespace, pod.name, pod.spec).affinities
+        volumes, domains = index.volumes_of(pod.namespace, pod.name, pod.spec), placement.open_domains(pod)
+        where = (*volumes.affinities, *((domains,) if domains is not None else ()))
         deployment = own_deployment(index.snapshot, settings.namespace)
-        call = request_node(move, coming, volumes, settings, deployment)
+        call = request_node(move, coming, where, settings, deployment)
         words = (
             f"no node has room for its replacement; pending pod {call.key} asks the node autoscaler for one"
         )

@@ -56,7 +56,6 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.decided import BeingEmptied
-from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.handover import as_released, hand_over_taint
@@ -211,7 +210,7 @@ class Reconciler:
         self._tend_leftovers(left)
         self._alone(Step.POD, ObjectKey("gated", ""), self._tell_gated)
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
-        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), partial(self._keep, found.replacements))
+        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), partial(self._keep, found))
         self._record()
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, found.assignment)})
@@ -322,10 +321,10 @@ class Reconciler:
         for call in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
             self._do(hints_machine(call.key.name), call, step=Step.NODE)
 
-    def _keep(self, replacements: Replacements) -> None:
+    def _keep(self, found: Gathered) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
         kept = nodes.steps(index.snapshot, index.unbound(), self.settings.keeping, now_s)
-        asks = self._node_requests.steps(index, replacements, self.settings.reservations, now_s)
+        asks = self._node_requests.steps(found, self.placement, self.settings.reservations, now_s)
         for step in chain(kept, self._room_sets.steps(index, now_s), asks):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
                 take = partial(self._keep_one, step.machine, step.calls)

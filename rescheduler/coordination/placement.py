@@ -31,6 +31,7 @@ from rescheduler.coordination.assumed import (
 from rescheduler.coordination.avoid_store import avoided_by
 from rescheduler.coordination.holders_apart import Holders, holders_of
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
+from rescheduler.coordination.open_domains import open_domains
 from rescheduler.coordination.preallocation_target import preallocation_node, weightless
 from rescheduler.coordination.protection import Protection, movable_by_nature
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
@@ -38,6 +39,7 @@ from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import pod_of_room, priority_of_pods
+from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.placeholder_rules import HOLDER_APART
@@ -249,6 +251,14 @@ class Placement:
         if choice.node:
             self.take(pod, choice.node)
         return choice
+
+    def open_domains(self, pod: Pod) -> NodeSelector | None:
+        """Where a node would have to be that is added for the replacement of ``pod``; None: anywhere."""
+        replacement = self._replacements.of(pod).pod
+        if replacement is None:
+            return None
+        with self._trial(pod.uid) as state:
+            return open_domains(state, self._replacements.snapshot.nodes, pod, replacement)
 
     def movable(self, pod: Pod, *, drained: bool = False) -> Permission:
         """Whether this pod may be moved at all: by ``movable_by_nature``, then by the protections.

@@ -5,14 +5,15 @@ This pod is for them alone. Promises: no scheduler serves it, so it is never bou
 workload is on it; it goes with the Deployment of the controller.
 
 It has what node autoscalers judge: requests, host ports, node constraints, tolerations, affinity of bound volumes, and what the
-replacement demands of other pods, as far as that can be said from another namespace: required pod affinity, and required anti-affinity
-by host name. Topology spread counts the pods of its own namespace only, and anti-affinity by zone would still count the pod that leaves.
-The node that the pod leaves is not named: Karpenter refuses pods that speak of host names or of the fields of nodes.
+replacement demands of other pods, as it can be said from another namespace: required pod affinity, and that a node has none of its
+siblings (required anti-affinity by host name, or spread by it that allows a skew of 1). In which zones the node must be is worked out
+beforehand (``coordination.open_domains``). The node that the pod leaves is not named: Karpenter refuses pods that speak of host names
+or of the fields of nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, Workload
 from rescheduler.model.resources import placeholder_resources
-from rescheduler.model.selectors import NodeSelector
+from rescheduler.model.selectors import LabelSelector, NodeSelector, Operator, Requirement
 from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, digest, slug
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import template_of
@@ -59,11 +60,11 @@ def asks_words(request: Pod, why: str) -> str:
 def request_node(
     migration: PodMigration,
     replacement: Pod,
-    volumes: Sequence[NodeSelector],
+    where: Sequence[NodeSelector],
     settings: ReservationSettings,
     controller: Workload | None,
 ) -> Call:
-    """Make the pod. ``controller``: the Deployment of this program; None: there is none."""
+    """Make the pod. ``where``: node affinity of its bound volumes, and what else its node must be. ``controller``: the Deployment of this program; None: there is none."""
     key = request_key(migration, settings.namespace)
     metadata: Json = {
         "name": key.name,
@@ -73,7 +74,7 @@ def request_node(
     }
     if controller is not None:
         metadata["ownerReferences"] = [_owner(controller)]
-    spec = _spec(replacement, volumes, settings)
+    spec = _spec(replacement, where, settings)
     body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     return create("request_node", Kind.POD, key, body)
 
@@ -89,8 +90,8 @@ def _owner(controller: Workload) -> Json:
     }
 
 
-def _spec(replacement: Pod, volumes: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
-    template = template_of(replacement.namespace, replacement.spec, volumes, "")["spec"]
+def _spec(replacement: Pod, where: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
+    template = template_of(replacement.namespace, replacement.spec, where, "")["spec"]
     container = {
         **template["containers"][0],
         "name": "request",
@@ -116,7 +117,8 @@ def _spec(replacement: Pod, volumes: Sequence[NodeSelector], settings: Reservati
 
 def _pod_affinity(replacement: Pod) -> Json:
     spec = replacement.spec
-    apart = (term for term in spec.pod_anti_affinity if term.topology_key == HOSTNAME)
+    apart = [term for term in spec.pod_anti_affinity if term.topology_key == HOSTNAME]
+    apart += [PodAffinityTerm(selector, HOSTNAME) for selector in _one_on_a_node(replacement)]
     found = {
         "podAffinity": _terms(spec.pod_affinity, replacement.namespace),
         "podAntiAffinity": _terms(apart, replacement.namespace),
@@ -125,7 +127,17 @@ def _pod_affinity(replacement: Pod) -> Json:
 
 
 def _terms(terms: Iterable[PodAffinityTerm], namespace: str) -> list[Json]:
-    return [_term(term, namespace) for term in terms]
+    return [_term(term, namespace) for term in terms if term.selector is None or not term.selector.invalid]
+
+
+def _one_on_a_node(replacement: Pod) -> Iterator[LabelSelector]:
+    """Spread by host name with a skew of 1: beside an empty node, no other one with a sibling takes it."""
+    labels = replacement.labels
+    for one in replacement.spec.spread:
+        alone = one.hard and one.topology_key == HOSTNAME and one.max_skew == 1
+        if alone and one.selector is not None and one.selector.matches(labels):
+            same = (Requirement(k, Operator.IN, (labels[k],)) for k in one.match_label_keys if k in labels)
+            yield LabelSelector((*one.selector.requirements, *same))
 
 
 def _term(term: PodAffinityTerm, namespace: str) -> Json:

@@ -8,14 +8,24 @@ from click.testing import CliRunner
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import node_of
-from harness.strangers.karpenter import Karpenter
+from harness.strangers.karpenter import ZONES, Karpenter
 from harness.strangers.tools import KARPENTER
 from rescheduler.cli.main import main
-from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_PLACEHOLDER
+from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from tests.guard.evictions_of_others import DRAINED, OWN, drain, guarded_moves, guarding
 from tests.guard.test_guard_on_the_control_plane import may_start_first  # noqa: F401 - a fixture
 
 NEVER = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
+
+
+def spread(topology_key):
+    selector = {"matchLabels": {"app": "web"}}
+    return {
+        "maxSkew": 1,
+        "topologyKey": topology_key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": selector,
+    }
 
 
 @pytest.fixture
@@ -63,6 +73,39 @@ def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_p
         assert done.returncode == DRAINED, (done.stderr, made.log_tail())
         (new,) = made.nodes()
         assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {other, new["metadata"]["name"]}
+
+
+@pytest.mark.strangers
+def test_replicas_that_are_spread_over_nodes_get_a_node_although_others_have_room(
+    guarded_plane, world, karpenter
+):
+    source, other = world.node("source"), world.node("other")
+    world.workload("Deployment", "web", 2, topologySpreadConstraints=[spread(HOSTNAME)])
+    world.wait_ready("web", 2)
+    made = karpenter(NEVER)
+    with guarding(guarded_plane, world):
+        done = drain(guarded_plane, source, timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        (new,) = made.nodes()
+        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {other, new["metadata"]["name"]}
+
+
+@pytest.mark.strangers
+def test_replicas_that_are_spread_over_zones_get_a_node_in_the_zone_that_lacks_one(
+    guarded_plane, world, karpenter
+):
+    """Machines of another zone would be cheaper."""
+    nodes = [world.node(zone, labels={ZONE: zone}) for zone in ZONES]
+    world.workload("Deployment", "web", 3, topologySpreadConstraints=[spread(ZONE)])
+    world.wait_ready("web", 3)
+    made = karpenter(NEVER)
+    with guarding(guarded_plane, world):
+        done = drain(guarded_plane, nodes[-1], timeout="100s")
+        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
+        (new,) = made.nodes()
+        assert new["metadata"]["labels"][ZONE] == ZONES[-1]
+        pods = world.wait_ready("web", 3)
+        assert {node_of(pod) for pod in pods} == {*nodes[:-1], new["metadata"]["name"]}
 
 
 @pytest.mark.strangers
