@@ -146,17 +146,20 @@ def app():
 
 @pytest.fixture
 def browser(tmp_path):
-    """A headless Chromium: browser(url) -> the document after its scripts have run, as HTML."""
+    """A headless Chromium: browser(url) -> the document after its scripts have run, as HTML; with ``picture`` a PNG there."""
     names = ("chromium", "google-chrome", "chromium-headless-shell")
     found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         pytest.skip("there is no Chromium on this machine")
 
-    def dom(url):
+    def dom(url, *, width=1280, height=900, dark=False, picture=None):
         line = [
             *(found, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--dump-dom", url),
+            *(f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--hide-scrollbars"),
+            *(f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={0 if dark else 1}"),
+            *([f"--screenshot={picture}"] if picture else ["--dump-dom"]),
+            url,
         ]
         done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
         return done.stdout

@@ -22,11 +22,12 @@ from rescheduler.cli.reservation_client import (
     reservation_line,
     status_message,
 )
-from rescheduler.cli.reservation_words import amounts, owner_text, span, until
+from rescheduler.cli.reservation_words import span, until
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.own_objects import who_waits
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reports.reservation_words import amounts, owner_text
 from rescheduler.reports.table import flat_table
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.visible import visible_line

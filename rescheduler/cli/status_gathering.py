@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -33,10 +34,13 @@ from rescheduler.reports.cluster_status import (
     SeenObjects,
     blockers_of,
     cluster_status,
+    evicted_now,
     finished_moves,
     moves_under_way,
     shown_gated,
+    waiting_moves,
 )
+from rescheduler.reports.health import with_health
 from rescheduler.reports.objective_words import headline
 from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reservations.settings import EngineChoice
@@ -78,6 +82,7 @@ def picture_of(
         seen=SeenObjects.of(found.snapshot, found.snapshot.pods.values()),
         plan=plan,
         blockers=blockers_of(decided.skipped.counts()),
+        badly_placed=Counter(move.source for move in plan.moves) + decided.skipped.nodes(),
         source=found.source,
         headline=headline(plan) if whole else "",
         shows_plan=whole,
@@ -117,7 +122,7 @@ class Gathering:
         at = format_seconds(time.time())
         planned = self._badly_placed(read.configuration, at) or ClusterStatus()
         moves = {} if planned.planned_at == at else self._moves()
-        return msgspec.structs.replace(
+        found_all = msgspec.structs.replace(
             planned,
             at=at,
             controller=found,
@@ -127,6 +132,7 @@ class Gathering:
             **moves,
             **self._gated(),
         )
+        return with_health(found_all)
 
     def _badly_placed(self, configuration: Configuration, at: str) -> ClusterStatus | None:
         """What a decision would find, or found not long ago; None: it is not asked for, or it may not be known."""
@@ -159,7 +165,14 @@ class Gathering:
                 return {"moves": None}
             raise
         moves = tuple(moves_under_way(found))
-        return {"moves": moves, "moves_in_all": len(moves), "finished": finished_moves(found)}
+        return {
+            "moves": moves,
+            "moves_in_all": len(moves),
+            "moves_under_way": len(moves),
+            "evicted_now": evicted_now(moves),
+            "waiting": waiting_moves(moves),
+            "finished": finished_moves(found),
+        }
 
     def _gated(self) -> dict[str, Any]:
         """The fields of pods at the gate: of this moment, also where the cluster is not planned."""

@@ -11,11 +11,11 @@ from typing import Any, Final
 from rescheduler import logs
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.live_controller import ReadConfiguration, live_controller, load_configuration
+from rescheduler.cli.live_controller import ReadConfiguration, gate_state, live_controller, load_configuration
 from rescheduler.cli.output import emit, tell, warn
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.cli.status_gathering import picture_of
-from rescheduler.controller.live_page import Leadership, LivePage
+from rescheduler.controller.live_page import Health, LivePage
 from rescheduler.controller.server import CannotListenError, Server, listening
 from rescheduler.errors import ReschedulerError
 from rescheduler.reports.cluster_status import ClusterPicture, Trends
@@ -39,7 +39,7 @@ def run(
     need_from(paths, more_paths)
     logs.configure("warning")
     source = _Source(cluster=cluster, where={"paths": paths, "more_paths": more_paths, "now": now})
-    page = LivePage(leadership=lambda: source.leadership)
+    page = LivePage(health=lambda: source.health)
     try:
         with listening("the page", port=port, key="--port"):
             server = Server(port=port, routes=page.routes(), host=_LOOPBACK, hosts=_HOSTS)
@@ -75,7 +75,8 @@ class _Source:
     cluster: NamedCluster
     where: Mapping[str, Any]
     """The dump, if it is one."""
-    leadership: Leadership = field(default_factory=Leadership)
+    health: Health = field(default_factory=Health)
+    _gate: str = "Unknown"
     _trends: Trends = field(default_factory=Trends)
 
     def picture(self) -> ClusterPicture:
@@ -93,11 +94,13 @@ class _Source:
             found,
             samples=self._trends.samples,
             source="; ".join(filter(None, (found.source, read.source))),
+            gate=self._gate,
             warnings=(*hindered, *found.warnings),
         )
 
     def _live(self) -> tuple[ReadConfiguration, tuple[str, ...]]:
         """The configuration of the controller, and what keeps it from doing anything."""
         controller = live_controller(self.cluster)
-        self.leadership = Leadership(leads=True, leader=controller.leader.holder)
+        self._gate = gate_state(controller.api, controller.namespace)
+        self.health = Health(controller=controller.leader, configuration=controller.read.refused)
         return controller.read, controller.warnings()

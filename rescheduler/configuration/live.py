@@ -87,6 +87,7 @@ class LiveConfiguration:
         self._source = source
         self._looked_at = ""
         self._unreadable = ""
+        self._problem = ""
         self._decide: Callable[[Configuration], Configuration] = lambda configuration: configuration
         self.version = CAREFUL
         """Of the document in force."""
@@ -113,6 +114,11 @@ class LiveConfiguration:
         """True while there has been no document since the start."""
         return self.version == CAREFUL
 
+    @property
+    def problem(self) -> str:
+        """Why the newest document is not in force; "": it is."""
+        return self._unreadable or self._problem
+
     def decide(self, decide: Callable[[Configuration], Configuration]) -> None:
         """From now on every configuration is what ``decide`` makes of it in this cluster, the one in force included.
 
@@ -135,11 +141,14 @@ class LiveConfiguration:
         self._looked_at = version
         if text is None:
             problem = "it was deleted: create it again (kubectl apply -k manifests/), or put an empty document there"
+            self._problem = problem
             return Reload(outcome=ReloadOutcome.MISSING, version=self.version, problem=problem)
         try:
             waiting = self._take(_parsed(text))
         except ConfigurationError as error:
+            self._problem = str(error)
             return Reload(outcome=ReloadOutcome.REFUSED, version=version, problem=str(error))
+        self._problem = ""
         self.version, self.origin = version, text.origin
         return Reload(outcome=ReloadOutcome.TAKEN, version=version, waiting=waiting)
 

@@ -44,6 +44,10 @@ class Decision:
     issue: Issue
     seconds: float
     blockers: Mapping[tuple[SkipReason, str], int]
+    badly_placed: Mapping[str, int]
+    """Pods that are moved or skipped, by node."""
+    gate_ready: bool | None = None
+    """None: nothing needs the gate, or it is not known."""
 
     @property
     def issued(self) -> tuple[ObjectKey, ...]:
@@ -101,14 +105,23 @@ class Cycle:
         issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
         # After the moves have begun, because counting the skipped pods and what is bad takes time. They go on if it crashes.
         blockers, before = Counter((s.reason, s.blocked_by) for s in held_back), dict[str, Badness]()
+        badly_placed = Counter(move.source for move in decided.moving.moves)
         try:
             blockers += decided.skipped.counts()
+            badly_placed += decided.skipped.nodes()
             before |= badness_now(snapshot, self._policies, self._states.at(snapshot, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()
             self._crashes.tell(Step.DECISION, None, error)
         self._count(plan, _by_reason(blockers), before, seconds)
-        return Decision(plan=plan, issue=issue, seconds=seconds, blockers=blockers)
+        return Decision(
+            plan=plan,
+            issue=issue,
+            seconds=seconds,
+            blockers=blockers,
+            badly_placed=badly_placed,
+            gate_ready=gate_ready if configuration.mode is not MoveMode.SOFT else None,
+        )
 
     def _decide(self, snapshot: Snapshot, configuration: Configuration) -> tuple[Decided, Plan]:
         if configuration is not self._configuration:

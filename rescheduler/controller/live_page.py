@@ -11,7 +11,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -28,9 +28,10 @@ from rescheduler.reports.cluster_status import (
     cluster_status,
     limited,
 )
+from rescheduler.reports.health import with_health
 from rescheduler.reports.html.files import LIVE_PAGE, LIVE_SCRIPT, PARTS, STYLE, asset
 from rescheduler.reports.objective_words import headline
-from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus, Presence
+from rescheduler.reports.status_document import Blocker, ClusterStatus, ControllerStatus
 
 STATE_PATH: Final = "/state.json"
 EVERY_S: Final = 1.0
@@ -44,6 +45,7 @@ HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+_GATES: Final = {True: "InForce", False: "Missing", None: "Unknown"}
 _FILES: Final = {
     "/": (LIVE_PAGE, "text/html"),
     "/style.css": (STYLE, "text/css"),
@@ -52,12 +54,14 @@ _FILES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Leadership:
-    """Who leads, as far as this process knows."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """Who leads and what is wrong with the configuration, as far as this process knows."""
 
     leads: bool = True
-    leader: str = ""
+    controller: ControllerStatus = field(default_factory=ControllerStatus)
+    configuration: str = ""
+    """Why the newest one is not in force; "": it is."""
 
 
 class LivePage:
@@ -66,13 +70,13 @@ class LivePage:
     def __init__(
         self,
         *,
-        leadership: Callable[[], Leadership] = Leadership,
+        health: Callable[[], Health] = Health,
         source: str = "",
         dry_run: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``leadership``: called by the threads of requests. ``clock``: monotonic seconds."""
-        self._leadership = leadership
+        """``health``: called by the threads of requests. ``clock``: monotonic seconds."""
+        self._health = health
         self._source = source
         self._dry_run = dry_run
         self._clock = clock
@@ -82,7 +86,7 @@ class LivePage:
         self._blockers: tuple[Blocker, ...] = ()
         self._picture: ClusterPicture | None = None
         self._lock = threading.Lock()
-        self._made: tuple[ClusterPicture | None, Leadership] | None = None
+        self._made: tuple[ClusterPicture | None, Health] | None = None
         self._made_at_s = float("-inf")
         self._answer = HttpAnswer(body=b"")
 
@@ -100,6 +104,8 @@ class LivePage:
                 seen=seen,
                 plan=decision.plan if decision is not None else None,
                 blockers=self._blockers,
+                badly_placed=decision.badly_placed if decision is not None else {},
+                gate=_GATES[decision.gate_ready if decision is not None and not self._dry_run else None],
                 samples=self._trends.samples,
                 source=self._source,
                 headline=self._words,
@@ -116,7 +122,7 @@ class LivePage:
         """The document as it is now, or as it was less than a second ago."""
         with self._lock:
             now_s = self._clock()
-            wanted = (self._picture, self._leadership())
+            wanted = (self._picture, self._health())
             fresh = self._made is not None and now_s - self._made_at_s < EVERY_S
             if not fresh and not self._is_made_of(wanted):
                 self._answer = _json(_state(*wanted))
@@ -130,15 +136,17 @@ class LivePage:
             STATE_PATH: self.state,
         }
 
-    def _is_made_of(self, wanted: tuple[ClusterPicture | None, Leadership]) -> bool:
+    def _is_made_of(self, wanted: tuple[ClusterPicture | None, Health]) -> bool:
         return self._made is not None and self._made[0] is wanted[0] and self._made[1] == wanted[1]
 
 
-def _state(picture: ClusterPicture | None, leadership: Leadership) -> ClusterStatus:
+def _state(picture: ClusterPicture | None, health: Health) -> ClusterStatus:
     found = limited(cluster_status(picture)) if picture is not None else ClusterStatus()
-    presence = Presence.LEADING if leadership.leader else Presence.UNKNOWN
-    controller = ControllerStatus(presence=presence, holder=leadership.leader)
-    return msgspec.structs.replace(found, leads=leadership.leads, controller=controller)
+    return with_health(
+        msgspec.structs.replace(
+            found, leads=health.leads, controller=health.controller, configuration=health.configuration
+        )
+    )
 
 
 def _json(state: ClusterStatus) -> HttpAnswer:

@@ -33,7 +33,7 @@ from rescheduler.controller.configuration_sources import ConfigMapSource, FileSo
 from rescheduler.controller.cycle import Decision
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.eviction_watch import EvictionWatch, readable_evictions
-from rescheduler.controller.live_page import Leadership, LivePage
+from rescheduler.controller.live_page import Health, LivePage
 from rescheduler.controller.loop import GATE_KEYS_CHANGED, WAKE, Loop
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts, unseen
@@ -60,6 +60,7 @@ from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ANNOTATION_CONFIGURATION, CONFIG_MAP, GATE_CONFIG_MAP, LEASE_NAME
 from rescheduler.model.records import ObjectKey
+from rescheduler.reports.status_document import ControllerStatus, Presence
 from rescheduler.webhook.registration import WebhookSettings
 
 CALL_DEADLINE_S: Final = 15.0
@@ -156,9 +157,7 @@ class Controller:
             partial(with_engine, koordinator_served=capabilities.koordinator_reservations)
         )
         if self._configuration.current.server.page and self._served:
-            self._page = LivePage(
-                leadership=self._leadership, source=self._identity, dry_run=self._options.dry_run
-            )
+            self._page = LivePage(health=self._health, source=self._identity, dry_run=self._options.dry_run)
         with ExitStack() as stack:
             informers = Informers(self._transport, Decoder(), resources=_to_read(capabilities))
             loop = assemble(self._configuration, self._ports(stack, informers, capabilities))
@@ -295,11 +294,16 @@ class Controller:
         leads = leadership(elector, self._metrics)
         return partial(_leads_or_ends, elector, leads) if self._options.once else leads
 
-    def _leadership(self) -> Leadership:
-        """Who leads, for the page: a dry run and a process without leader election do what they do by themselves."""
-        if self._elector is None:
-            return Leadership()
-        return Leadership(self._elector.still_leader(), self._elector.holder)
+    def _health(self) -> Health:
+        """For the page. A dry run and a process without leader election do what they do by themselves."""
+        leads, holder = True, self._identity
+        if self._elector is not None:
+            leads, holder = self._elector.still_leader(), self._elector.holder
+        presence = Presence.LEADING if holder else Presence.UNKNOWN
+        controller = ControllerStatus(
+            presence=presence, holder=holder, configuration=self._configuration.version
+        )
+        return Health(leads=leads, controller=controller, configuration=self._configuration.problem)
 
     def _lose(self, reason: str) -> None:
         self.lost_leadership = True

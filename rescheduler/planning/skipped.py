@@ -82,6 +82,13 @@ class SkippedPods:
                 counted[known.reason, known.by] -= 1
         return +counted
 
+    def nodes(self) -> Counter[str]:
+        """How many pods are skipped on each node."""
+        counted = Counter(skip.candidate.pod.node for skip in self._known.values())
+        for _, _, pods in self._runs():
+            counted.update(pod.node for pod in pods if pod.uid not in self._known)
+        return counted
+
     def records(self) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid."""
         skips = self._known | {skip.candidate.pod.uid: skip for skip in self._left_over()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -20,10 +20,12 @@ from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
 from rescheduler.model.records import Node, NodeUsage, ObjectKey, Pod, Taint
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
+from rescheduler.reports.held_capacity import held_capacity
 from rescheduler.reports.status_document import (
     Blocker,
     ClusterStatus,
@@ -39,6 +41,7 @@ MOST_MOVES: Final = 200
 MOST_FINISHED: Final = 50
 MOST_GATED: Final = 50
 MOST_BLOCKERS: Final = 50
+MOST_HELD: Final = 200
 _MOST_TAINTS: Final = 5
 _LONGEST_TEXT: Final = 300
 _HELD: Final = (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
@@ -64,6 +67,8 @@ class SeenObjects:
     at_s: float
     nodes: Mapping[str, Node]
     reservations: Mapping[str, Reservation]
+    windows: Mapping[str, ReservationWindow]
+    head_rooms: Mapping[str, HeadRoom]
     migrations: Mapping[ObjectKey, PodMigration]
     usage: Mapping[str, NodeUsage]
     gated: tuple[Pod, ...]
@@ -76,6 +81,8 @@ class SeenObjects:
             at_s=snapshot.taken_at_s,
             nodes=snapshot.nodes,
             reservations=snapshot.reservations,
+            windows=snapshot.windows,
+            head_rooms=snapshot.head_rooms,
             migrations=snapshot.migrations,
             usage=snapshot.usage,
             gated=tuple(gated_pods(gated)),
@@ -90,9 +97,12 @@ class ClusterPicture:
     plan: Plan | None = None
     """The last decision; None: there was none."""
     blockers: Sequence[Blocker] = ()
+    badly_placed: Mapping[str, int] = field(default_factory=dict)
+    """Pods that the decision moves or skips, by node."""
     samples: tuple[TrendSample, ...] = ()
     source: str = ""
     headline: str = ""
+    gate: str = "Unknown"
     dry_run: bool = False
     """The controller changes nothing."""
     shows_plan: bool = False
@@ -105,18 +115,21 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
     seen, plan = picture.seen, picture.plan
     under_way = moves_under_way(seen.migrations.values())
     planned = plan.moves if plan is not None and (picture.dry_run or picture.shows_plan) else ()
-    waiting = _waiting(under_way)
+    waiting = waiting_moves(under_way)
     before = plan.before if plan is not None else None
+    held = held_capacity(seen.reservations.values(), seen.windows.values(), seen.head_rooms.values())
     return ClusterStatus(
         at=format_seconds(seen.at_s),
         source=picture.source,
         dry_run=picture.dry_run,
+        gate=picture.gate,
         headline=_headline(picture, under_way, waiting),
         gated=shown_gated(seen.gated, seen.reservations),
         gated_in_all=len(seen.gated),
         moves=(*under_way, *map(_planned, planned)),
         moves_in_all=len(under_way) + len(planned),
         moves_under_way=len(under_way),
+        evicted_now=evicted_now(under_way),
         waiting=waiting,
         finished=finished_moves(seen.migrations.values()),
         planned_at=plan.metadata.generated_at if plan is not None else "",
@@ -128,7 +141,9 @@ def cluster_status(picture: ClusterPicture) -> ClusterStatus:
         would_move=len(plan.moves) if plan is not None else 0,
         pods=before.pods if before is not None else 0,
         pending_pods=before.pending_pods if before is not None else 0,
-        nodes=_nodes(seen, plan),
+        nodes=_nodes(seen, plan, picture.badly_placed),
+        held=held,
+        held_in_all=len(held),
         samples=picture.samples,
         warnings=picture.warnings,
     )
@@ -146,6 +161,9 @@ def _headline(picture: ClusterPicture, under_way: Sequence[ShownMove], waiting: 
             else ""
         )
         planned = told or (planned.replace(_NOTHING, "nothing more to move", 1) if under_way else planned)
+    elif planned and under_way:
+        told = "planned" if picture.shows_plan or picture.dry_run else "the last decision"
+        planned = f"{told}: {planned}"
     if not under_way:
         return planned.replace("nothing", "Nothing", 1) if planned.startswith("nothing") else planned
     count = sum(one.pods for one in waiting)
@@ -161,11 +179,17 @@ def _counted(blockers: Iterable[Blocker]) -> str:
     return ", ".join(f"{reason} {pods:,}" for reason, pods in counts.most_common(_REASONS))
 
 
-def _waiting(moves: Iterable[ShownMove]) -> tuple[Blocker, ...]:
-    counts = Counter(move.reason for move in moves if move.waits)
+def evicted_now(under_way: Iterable[ShownMove]) -> int:
+    """Moves that have evicted a pod whose replacement is not bound yet."""
+    return sum(bool(move.evicted_at and not move.landed_at) for move in under_way)
+
+
+def waiting_moves(moves: Iterable[ShownMove]) -> tuple[Blocker, ...]:
+    """Why moves under way cannot go on now, the most frequent reason first."""
+    counts = Counter((move.reason, move.message) for move in moves if move.waits)
     return tuple(
-        Blocker(reason=reason, blocked_by="moves under way", pods=count)
-        for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        Blocker(reason=reason, blocked_by=message or "moves under way", pods=count)
+        for (reason, message), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     )
 
 
@@ -188,11 +212,19 @@ def limited(status: ClusterStatus) -> ClusterStatus:
         status,
         moves=tuple(map(_shortened, (status.moves or ())[:MOST_MOVES])),
         finished=tuple(map(_shortened, status.finished)),
-        blocked=tuple(
-            msgspec.structs.replace(one, blocked_by=_cut(one.blocked_by))
-            for one in status.blocked[:MOST_BLOCKERS]
+        held=tuple(
+            msgspec.structs.replace(one, owners=_cut(one.owners), message=_cut(one.message))
+            for one in status.held[:MOST_HELD]
         ),
+        waiting=_first_blockers(status.waiting),
+        blocked=_first_blockers(status.blocked),
         warnings=tuple(map(_cut, status.warnings[:MOST_BLOCKERS])),
+    )
+
+
+def _first_blockers(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
+    return tuple(
+        msgspec.structs.replace(one, blocked_by=_cut(one.blocked_by)) for one in blockers[:MOST_BLOCKERS]
     )
 
 
@@ -221,7 +253,7 @@ def finished_moves(moves: Iterable[PodMigration]) -> tuple[ShownMove, ...]:
     return tuple(map(_shown, ordered[:MOST_FINISHED]))
 
 
-def _nodes(seen: SeenObjects, plan: Plan | None) -> tuple[ShownNode, ...]:
+def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]) -> tuple[ShownNode, ...]:
     figures = {node.name: node for node in plan.before.nodes} if plan is not None else {}
     reserved = _reserved(seen.reservations.values())
     nothing = NodeSummary(name="")
@@ -237,6 +269,7 @@ def _nodes(seen: SeenObjects, plan: Plan | None) -> tuple[ShownNode, ...]:
                 marks=marks_of(node),
                 taints=tuple(map(_taint, own_taints(node)[:_MOST_TAINTS])),
                 pods=amounts.pods,
+                badly_placed=badly_placed.get(name, 0),
                 pods_allocatable=amounts.pods_allocatable,
                 cpu_requested_milli=amounts.cpu_requested_milli,
                 cpu_reserved_milli=cpu,

@@ -50,6 +50,15 @@ class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
         return self.presence not in (Presence.STOPPED, Presence.ABSENT)
 
 
+class HealthLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The state of one part of the installation."""
+
+    part: str
+    ok: bool | None
+    """None: it is not known."""
+    says: str
+
+
 class GatedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A pod that waits at the gate."""
 
@@ -112,6 +121,31 @@ class ShownMove(
     ended_at: str = ""
 
 
+class HeldCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A Reservation that has not ended, a ReservationWindow or a HeadRoom. Times: RFC 3339."""
+
+    kind: str
+    name: str
+    phase: str
+    owners: str
+    """For which pods."""
+    asked_by: str
+    """Who asked for it, or the move, window or head-room that it belongs to."""
+    held: int = 0
+    """Reservations that are Available."""
+    wanted: int = 1
+    nodes: tuple[str, ...] = ()
+    """The first of them."""
+    since: str = ""
+    until: str = ""
+    """"": it does not end by itself."""
+    cpu_milli: int = 0
+    """This and memory: of one Reservation, held and not used."""
+    memory_bytes: int = 0
+    message: str = ""
+    """Why it is not held."""
+
+
 class ShownNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One node. Amounts in milli-CPU and bytes; requested includes reserved."""
 
@@ -121,6 +155,8 @@ class ShownNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     taints: tuple[str, ...] = ()
     """Those that people or programs have set, at most five."""
     pods: int = 0
+    badly_placed: int = 0
+    """Of these pods, those that the last decision moves, or would if nothing blocked it."""
     pods_allocatable: int = 0
     cpu_requested_milli: int = 0
     cpu_reserved_milli: int = 0
@@ -168,6 +204,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """InForce, Missing or Unknown."""
     configuration: str = ""
     """What is wrong with it; "" if nothing is known to be."""
+    health: tuple[HealthLine, ...] = ()
+    """Of controller, gate and configuration, as ``status`` prints them."""
     headline: str = ""
     gated: tuple[GatedPod, ...] | None = ()
     """The oldest of the pods at the gate; None: they may not be read."""
@@ -178,6 +216,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Also those that a limited document leaves out."""
     moves_under_way: int = 0
     """Of these, those that are no plan."""
+    evicted_now: int = 0
+    """Of these, those whose pod is evicted and has no bound replacement yet."""
     waiting: tuple[Blocker, ...] = ()
     """Why moves under way cannot go on now, and how many."""
     finished: tuple[ShownMove, ...] = ()
@@ -190,5 +230,8 @@ class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     pods: int = 0
     pending_pods: int = 0
     nodes: tuple[ShownNode, ...] = ()
+    held: tuple[HeldCapacity, ...] = ()
+    """First Reservations that people asked for, windows and head-rooms; those of moves last."""
+    held_in_all: int = 0
     samples: tuple[TrendSample, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -6,7 +6,8 @@ from typing import Final
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import RELEASE
-from rescheduler.reports.status_document import ClusterStatus, ControllerStatus
+from rescheduler.reports.health import health
+from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reports.table import cut, table, wrapped
 from rescheduler.visible import visible_line
 
@@ -21,10 +22,7 @@ _INDENT: Final = 15 * " "
 def status_text(report: ClusterStatus, width: int) -> str:
     """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
     lines = [
-        *_wrapped(_controller(report), width),
-        f"gate           {_GATES[report.gate]}",
-        *_wrapped(f"configuration  {report.configuration or 'no refusal is known'}", width),
-        f"version        {report.version}",
+        *(row for line in health(report) for row in _wrapped(f"{line.part:<15}{line.says}", width)),
         "",
         *_gated(report, width),
         *_moves(report),
@@ -33,34 +31,6 @@ def status_text(report: ClusterStatus, width: int) -> str:
         *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width, "  ")),
     ]
     return "\n".join(cut(visible_line(line), max(width, _LEAST)) for line in lines) + "\n"
-
-
-_GATES: Final = {
-    "InForce": "in place: replacements wait for their room",
-    "Missing": "missing: no pod is moved (kubectl apply -k manifests/)",
-    "Unknown": "not known: you may not read admission policies",
-}
-
-
-def _controller(report: ClusterStatus) -> str:
-    found = report.controller
-    match found.presence:
-        case "Leading":
-            version = (
-                f", {', '.join(image.rpartition('/')[2] for image in found.images)}" if found.images else ""
-            )
-            return f"controller     {found.holder} leads since {found.leads_since}{version}"
-        case "Stopped":
-            return f"controller     NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}{_why(found)}"
-        case "Absent":
-            return f"controller     NOT RUNNING: none has led here{_why(found)}"
-        case _:
-            return f"controller     not known: {found.message}"
-
-
-def _why(found: ControllerStatus) -> str:
-    message = f"; {found.message}" if found.message else ""
-    return f"{message} ({found.remedy})" if found.remedy else message
 
 
 def _gated(report: ClusterStatus, width: int) -> list[str]:
@@ -85,7 +55,8 @@ def _moves(report: ClusterStatus) -> list[str]:
         (f"{m.namespace}/{m.pod}", m.source or "-", m.target or "-", m.phase, _waits(m.reason, m.message))
         for m in report.moves[:_ROWS]
     ]
-    title = f"{plural(len(report.moves), 'move')} under way{_cut(len(report.moves))}"
+    out = f", {plural(report.evicted_now, 'pod')} evicted and not bound yet" if report.evicted_now else ""
+    title = f"{plural(len(report.moves), 'move')} under way{_cut(len(report.moves))}{out}"
     return [title, *table(("pod", "from", "to", "step", "says"), rows), ""]
 
 

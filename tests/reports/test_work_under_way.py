@@ -29,11 +29,18 @@ def document(*moves, blockers=(), headline="Nothing to move."):
         at_s=snapshot.taken_at_s,
         nodes=snapshot.nodes,
         reservations={},
+        windows={},
+        head_rooms={},
         migrations={one.key: one for one in moves},
         usage={},
         gated=(),
     )
     return cluster_status(ClusterPicture(seen=seen, headline=headline, blockers=blockers))
+
+
+def test_the_moves_of_a_decision_are_not_told_as_if_they_came_on_top():
+    found = document(move("a", reason="Reserving"), headline="2 moves: repair 2 of 3 violations")
+    assert found.headline == "1 move under way; the last decision: 2 moves: repair 2 of 3 violations"
 
 
 BUDGET = MigrationReason.DISRUPTION_BUDGET

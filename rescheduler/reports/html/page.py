@@ -116,7 +116,7 @@ def plan_html(plan: Plan) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Rescheduling plan</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
+        f"<title>Rescheduling plan</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n"
         f'<script type="application/json" id="plan">{_data(plan, changed)}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
@@ -237,7 +237,7 @@ def _section(section: ReportSection, note: str = "") -> str:
     if not section.rows:
         return ""
     said = f"<p class='faint'>{note}</p>\n" if note else ""
-    title, shown = escape(section.title), _table(section.header, section.rows)
+    title, shown = escape(section.title), _table(section.title, section.header, section.rows)
     return f"<h2>{title}</h2>\n{said}{shown}{_faint(section.more)}"
 
 
@@ -245,10 +245,22 @@ def _faint(text: str) -> str:
     return f"<p class='faint'>{text}</p>" if text else ""
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(_arrows(cell))}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<div class='scroll'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+def _table(caption: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    titles, name = [escape(cell) for cell in header], escape(caption)
+    head = "".join(f"<th scope='col'>{title}</th>" for title in titles)
+    body = "".join(f"<tr>{_cells(titles, row)}</tr>" for row in rows)
+    return (
+        f"<div class='scroll' tabindex='0' role='region' aria-label='{name}'><table><caption class='unseen'>{name}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(titles: Sequence[str], row: Sequence[str]) -> str:
+    """``data-title``: shown on phones, where a row is a block."""
+    return "".join(
+        f"<td data-title='{title}'>{escape(_arrows(cell))}</td>"
+        for title, cell in zip(titles, row, strict=True)
+    )
 
 
 def _arrows(cell: str) -> str:

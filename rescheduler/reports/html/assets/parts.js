@@ -141,18 +141,20 @@ const parts = (() => {
 
   // Tables
 
-  // `columns`: {title, of (row) => text or number, kind: name | number | long, minor: left out on phones}; `groups`: {title: (row) => text}.
+  // `caption`: its name. `columns`: {title, of (row) => text or number, kind: name | number | long}; on phones each row is a block with the
+  // titles before its cells. `groups`: {title: (row) => text}.
   // Returns a function that shows other rows with the same filter, order and group.
-  function table(place, columns, groups) {
+  function table(place, caption, columns, groups) {
     let rows = [], shown = PAGE, order = null, group = "", text = "";
-    const input = el("input", { type: "search", placeholder: "filter", "aria-label": "filter", oninput: () => { text = input.value.toLowerCase(); shown = PAGE; draw(); } });
-    const grouping = el("select", { "aria-label": "group", onchange: () => { group = grouping.value; shown = PAGE; draw(); } },
+    const input = el("input", { type: "search", placeholder: "filter", "aria-label": `filter ${caption}`, oninput: () => { text = input.value.toLowerCase(); shown = PAGE; draw(); } });
+    const grouping = el("select", { "aria-label": `group ${caption}`, onchange: () => { group = grouping.value; shown = PAGE; draw(); } },
       el("option", { value: "" }, "not grouped"), ...Object.keys(groups || {}).map((name) => el("option", { value: name }, `by ${name}`)));
     const said = el("span", { class: "faint" });
     const more = el("button", { type: "button", onclick: () => { shown += 10 * PAGE; draw(); } }, "show more");
-    const head = el("tr"), body = el("tbody");
+    const head = el("tr", { role: "row" }), body = el("tbody", { role: "rowgroup" });
     const tools = el("div", { class: "tools" }, input, Object.keys(groups || {}).length ? grouping : null, said);
-    const box = el("div", { class: "scroll", tabindex: 0 }, el("table", {}, el("thead", {}, head), body));
+    const box = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+      el("table", { role: "table" }, el("caption", { class: "unseen" }, caption), el("thead", { role: "rowgroup" }, head), body));
     const none = el("p", { class: "faint" }, "None.");
     place.replaceChildren(tools, box, more, none);
     columns.forEach((column, at) => {
@@ -160,10 +162,10 @@ const parts = (() => {
         order = order && order.at === at ? (order.down ? null : { at, down: true }) : { at, down: false };
         draw();
       } }, column.title);
-      head.append(el("th", { class: [column.kind === "number" ? "number" : "", column.minor ? "minor" : ""].filter(Boolean).join(" ") || undefined, scope: "col" }, button));
+      head.append(el("th", { class: column.kind === "number" ? "number" : undefined, scope: "col", role: "columnheader" }, button));
     });
 
-    const cell = (column, row) => el("td", { class: [column.kind, column.minor ? "minor" : ""].filter(Boolean).join(" ") || undefined }, column.show ? column.show(row) : written(column.of(row)));
+    const cell = (column, row) => el("td", { class: column.kind, role: "cell", "data-title": column.title }, column.show ? column.show(row) : written(column.of(row)));
     const written = (value) => (typeof value === "number" ? count(value) : value ?? "");
     const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true }));
 
@@ -187,13 +189,13 @@ const parts = (() => {
         for (const [name, members] of [...groupsFound].sort((a, b) => b[1].length - a[1].length || compare(a[0], b[0]))) {
           if (left <= 0) break;
           drawn.push(el("tr", { class: "group" }, el("td", { colspan: columns.length }, `${name}: ${count(members.length)}`)));
-          for (const row of members.slice(0, Math.min(left, 20))) drawn.push(el("tr", {}, ...columns.map((c) => cell(c, row))));
+          for (const row of members.slice(0, Math.min(left, 20))) drawn.push(el("tr", { role: "row" }, ...columns.map((c) => cell(c, row))));
           left -= Math.min(members.length, 20);
           if (members.length > 20) drawn.push(el("tr", {}, el("td", { colspan: columns.length, class: "faint" }, `and ${count(members.length - 20)} more of this group`)));
         }
         more.hidden = left > 0;
       } else {
-        for (const row of found.slice(0, shown)) drawn.push(el("tr", {}, ...columns.map((c) => cell(c, row))));
+        for (const row of found.slice(0, shown)) drawn.push(el("tr", { role: "row" }, ...columns.map((c) => cell(c, row))));
         more.hidden = found.length <= shown;
       }
       body.replaceChildren(...drawn);

@@ -9,7 +9,7 @@
   const after = plan.before.map((node) => later.get(node.name) || node);
   let chosen = "";
 
-  if (at("moves")) parts.table(at("moves"), [
+  if (at("moves")) parts.table(at("moves"), "moves", [
     { title: "#", kind: "number", of: (m) => m.number },
     ...(plan.moves.some((m) => m.after) ? [{ title: "after", kind: "number", of: (m) => m.after }] : []),
     { title: "pod", kind: "name", of: (m) => m.pod },
@@ -22,7 +22,7 @@
     { title: "why", kind: "long", of: (m) => m.why },
   ], { workload: (m) => m.workload, policy: (m) => m.policy, namespace: (m) => m.pod.split("/")[0], "node that it leaves": (m) => m.from, "node that it goes to": (m) => m.to })(plan.moves);
 
-  if (at("stays")) parts.table(at("stays"), [
+  if (at("stays")) parts.table(at("stays"), "wanted, but not moved", [
     { title: "pod", kind: "name", of: (s) => s.pod },
     { title: "node", kind: "name node", of: (s) => s.node },
     { title: "policy", of: (s) => s.policy },
@@ -36,7 +36,7 @@
     title, kind: "number", of: (p) => (p.now[part] - p.old[part]) / (p.now[whole] || 1),
     show: (p) => `${parts.percent(p.old[part], p.old[whole])} → ${parts.percent(p.now[part], p.now[whole])}`,
   });
-  parts.table(at("changed"), [
+  parts.table(at("changed"), "nodes that change", [
     { title: "node", kind: "name node", of: (p) => p.old.name },
     { title: "zone", of: (p) => p.old.zone },
     { title: "marks", of: (p) => p.old.marks.map((m) => parts.MARK_WORDS[m] || m).join(", ") },

@@ -1,0 +1,55 @@
+"""Is it healthy: controller, gate and configuration, one line each, the same on the terminal and on the page. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rescheduler.reports.status_document import ClusterStatus, ControllerStatus, HealthLine, Presence
+
+_GATES: Final = {
+    "InForce": (True, "in place: replacements wait for their room"),
+    "Missing": (False, "missing: no pod is moved (kubectl apply -k manifests/)"),
+    "Unknown": (None, "not known: you may not read admission policies"),
+}
+
+
+def with_health(status: ClusterStatus) -> ClusterStatus:
+    """The document with what it says of controller, gate and configuration in words."""
+    return msgspec.structs.replace(status, health=health(status))
+
+
+def health(status: ClusterStatus) -> tuple[HealthLine, ...]:
+    """The lines in the order in which people read them."""
+    gate_ok, gate = _GATES[status.gate]
+    wrong = status.configuration
+    return (
+        HealthLine(part="controller", ok=_runs(status.controller), says=_controller(status.controller)),
+        HealthLine(part="gate", ok=gate_ok, says=gate),
+        HealthLine(part="configuration", ok=not wrong, says=wrong or "no refusal is known"),
+        HealthLine(part="version", ok=True, says=status.version),
+    )
+
+
+def _runs(found: ControllerStatus) -> bool | None:
+    return None if found.presence is Presence.UNKNOWN else found.runs
+
+
+def _controller(found: ControllerStatus) -> str:
+    match found.presence:
+        case Presence.LEADING:
+            since = f" since {found.leads_since}" if found.leads_since else ""
+            names = ", ".join(image.rpartition("/")[2] for image in found.images)
+            return f"{found.holder} leads{since}{f', {names}' if names else ''}"
+        case Presence.STOPPED:
+            return f"NOT RUNNING: {found.holder or 'nobody'} led last, until {found.renewed}{_why(found)}"
+        case Presence.ABSENT:
+            return f"NOT RUNNING: none has led here{_why(found)}"
+        case Presence.UNKNOWN:
+            return f"not known: {found.message}" if found.message else "not known"
+
+
+def _why(found: ControllerStatus) -> str:
+    message = f"; {found.message}" if found.message else ""
+    return f"{message} ({found.remedy})" if found.remedy else message
