@@ -18,10 +18,13 @@ from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.node_requests import SETTLED_S, Asking, asking, own_deployment, withdrawn
+from rescheduler.coordination.observe_reservations import default_class
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.node_request import request_key, request_node
+from rescheduler.reservations.quota import AskedNodes
 from rescheduler.reservations.settings import ReservationSettings
 
 _BETWEEN_LOOKS_S: Final = 1.0
@@ -68,10 +71,10 @@ class NodeRequestKeeper:
             self.again_s = now_s + _BETWEEN_LOOKS_S
         for pod in gone:
             yield PeriodicStep(Step.POD, _machine(pod.key), "", partial(_withdraw, pod))
+        look = _Look(found, placement, settings, _asked_nodes(asks, snapshot, settings), now_s)
         for one in asks:
-            if calls := self._due(one, found, placement, settings, now_s):
-                machine = _machine(request_key(one.move, namespace))
-                yield PeriodicStep(Step.POD, machine, "", partial(tuple, calls))
+            machine, since_s = _machine(request_key(one.move, namespace)), self._since_s[one.move.key]
+            yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, since_s))
 
     def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
         said = settings.node_autoscaler
@@ -80,15 +83,20 @@ class NodeRequestKeeper:
             self._asked = may_be_asked(said, index.snapshot)
         return self._asked
 
-    def _due(
-        self,
-        one: Asking,
-        found: Gathered,
-        placement: Placement,
-        settings: ReservationSettings,
-        now_s: float,
-    ) -> Sequence[AnyCall]:
-        move, index = one.move, found.index
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at all moves that ask."""
+
+    found: Gathered
+    placement: Placement
+    settings: ReservationSettings
+    asked: AskedNodes
+    now_s: float
+
+    def due(self, one: Asking, since_s: float) -> Sequence[AnyCall]:
+        """What is to be sent for one that has been without a target since then."""
+        move, index = one.move, self.found.index
         pod = index.snapshot.pods.get(ObjectKey(move.namespace, move.pod_name))
         if pod is None or move.pod_uid not in ("", pod.uid):
             return ()
@@ -96,18 +104,37 @@ class NodeRequestKeeper:
             if one.pod.unschedulable_message or one.pod.deleting:
                 return ()
             words = f"no node has room for the replacement of pod {pod.key}"
-            return (say_unschedulable(one.pod, words, now_s),)
-        coming = found.replacements.of(pod).pod
-        if coming is None or now_s < self._since_s[move.key] + SETTLED_S:
+            return (say_unschedulable(one.pod, words, self.now_s),)
+        if self.now_s < since_s + SETTLED_S:
             return ()
-        volumes, domains = index.volumes_of(pod.namespace, pod.name, pod.spec), placement.open_domains(pod)
+        return self._asks(one, pod)
+
+    def _asks(self, one: Asking, pod: Pod) -> Sequence[AnyCall]:
+        coming = self.found.replacements.of(pod).pod
+        if coming is None or self.asked.refusal(pod, coming.spec.requests):
+            return ()
+        index = self.found.index
+        volumes, domains = (
+            index.volumes_of(pod.namespace, pod.name, pod.spec),
+            self.placement.open_domains(pod),
+        )
         where = (*volumes.affinities, *((domains,) if domains is not None else ()))
-        deployment = own_deployment(index.snapshot, settings.namespace)
-        call = request_node(move, coming, where, settings, deployment)
+        deployment = own_deployment(index.snapshot, self.settings.namespace)
+        call = request_node(one.move, coming, where, self.settings, deployment)
         words = (
             f"no node has room for its replacement; pending pod {call.key} asks the node autoscaler for one"
         )
         return (call, Event("v1", "Pod", pod.namespace, pod.name, pod.uid, ASKS_FOR_NODE, words))
+
+
+def _asked_nodes(asks: Sequence[Asking], snapshot: Snapshot, settings: ReservationSettings) -> AskedNodes:
+    """With those that ask already."""
+    asked = AskedNodes(settings.quotas, tuple(snapshot.resource_quotas.values()), default_class(snapshot))
+    for one in asks:
+        pod = snapshot.pods.get(ObjectKey(one.move.namespace, one.move.pod_name))
+        if one.pod is not None and pod is not None:
+            asked.count(pod, one.pod.spec.requests)
+    return asked
 
 
 def _withdraw(pod: Pod) -> Sequence[AnyCall]:

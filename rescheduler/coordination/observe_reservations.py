@@ -305,15 +305,20 @@ def rooms_beyond_quota(
     Quotas count the move that a room is for, and the pod that it gives room back for.
     """
     snapshot = index.snapshot
-    defaults = [found for found in snapshot.priority_classes.values() if found.default]
     moves = {name: _counted(index, link) for name, link in links.items() if not link.reservation_ref}
     return beyond_quota(
         snapshot.reservations.values(),
         quotas,
         tuple(snapshot.resource_quotas.values()),
         moves,
-        min(defaults, key=lambda found: (found.value, found.name)).name if defaults else "",
+        default_class(snapshot),
     )
+
+
+def default_class(snapshot: Snapshot) -> str:
+    """The PriorityClass that pods without any get; "": none."""
+    defaults = [found for found in snapshot.priority_classes.values() if found.default]
+    return min(defaults, key=lambda found: (found.value, found.name)).name if defaults else ""
 
 
 def _counted(index: RoundIndex, link: PodMigration) -> RoomOfMove:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
@@ -91,6 +91,40 @@ def beyond_quota(
         for home in homes:
             home.add(demand)
     return waiting
+
+
+class AskedNodes:
+    """What moves ask node autoscalers for, within both limits of each namespace, as their rooms will be.
+
+    So nobody has nodes added for pods that are larger than those that run, beyond what he could run in their place.
+    """
+
+    def __init__(
+        self,
+        quotas: Mapping[str, Quota],
+        resource_quotas: Collection[ResourceQuota] = (),
+        default_class: str = "",
+    ) -> None:
+        self._limits = quotas, resource_quotas, default_class
+        self._accounts: dict[str, _Account] = {}
+
+    def count(self, pod: Pod, requests: Resources) -> None:
+        """A pod that asks already for the replacement of ``pod``."""
+        account, demand = self._demand(pod, requests)
+        account.add(demand)
+
+    def refusal(self, pod: Pod, requests: Resources) -> str:
+        """Why none may ask for a replacement of ``pod`` that requests so much; "": one may, and counts from now on."""
+        account, demand = self._demand(pod, requests)
+        words = account.refusal(demand)
+        if not words:
+            account.add(demand)
+        return words
+
+    def _demand(self, pod: Pod, requests: Resources) -> tuple[_Account, _Demand]:
+        home = pod.namespace
+        account = self._accounts.get(home) or self._accounts.setdefault(home, _account(home, *self._limits))
+        return account, _Demand(1, requests, not_below_zero(requests - pod.spec.requests), pod.spec)
 
 
 def quota_of(namespace: str, quotas: Mapping[str, Quota]) -> Quota:

@@ -5,7 +5,7 @@ import json
 import pytest
 from scenes import Scene
 
-from kube_sandbox.controllers.unstructured import NODE, labels, spec, status
+from kube_sandbox.controllers.unstructured import NODE, GroupKind, labels, spec, status
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.coordination.node_requests import SETTLED_S
 from rescheduler.model import names
@@ -162,6 +162,25 @@ def test_several_moves_of_one_pod_ask_once():
         scene.move(scene.pods()[0], "", name=f"m{index}", ttl="10m")
     scene.advance(30.0)
     assert len(requests(scene)) == 1
+
+
+@pytest.mark.parametrize("hard", [None, "6", "1"])
+def test_a_replacement_larger_than_the_pod_asks_within_the_quotas_of_its_namespace(hard):
+    """The owner has changed the template, and its pods are replaced only when they go."""
+    scene = full(kind="StatefulSet", updateStrategy={"type": "OnDelete"})
+    template = scene.api.get(GroupKind("apps", "StatefulSet"), "default", "web")
+    container = spec(template)["template"]["spec"]["containers"][0]
+    larger = {**container, "resources": {"requests": {"cpu": "5", "memory": "64Mi"}}}
+    scene.api.patch(template, {"spec": {"template": {"spec": {"containers": [larger]}}}})
+    if hard:
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"requests.cpu": hard}}}
+        scene.api.create({**quota, "metadata": {"name": "q", "namespace": "default"}})
+    scene.advance(5.0)
+    scene.cordon("n1")
+    scene.move(scene.pods()[0], "", ttl="10m")
+    scene.advance(30.0)
+    asked = [spec(pod)["containers"][0]["resources"]["requests"]["cpu"] for pod in requests(scene)]
+    assert asked == ([] if hard == "1" else ["5"])
 
 
 def test_a_move_that_names_its_target_asks_for_nothing():
