@@ -17,7 +17,14 @@ from rescheduler.controller.crashes import Step
 from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import PeriodicStep
 from rescheduler.coordination.index import RoundIndex
-from rescheduler.coordination.node_requests import SETTLED_S, Asking, asking, own_deployment, withdrawn
+from rescheduler.coordination.node_requests import (
+    SETTLED_S,
+    Asking,
+    asking,
+    own_deployment,
+    request_machine,
+    withdrawn,
+)
 from rescheduler.coordination.observe_reservations import default_class
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
@@ -65,15 +72,15 @@ class NodeRequestKeeper:
             asks = []
         gone = tuple(withdrawn(standing, asks, namespace))
         self._since_s = {one.move.key: self._since_s.get(one.move.key, now_s) for one in asks}
-        self.machines = tuple(_machine(request_key(one.move, namespace)) for one in asks)
-        self.machines += tuple(_machine(pod.key) for pod in gone)
+        self.machines = tuple(request_machine(request_key(one.move, namespace)) for one in asks)
+        self.machines += tuple(request_machine(pod.key) for pod in gone)
         if asks:
             self.again_s = now_s + _BETWEEN_LOOKS_S
         for pod in gone:
-            yield PeriodicStep(Step.POD, _machine(pod.key), "", partial(_withdraw, pod))
+            yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
         look = _Look(found, placement, settings, _asked_nodes(asks, snapshot, settings), now_s)
         for one in asks:
-            machine, since_s = _machine(request_key(one.move, namespace)), self._since_s[one.move.key]
+            machine, since_s = request_machine(request_key(one.move, namespace)), self._since_s[one.move.key]
             yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, since_s))
 
     def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
@@ -139,7 +146,3 @@ def _asked_nodes(asks: Sequence[Asking], snapshot: Snapshot, settings: Reservati
 
 def _withdraw(pod: Pod) -> Sequence[AnyCall]:
     return (withdraw_request(pod),)
-
-
-def _machine(request: ObjectKey) -> ObjectKey:
-    return ObjectKey("node-request", request.name)

@@ -99,6 +99,11 @@ def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: 
             yield pod
 
 
+def request_machine(request: ObjectKey) -> ObjectKey:
+    """Under which machine the steps of that pod are taken."""
+    return ObjectKey("node-request", request.name)
+
+
 def own_deployment(snapshot: Snapshot, namespace: str) -> Workload | None:
     """The Deployment of this program; None outside of a cluster."""
     for workload in snapshot.workloads.values():

@@ -312,7 +312,11 @@ def _target_known(draft: Draft) -> bool:
         return False
     if not observed.target:
         why, request = observed.target_message or "no node takes the pod now", observed.node_request
-        draft.say(Why.NO_TARGET, why if request is None else asks_words(request, why))
+        if observed.node_request_refused:
+            why = f"{why}; the node autoscaler cannot be asked for a node: {observed.node_request_refused}"
+        elif request is not None:
+            why = asks_words(request, why)
+        draft.say(Why.NO_TARGET, why)
         return False
     if observed.target_node is None:
         draft.missing(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")

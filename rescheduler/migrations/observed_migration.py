@@ -202,6 +202,8 @@ class ObservedMigration:
     """Why there is no target."""
     node_request: Pod | None = None
     """The pod that asks the node autoscaler for a node, because there is no target."""
+    node_request_refused: str = ""
+    """Why that pod cannot be made, or cannot ask, now."""
     target_node: Node | None = None
     """The record of the target."""
     fits: Permission = ALLOWED

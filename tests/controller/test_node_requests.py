@@ -239,3 +239,14 @@ def test_a_crash_at_every_single_write_leaves_neither_the_move_nor_a_pod_that_as
     assert total > 20
     for write in range(1 + part, total + 1, 4):
         run(write)
+
+
+def test_why_nobody_can_be_asked_is_said():
+    """A quota in the namespace of placeholders, say."""
+    scene = full()
+    scene.refuse(403, "Forbidden", lambda call: names.NODE_REQUEST in json.dumps(call.body) and call.writes)
+    scene.cordon("n1")
+    move = scene.move(scene.pods()[0], "", ttl="10m")
+    said = "the node autoscaler cannot be asked for a node: 403"
+    assert scene.until(lambda: said in scene.state(move).get("message", ""), 30.0)
+    assert not requests(scene)

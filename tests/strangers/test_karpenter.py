@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import node_of
+from harness.strangers.build import source
 from harness.strangers.karpenter import ZONES, Karpenter
 from harness.strangers.tools import KARPENTER
 from rescheduler.cli.main import main
@@ -32,6 +34,10 @@ def spread(topology_key):
 def karpenter(program, guarded_plane, world):
     """Karpenter on this world's nodes, with a NodePool that disrupts as a test says."""
     program(KARPENTER)
+    try:
+        source(KARPENTER)
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
     started = []
 
     def start(disruption, **more):

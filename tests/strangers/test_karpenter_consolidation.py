@@ -6,6 +6,7 @@ tests: ``make strangers`` and nightly. Prints the figures of ``docs/measurements
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -42,6 +43,11 @@ OURS = {
 QUIET_S = 45.0
 """Consolidation is over once no node has come or gone for so long."""
 LONGEST_S = 240.0
+COMPARED = bool(os.environ.get("RESCHEDULER_COMPARE"))
+"""Also without the controller, for the figures of ``docs/measurements/drain.md``."""
+WAYS = pytest.mark.parametrize(
+    "guarded", [True, *([False] if COMPARED else [])], ids=lambda on: "guarded" if on else "alone"
+)
 
 
 class Row(NamedTuple):
@@ -123,7 +129,7 @@ def bursts(world):
     world.api.delete(path)
 
 
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "alone"])
+@WAYS
 def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, program, guarded):
     program(KARPENTER)
     for app in apps():
@@ -152,7 +158,7 @@ def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, pr
         assert not told["EvictedWithoutRoom"]
 
 
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "alone"])
+@WAYS
 def test_consolidation(guarded_plane, world, program, guarded):
     program(KARPENTER)
     for app in apps():
