@@ -11,6 +11,7 @@ import click
 
 from rescheduler.cli.clients import allowed, by_label, listed
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.label_query import label_query
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.model.kinds import Kind
@@ -113,12 +114,23 @@ def find_nodes(api: KubeApi, words: Sequence[str], selector: str = "") -> list[N
 
     Raises as ``find_pods``; CommandError, too: no node has these labels.
     """
-    names = [word.removeprefix("nodes/").removeprefix("node/") for word in words]
     with allowed("list nodes", NODE_RIGHT):
-        found = {node.name: node for node in listed(api, Kind.NODE, Node, query=by_label(selector))}
-    if selector and not found:
+        found = listed(api, Kind.NODE, Node, query=by_label(selector))
+    return _chosen_nodes(found, words, selector)
+
+
+def find_nodes_in(nodes: Iterable[Node], words: Sequence[str], selector: str = "") -> list[Node]:
+    """The same among the nodes of a dump."""
+    wanted = label_query("-l", selector)
+    return _chosen_nodes([node for node in nodes if wanted.matches(node.labels)], words, selector)
+
+
+def _chosen_nodes(found: Iterable[Node], words: Sequence[str], selector: str) -> list[Node]:
+    known = {node.name: node for node in found}
+    if selector and not known:
         raise CommandError(f"no node has the labels {selector}")
-    return chosen(found, names or sorted(found), "node")
+    names = [word.removeprefix("nodes/").removeprefix("node/") for word in words]
+    return chosen(known, names or sorted(known), "node")
 
 
 def chosen(found: Mapping[str, Named], names: Sequence[str], kind: str, where: str = "") -> list[Named]:

@@ -14,6 +14,7 @@ from rescheduler.cli.options import (
     config_option,
     controller_namespace_option,
     flag,
+    from_option,
     names_of,
     output_option,
     target_namespace_option,
@@ -77,6 +78,7 @@ def move_command() -> None:
 @command("drain", "rescheduler.cli.drain:run", "Empty nodes by moves whose room is reserved first.")
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
+@from_option
 @flag("--plan", "only_plan", help="Only show where everything would go; nothing is changed.")
 @flag("--dry-run", help="The same.")
 @flag("--ignore-daemonsets", help="Leave pods of DaemonSets where they are.")
@@ -137,6 +139,7 @@ def drain_command() -> None:
     show_default=True,
     help="Who takes the empty nodes away: cordon leaves them to people, karpenter deletes the Node for Karpenter.",
 )
+@from_option
 @flag("--plan", "only_plan", help="Only show which nodes can go; nothing is changed.")
 @flag("--dry-run", help="The same.")
 @timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")

@@ -67,10 +67,10 @@ class _ExplainGroup(CommandGroup):
 @controller_namespace_option
 @cluster_options
 @now_option
-@output_option("text", "json", "yaml", "html")
+@output_option("text", "wide", "name", "json", "yaml", "html")
 @text("-n", "--namespace", metavar="NAME", help="Show only what is about pods of this namespace.")
 @all_namespaces_option
-@text("-l", "--selector", metavar="KEY=VALUE,...", help="Show only what is about pods with these labels.")
+@text("-l", "--selector", metavar="LABELS", help="Show only what is about pods with these labels.")
 @click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
 @flag("--next-cycle", help="Only the moves that the controller would begin now, within its limits.")
 @click.option(
@@ -194,7 +194,7 @@ def explain_group() -> None:
     default=True,
     help="Whether to say what is badly placed and what is blocked, for which the whole cluster is read.",
 )
-@output_option("text", "json")
+@output_option("text", "json", "yaml")
 @controller_namespace_option
 @cluster_options
 def status_command() -> None:

@@ -15,11 +15,12 @@ from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, Share,
 from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.draining import Drain, NotDrainedError, moves_document, with_reasons
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller, read_for
+from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import move_ttl, parse_pairs
 from rescheduler.cli.output import emit, tell, warn
+from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION, LABEL_CONSOLIDATION
@@ -44,6 +45,7 @@ def run(
     nodes: int | None,
     pool: str,
     until: str,
+    paths: tuple[str, ...],
     resume: bool,
     then: str,
     only_plan: bool,
@@ -57,26 +59,29 @@ def run(
     limit_s = move_ttl(timeout)
     if resume and (nodes or until):
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
-    api = cluster.api()
-    controller = live_controller(cluster, api)
-    configuration = controller.told_configuration()
+    as_json, rehearsed = output == "json", only_plan or dry_run
+    need_rehearsal(paths, rehearsed=rehearsed)
+    controller = None if paths else live_controller(cluster)
+    configuration = (
+        load_configuration(cluster.config_file) if controller is None else controller.told_configuration()
+    )
 
     def snapshot() -> Snapshot:
-        return read_for(cluster, configuration).snapshot
+        return read_for(cluster, configuration, paths=paths).snapshot
 
     chosen = choose(snapshot(), configuration, NodesWanted(nodes=0, pool=wanted.pool) if resume else wanted)
     for text in chosen.warnings:
         warn(text)
     if pool and not (chosen.nodes or chosen.stay):
         raise CommandError(f"no node has the labels {pool}")
-    as_json, rehearsed = output == "json", only_plan or dry_run
     if rehearsed or (as_json and not chosen.nodes):
         emit(consolidation_json(chosen) if as_json else consolidation_text(chosen))
     elif not (chosen.nodes or chosen.refused or wanted.nodes):
         emit(f"{headline(chosen)}\n")
     _refuse(chosen, wanted)
-    if rehearsed or not chosen.nodes:
+    if controller is None or rehearsed or not chosen.nodes:
         return
+    api = controller.api
     job = _Job(
         api=api,
         marks=NodeMarks(api=api, now_s=time.time),

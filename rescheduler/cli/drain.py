@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from rescheduler.cli.by_name import find_nodes, need_one_way, pods_on
+from rescheduler.cli.by_name import find_nodes, find_nodes_in, need_one_way, pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
 from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
-from rescheduler.cli.live_controller import live_controller, read_for
+from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
 from rescheduler.cli.output import emit, tell
+from rescheduler.cli.snapshot_input import need_rehearsal
+from rescheduler.configuration.document import Configuration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
 from rescheduler.model.node_autoscaler import may_be_asked
+from rescheduler.model.snapshot import Snapshot
 
 
 def run(
     *,
     nodes: tuple[str, ...],
     selector: str,
+    paths: tuple[str, ...],
     only_plan: bool,
     dry_run: bool,
     grace_period: int,
@@ -36,6 +40,11 @@ def run(
     """Cordon nodes, and move every pod to another node; room for its replacement is reserved before it is evicted."""
     need_one_way(nodes, selector)
     limit_s = move_ttl(timeout)
+    as_json, rehearsed = output == "json", only_plan or dry_run
+    need_rehearsal(paths, rehearsed=rehearsed)
+    if paths:
+        _show_plan(_planned_for_dump(paths, nodes, selector, cluster, flags), as_json=as_json)
+        return
     api = cluster.api()
     found = find_nodes(api, nodes, selector)
     names = [node.name for node in found]
@@ -45,17 +54,13 @@ def run(
     def planned() -> DrainPlan:
         snapshot = read_for(cluster, configuration).snapshot
         there = [name for name in names if name in snapshot.nodes]
-        asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
-        return plan_drain(snapshot, configuration, there, DrainOptions(asks_for_nodes=asks, **flags))
+        return _planned(snapshot, configuration, there, flags)
 
-    plan, as_json = planned(), output == "json"
-    rehearsed = only_plan or dry_run
-    if rehearsed or (as_json and plan.refused):
-        emit(plan_json(plan) if as_json else plan_text(plan))
+    plan = planned()
     if rehearsed:
-        raise SystemExit(EXIT_FAILED if plan.refused else 0)
-    if plan.refused:
-        raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
+        _show_plan(plan, as_json=as_json)
+        return
+    _need_drainable(plan, as_json=as_json)
     if plan.moves or plan.under_way:
         controller.need()
     requests = eviction_requests(api) if evict_with == "request" else None
@@ -84,6 +89,41 @@ def run(
         job.carry_out(plan if requests is None else planned())
     for name in names:
         say(f"node/{name} drained")
+
+
+def _planned(
+    snapshot: Snapshot, configuration: Configuration, names: Sequence[str], flags: Mapping[str, bool]
+) -> DrainPlan:
+    asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
+    return plan_drain(snapshot, configuration, names, DrainOptions(asks_for_nodes=asks, **flags))
+
+
+def _planned_for_dump(
+    paths: Sequence[str],
+    nodes: Sequence[str],
+    selector: str,
+    cluster: NamedCluster,
+    flags: Mapping[str, bool],
+) -> DrainPlan:
+    configuration = load_configuration(cluster.config_file)
+    snapshot = read_for(cluster, configuration, paths=paths).snapshot
+    names = [node.name for node in find_nodes_in(snapshot.nodes.values(), nodes, selector)]
+    return _planned(snapshot, configuration, names, flags)
+
+
+def _show_plan(plan: DrainPlan, *, as_json: bool) -> None:
+    """Raises SystemExit: the drain would not begin."""
+    emit(plan_json(plan) if as_json else plan_text(plan))
+    if plan.refused:
+        raise SystemExit(EXIT_FAILED)
+
+
+def _need_drainable(plan: DrainPlan, *, as_json: bool) -> None:
+    """Raises CommandError: a pod keeps a node from being drained."""
+    if plan.refused:
+        if as_json:
+            emit(plan_json(plan))
+        raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
 
 
 def _line(text: str) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.cli.move_checks import CheckedMove, check_moves
+from rescheduler.cli.move_checks import CheckedMove, check_moves, several_budgets
 from rescheduler.configuration.document import Configuration
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -171,13 +171,12 @@ class _Judge:
     def budgets_refuse(self, pod: Pod) -> str:
         """Why its budgets never let it be evicted; "" if they may, now or later."""
         budgets = self._budgets.of(pod)
-        names = ", ".join(str(budget.key) for budget in budgets)
-        if len(budgets) > 1:
-            return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
+        if several := several_budgets(budgets):
+            return several
         for budget in budgets:
             if self._never(pod, budget) and not self._may_pass_on(pod, budget):
                 return (
-                    f"PodDisruptionBudget {names} never allows a disruption ({budget.desired_healthy} of "
+                    f"PodDisruptionBudget {budget.key} never allows a disruption ({budget.desired_healthy} of "
                     f"{budget.expected_pods} pods must be healthy): declare mode StartFirst, or loosen the budget"
                 )
         return ""

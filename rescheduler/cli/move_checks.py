@@ -13,8 +13,9 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.gate import UNGATED_NAMESPACES
-from rescheduler.model.records import Pod
+from rescheduler.model.records import DisruptionBudget, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.replacements.replacement import Replacements
 
 
@@ -45,8 +46,21 @@ def check_moves(
 
     ``drained``: the nodes of the pods are emptied, so that protections of the configuration do not count.
     """
-    placement = _placement(snapshot, configuration)
-    return [_checked(placement, snapshot, pod, target, drained=drained) for pod in pods]
+    placement, budgets = _placement(snapshot, configuration), BudgetLedger(snapshot)
+    return [
+        CheckedMove(pod=pod, refusal=several, unmovable=True)
+        if (several := several_budgets(budgets.of(pod)))
+        else _checked(placement, snapshot, pod, target, drained=drained)
+        for pod in pods
+    ]
+
+
+def several_budgets(budgets: Sequence[DisruptionBudget]) -> str:
+    """Why the API server never evicts a pod that several budgets select; "": there is one at most."""
+    if len(budgets) < 2:  # noqa: PLR2004 - several
+        return ""
+    names = ", ".join(str(budget.key) for budget in budgets)
+    return f"{len(budgets)} PodDisruptionBudgets select it ({names}): the API server never evicts such a pod"
 
 
 def kept_where_they_are(
@@ -87,6 +101,6 @@ def _checked(
         return CheckedMove(pod=pod, target=choice.node, refusal=choice.message, no_room=not choice.node)
     fits = placement.fits(pod, target, None)
     if not fits.ok:
-        return CheckedMove(pod=pod, refusal=f"node {target}: {fits.message}")
+        return CheckedMove(pod=pod, refusal=f"node/{target}: {fits.message}")
     placement.take(pod, target)
     return CheckedMove(pod=pod, target=target)

@@ -12,7 +12,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -92,6 +94,32 @@ def tell(text: str) -> None:
     """Write a message to stderr. Where nobody can read it, nothing happens: the exit code tells how it ended."""
     with contextlib.suppress(OSError, ValueError):
         click.echo(visible(text), err=True)
+
+
+_LONG_S: Final = 2.0
+
+
+@contextlib.contextmanager
+def long_work(title: str) -> Iterator[None]:
+    """Around work that may take long: from 2 s on the status line counts the seconds."""
+    done, begun_s = threading.Event(), time.monotonic()
+
+    def count() -> None:
+        with StatusLine() as line:
+            wait_s = _LONG_S
+            while not done.wait(wait_s):
+                line.show(f"{title}: {time.monotonic() - begun_s:.0f} s")
+                wait_s = 1.0
+
+    thread = threading.Thread(target=count, daemon=True)
+    if sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if thread.ident is not None:
+            thread.join()
 
 
 class StatusLine:

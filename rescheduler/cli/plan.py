@@ -5,13 +5,12 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED
+from rescheduler.cli.label_query import label_query
 from rescheduler.cli.live_controller import (
     ReadConfiguration,
     live_controller,
@@ -19,13 +18,14 @@ from rescheduler.cli.live_controller import (
     load_profile,
     read_for,
 )
-from rescheduler.cli.options import parse_pairs
-from rescheduler.cli.output import emit, style, tell, terminal_width, warn
+from rescheduler.cli.output import emit, long_work, style, tell, terminal_width, warn
+from rescheduler.cli.policies_off import policies_off
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import NO_LABELS, LabelSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan, PodRef
 from rescheduler.planning.planner import plan as make_plan
@@ -59,7 +59,7 @@ def run(
     need_from(paths, more_paths)
     if namespace and all_namespaces:
         raise click.UsageError("-n and -A exclude each other")
-    labels = parse_pairs("-l", selector)
+    labels = label_query("-l", selector)
     if prove:
         if next_cycle:
             raise click.UsageError(
@@ -81,7 +81,8 @@ def run(
     inputs = msgspec.structs.replace(
         configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
     )
-    plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
+    with long_work("planning"):
+        plan = make_plan(found.snapshot, configuration.build_policies(), inputs, state)
     if prove:
         from rescheduler.optima.bounds import JudgedPlan, bounds  # noqa: PLC0415 -- an extra
 
@@ -106,19 +107,24 @@ def run(
         render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
         output_file,
     )
+    if output in ("text", "wide") and output_file is None:
+        with long_work("looking at policies that are off"):
+            for line in policies_off(found.snapshot, configuration, inputs, state):
+                tell(line)
     if exit_code and plan.skipped:
         raise SystemExit(EXIT_BLOCKED)
 
 
-def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: Sequence[tuple[str, str]]) -> Plan:
+def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: LabelSelector) -> Plan:
     """The moves, and what is skipped, of pods of the namespace ("": of all) with these labels; what is left out is told."""
-    if not (namespace or labels):
+    if not namespace and labels.empty:
         return plan
 
     def shown(ref: PodRef) -> bool:
         pod = snapshot.pods.get(ObjectKey(ref.namespace, ref.name))
-        of = pod.labels if pod is not None else {}
-        return namespace in ("", ref.namespace) and all(of.get(key) == value for key, value in labels)
+        return namespace in ("", ref.namespace) and labels.matches(
+            pod.labels if pod is not None else NO_LABELS
+        )
 
     moves = tuple(move for move in plan.moves if shown(move.pod))
     skipped = tuple(one for one in plan.skipped if shown(one.pod))
@@ -130,7 +136,7 @@ def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: Sequence[tuple
 
 
 def render(plan: Plan, output: str, *, coloured: bool) -> str:
-    """The plan in one of the four output formats."""
+    """The plan in one of the output formats."""
     match output:
         case "json":
             return pretty_json(plan)
@@ -138,8 +144,12 @@ def render(plan: Plan, output: str, *, coloured: bool) -> str:
             return pretty_yaml(plan)
         case "html":
             return plan_html(plan)
+        case "name":
+            return "".join(f"pod/{move.pod.name}\n" for move in plan.moves)
+        case _ if coloured:
+            return plan_text(plan, style(), terminal_width() if output == "text" else None)
         case _:
-            return plan_text(plan, style(), terminal_width()) if coloured else plan_text(plan)
+            return plan_text(plan)
 
 
 def need_solver() -> None:

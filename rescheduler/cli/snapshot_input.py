@@ -108,6 +108,13 @@ def need_from(paths: Sequence[str], more_paths: Sequence[str] = ()) -> None:
         )
 
 
+def need_rehearsal(paths: Sequence[str], *, rehearsed: bool) -> None:
+    """Refuse to change what is in a dump. Raises UsageError."""
+    need_from(paths)
+    if paths and not rehearsed:
+        raise click.UsageError("--from reads a dump, in which nothing can be changed: add --plan")
+
+
 def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
     """What a plan for this dump leaves out, for people.
 

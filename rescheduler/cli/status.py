@@ -13,7 +13,7 @@ from rescheduler.cli.errors import EXIT_FAILED
 from rescheduler.cli.output import emit
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.reports.status_text import status_text
-from rescheduler.reports.structured import pretty_json
+from rescheduler.reports.structured import pretty_json, pretty_yaml
 
 
 def run(
@@ -29,7 +29,13 @@ def run(
     while True:
         report = gathering.report()
         width = shutil.get_terminal_size((100, 40)).columns
-        text = pretty_json(report) if output == "json" else status_text(report, width)
+        match output:
+            case "json":
+                text = pretty_json(report)
+            case "yaml":
+                text = pretty_yaml(report)
+            case _:
+                text = status_text(report, width)
         if watch and output == "text" and sys.stdout.isatty():
             click.clear()
         emit(text)

@@ -1,0 +1,51 @@
+"""What policies that are switched off would find: a few lines under a plan, so that nobody takes "nothing to move" for "nothing to gain".
+
+The cost is bounded: at most ``MOST_S`` seconds, one policy after the other, with the least effort.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from rescheduler.configuration.document import Configuration
+from rescheduler.model.counted import plural
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.planner import decide
+from rescheduler.policies.registry import REGISTRY
+from rescheduler.scheduling.state import SchedulingState
+
+MOST_S: Final = 2.0
+_MOST_PODS: Final = 5_000
+"""In larger clusters one policy alone may take longer."""
+_MOVES: Final = 200
+
+
+def policies_off(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    inputs: PlanningInputs,
+    state: SchedulingState,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[str]:
+    """A line for each policy that is off and would move pods. ``state`` follows the snapshot, and is left as it was."""
+    if len(snapshot.pods) > _MOST_PODS:
+        return
+    on = {policy.name for policy in configuration.build_policies()}
+    ends_s = clock() + MOST_S
+    least = msgspec.structs.replace(inputs, effort=1, max_moves=_MOVES)
+    for name, kind in REGISTRY.items():
+        if name in on or clock() >= ends_s:
+            continue
+        args = kind.args()
+        if kind.problems(args):
+            continue  # it has to be told what to look for
+        plan = decide(snapshot, (kind.build(args),), least, state).plan()
+        if plan.moves:
+            emptied = plan.after.empty_nodes - plan.before.empty_nodes
+            more = f" and empty {plural(emptied, 'node')}" if emptied > 0 else ""
+            yield f"{name} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
