@@ -20,6 +20,7 @@ from rescheduler.conversion.evictor import (
 )
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
 from rescheduler.planning.limits import Protections
+from rescheduler.policies.pod_life_time import LEAST_AGE_S
 
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
 _AFFINITY: Final = {
@@ -31,8 +32,6 @@ _NOT_ABOUT_PLACE: Final = (
     "it evicts pods for another reason than their node; keep descheduler for this plugin alone"
 )
 _WITHOUT: Final = {
-    "PodLifeTime": _NOT_ABOUT_PLACE,
-    "RemovePodsHavingTooManyRestarts": _NOT_ABOUT_PLACE,
     "RemoveFailedPods": _NOT_ABOUT_PLACE,
 }
 
@@ -165,6 +164,37 @@ def _duplicates(arguments: Fields, part: PolicyEntry) -> None:
         part.put("excludeOwnerKinds", kinds)
 
 
+def _too_many_restarts(arguments: Fields, part: PolicyEntry) -> None:
+    threshold = arguments.get("podRestartThreshold", int)
+    if threshold is not None:
+        part.put("podRestartThreshold", threshold)
+        part.put(
+            "requireHealthyReplicas", False, "as descheduler; true: only where a replica elsewhere is well"
+        )
+    if arguments.get("includingInitContainers", bool):
+        arguments.leave_out(part, "includingInitContainers", "restarts of init containers do not count", True)
+    _states(arguments, part)
+
+
+def _pod_life_time(arguments: Fields, part: PolicyEntry) -> None:
+    age_s = arguments.get("maxPodLifeTimeSeconds", int)
+    if age_s is not None:
+        least_s = int(LEAST_AGE_S)
+        note = f"maxPodLifeTimeSeconds is {age_s}; the least here is {least_s}" if age_s < least_s else ""
+        part.put("maxAge", f"{max(age_s, least_s)}s", note)
+        part.put("jitter", 0.0)
+    _states(arguments, part)
+
+
+def _states(arguments: Fields, part: PolicyEntry) -> None:
+    """Only running pods are moved: other states are no reason."""
+    states = arguments.get("states", list[str])
+    if states and "Running" not in states:
+        part.switch_off(f"only running pods are moved, not those in state {', '.join(states)}")
+    elif states and states != ["Running"]:
+        arguments.leave_out(part, "states", "only running pods are moved", states)
+
+
 def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     _thresholds(arguments, part, "thresholds", "targetThresholds")
     if arguments.get("useDeviationThresholds", bool):
@@ -233,6 +263,8 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
     "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", lambda *_: None),
     "RemovePodsViolatingTopologySpreadConstraint": ("TopologySpread", _topology_spread),
     "RemoveDuplicates": ("Duplicates", _duplicates),
+    "RemovePodsHavingTooManyRestarts": ("TooManyRestarts", _too_many_restarts),
+    "PodLifeTime": ("PodLifeTime", _pod_life_time),
     "LowNodeUtilization": ("LowNodeUtilization", _low_node_utilization),
     "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),
 }
@@ -240,6 +272,8 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
 
 _NEEDED: Final = {
     "NodeAffinity": ("types", "nodeAffinityType"),
+    "TooManyRestarts": ("podRestartThreshold", "podRestartThreshold"),
+    "PodLifeTime": ("maxAge", "maxPodLifeTimeSeconds"),
     "LowNodeUtilization": ("thresholds", "thresholds"),
     "HighNodeUtilization": ("thresholds", "thresholds"),
 }

@@ -252,6 +252,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     deleting: bool = False
     created_at_s: float = 0.0
     started_at_s: float = 0.0
+    restarts: int = 0
+    """Of its containers together, those of init containers left out."""
     unschedulable_message: str = ""
     """Message of the condition PodScheduled=False with reason Unschedulable."""
     unschedulable_since_s: float = 0.0

@@ -20,6 +20,8 @@ from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
+from rescheduler.policies.pod_life_time import PodLifeTime, PodLifeTimeArgs
+from rescheduler.policies.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
@@ -53,6 +55,8 @@ _ALL: Final = (
     PolicyType("PodAffinity", PodAffinityArgs, PodAffinity),
     PolicyType("TopologySpread", TopologySpreadArgs, TopologySpread),
     PolicyType("Duplicates", DuplicatesArgs, Duplicates),
+    PolicyType("TooManyRestarts", TooManyRestartsArgs, TooManyRestarts),
+    PolicyType("PodLifeTime", PodLifeTimeArgs, PodLifeTime),
     PolicyType("LowNodeUtilization", LowNodeUtilizationArgs, LowNodeUtilization),
     PolicyType("HighNodeUtilization", HighNodeUtilizationArgs, HighNodeUtilization),
     PolicyType("Defragmentation", DefragmentationArgs, Defragmentation),

@@ -134,8 +134,11 @@ OPERATOR = [
     ("[AffinityAndTaints]", {"InterPodAntiAffinity", "NodeTaints", "NodeAffinity"}),
     ("[TopologyAndDuplicates, EvictPodsWithPVC]", {"TopologySpread", "Duplicates"}),
     ("[SoftTopologyAndDuplicates]", {"TopologySpread", "Duplicates"}),
-    ("[LifecycleAndUtilization, EvictPodsWithLocalStorage]", {"LowNodeUtilization"}),
-    ("[LongLifecycle]", {"LowNodeUtilization"}),
+    (
+        "[LifecycleAndUtilization, EvictPodsWithLocalStorage]",
+        {"LowNodeUtilization", "TooManyRestarts", "PodLifeTime"},
+    ),
+    ("[LongLifecycle]", {"LowNodeUtilization", "TooManyRestarts"}),
     ("[CompactAndScale]", {"HighNodeUtilization"}),
     ("[KubeVirtRelieveAndMigrate]", {"LowNodeUtilization"}),
 ]

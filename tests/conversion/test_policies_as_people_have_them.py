@@ -90,8 +90,8 @@ CASES = {
             balance="[LowNodeUtilization]",
             deschedule="[PodLifeTime, RemovePodsHavingTooManyRestarts]",
         ),
-        {"LowNodeUtilization"},
-        {"PodLifeTime", "RemovePodsHavingTooManyRestarts"},
+        {"LowNodeUtilization", "PodLifeTime", "TooManyRestarts"},
+        {"includingInitContainers"},
     ),
     "long lifecycle by a query": (
         operator("LongLifecycle", BY_A_QUERY, balance="[LowNodeUtilization]", top="maxNoOfPodsToEvictTotal: 10\n"),

@@ -41,6 +41,8 @@ CASES = {
             "usage": "actual",
         },
     ),
+    "TooManyRestarts": ("TooManyRestarts", {"requireHealthyReplicas": False}),
+    "PodLifeTime": ("PodLifeTime", {"maxAge": 600.0, "jitter": 0.0}),
     "HighNodeUtilization": ("HighNodeUtilization", {"thresholds": {"cpu": 30.0}}),
     "Defragmentation": ("Defragmentation", {"template": {"cpu": "3"}}),
     **{
@@ -79,7 +81,7 @@ def cluster():
         *(web.pod(f"web-{i}").on("n1") for i in range(4)),
         *(pair.pod(f"pair-{i}").on("n3") for i in range(2)),
         alone.pod("alone-1").on("n4"),
-        picky.pod("picky-1").on("n2"),
+        picky.pod("picky-1").on("n2").set("status.containerStatuses", [{"name": "c", "restartCount": 200}]),
         drawn.pod("drawn-1").on("n2"),
         b.pod("bare").cpu("1").on("n2"),
         b.pod("large").cpu("3900m").unschedulable(),

@@ -261,6 +261,7 @@ class ContainerStatusWire(Wire):
     name: str | None = None
     resources: ResourcesWire | None = None
     allocated_resources: ResourceList | None = None
+    restart_count: int | None = None
 
 
 class HeldWire(Wire):

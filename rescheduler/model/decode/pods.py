@@ -76,7 +76,7 @@ class PodDecoder:
         node = spec.node_name
         _clear_own_names(spec)
         namespace = intern(meta.namespace or "default")
-        seen = _ReadConditions(status.conditions)
+        seen, restarts = _ReadConditions(status.conditions), _taken_restarts(status.container_statuses)
         reported = (
             status.container_statuses,
             status.init_container_statuses,
@@ -111,6 +111,7 @@ class PodDecoder:
             deleting=meta.deletion_timestamp is not None,
             created_at_s=self._seconds(meta.creation_timestamp),
             started_at_s=self._seconds(status.start_time),
+            restarts=restarts,
             unschedulable_message=seen.unschedulable_message,
             unschedulable_since_s=self._seconds(seen.unschedulable_since),
             disruption_reason=seen.disruption_reason,
@@ -176,6 +177,16 @@ def _clear_own_names(spec: Any) -> None:
         local = volume.empty_dir or volume.host_path
         if not (local or volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
             volume.name = None
+
+
+def _taken_restarts(statuses: Any) -> int:
+    """How often the containers were restarted; cleared, so that pods that differ in nothing else share their parts."""
+    restarts = 0
+    for status in statuses or ():
+        if status.restart_count:
+            restarts += max(status.restart_count, 0)
+        status.restart_count = None
+    return restarts
 
 
 def _amounts(spec: Any) -> tuple[object, ...]:
