@@ -6,6 +6,7 @@ interpolated linearly. This is the only place where it is translated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -119,9 +120,14 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
 NAMED_LEVELS: Final = {"conservative": 0.0, "balanced": 0.5, "aggressive": 1.0}
 
 
+_SHARE_TEXT: Final = re.compile(r"0(\.[0-9]+)?|1(\.0+)?")
+
+
 def _level(written: object) -> float:
     if isinstance(written, str) and written in NAMED_LEVELS:
         return NAMED_LEVELS[written]
+    if isinstance(written, str) and _SHARE_TEXT.fullmatch(written):
+        return float(written)  # helm --set makes a text of a number with a point
     if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written <= 1:
         return float(written)
     remedy = f"use a number from 0 to 1, or {', '.join(NAMED_LEVELS)}"

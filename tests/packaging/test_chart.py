@@ -1,5 +1,6 @@
 """The Helm chart has the objects that kustomize makes of ``manifests/``, for each overlay and component."""
 
+import json
 import os
 import re
 import subprocess
@@ -14,12 +15,20 @@ from harness.controlplane.servers import ControlPlane
 from harness.strangers.build import find
 from harness.strangers.tools import HELM
 from rescheduler.configuration.document import parse_configuration
+from rescheduler.configuration.problems import ConfigurationError
 from tests.packaging.image import ROOT
 
 pytestmark = pytest.mark.realcluster
 
 CHART = ROOT / "charts" / "rescheduler"
 KUBERNETES = "1.37.0"
+HEAD = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReschedulerConfiguration"}
+CONFIGURATIONS = sorted(
+    path
+    for folder in ("examples", "policies", "manifests")
+    for path in (ROOT / folder).rglob("*.yaml")
+    if "kind: ReschedulerConfiguration" in path.read_text() and "kind: ConfigMap" not in path.read_text()
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +41,13 @@ def programs():
 
 @pytest.fixture(scope="module")
 def render(programs):
-    def run(*values, namespace="rescheduler"):
+    def run(*values, namespace="rescheduler", kubernetes=KUBERNETES, more=()):
         words = [
             word for value in ("namespace.create=true", *values) for word in ("--set-json", _json(value))
         ]
         line = [programs[0], "template", "rescheduler", str(CHART), "--namespace", namespace]
         return subprocess.run(
-            [*line, "--kube-version", KUBERNETES, *words],
+            [*line, "--kube-version", kubernetes, *words, *more],
             capture_output=True,
             text=True,
             check=False,
@@ -104,6 +113,7 @@ def rendered(done):
         (("responder=true",), ("base",), ("responder",)),
         (("startFirst=true",), ("base",), ("start-first",)),
         (("dryRunCreation=false",), ("base",), ("no-dry-run-creation",)),
+        (("networkPolicy=true",), ("base",), ("network-policy",)),
         (("monitoring=true",), ("base", "monitoring"), ()),
     ],
     ids=str,
@@ -148,6 +158,59 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
     done = render(*values)
     assert done.returncode != 0
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("configuration", "said"),
+    [
+        ({"aggresiveness": 0.3}, "aggresiveness"),
+        ({"aggressiveness": 3}, "aggressiveness"),
+        ({"aggressiveness": "0,3"}, "aggressiveness"),
+        ({"mode": "Hard"}, "mode"),
+        ({"interval": 60}, "interval"),
+        ({"limits": {"perNode": -1}}, "perNode"),
+        ({"limits": {"perNod": 1}}, "perNod"),
+        ({"server": {"port": 70000}}, "port"),
+        ({"server": {"page": "yes"}}, "page"),
+        ({"policies": [{"name": "NodeTains"}]}, "policies"),
+        ({"policies": [{}]}, "name"),
+        ({"policies": [{"name": "NodeTaints", "threshold": 1}]}, "threshold"),
+        ({"policies": [{"name": "NodeTaints", "enabled": "no"}]}, "enabled"),
+        ({"policies": "NodeTaints"}, "policies"),
+        ({"protections": {"minAge": 5}}, "minAge"),
+        ({"kind": "DeschedulerPolicy"}, "kind"),
+    ],
+    ids=str,
+)
+def test_a_configuration_that_the_program_refuses_is_refused_before_it_is_installed(
+    render, configuration, said
+):
+    with pytest.raises(ConfigurationError):
+        parse_configuration(yaml.safe_dump({**HEAD, **configuration}), "values")
+    done = render(f"configuration={json.dumps(configuration)}")
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_a_number_that_is_set_on_the_command_line_is_a_number(render):
+    found = rendered(render(more=("--set", "configuration.aggressiveness=0.3")))
+    document = found["ConfigMap", "rescheduler", "rescheduler"]["data"]["config.yaml"]
+    assert parse_configuration(document, "values").aggressiveness == 0.3
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.name)
+def test_a_configuration_that_the_program_takes_is_installed(render, path):
+    document = yaml.safe_load(path.read_text())
+    rendered(render(f"configuration={json.dumps(document, default=str)}"))
+
+
+def test_before_kubernetes_1_36_it_is_said_which_value_to_set(render):
+    refused = render(kubernetes="1.35.2")
+    assert refused.returncode != 0
+    assert "Kubernetes v1.35.2" in refused.stderr
+    assert "--set webhook=true" in refused.stderr
+    for value in ("webhook=true", "dryRun=true", 'configuration={"mode":"Soft"}'):
+        assert render(value, kubernetes="1.35.2").returncode == 0
 
 
 def test_another_namespace_is_refused_with_the_reason(render):

@@ -1,0 +1,173 @@
+"""values.schema.json of the chart, made from the types of the configuration: what the program refuses, ``helm install`` refuses.
+
+``python -m harness.chart_schema`` writes it; a test compares the file. Rules between several values are not in it:
+``rescheduler validate`` has them. Policies of other packages are unknown to it (``--skip-schema-validation``).
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import types
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+
+from rescheduler.configuration.document import Configuration
+from rescheduler.model.names import API_VERSION
+from rescheduler.model.written import SECONDS, DocumentSection, WrittenAs, keyed_fields
+from rescheduler.planning.limits import NAMED_LEVELS, Level
+from rescheduler.policies.registry import REGISTRY
+
+FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
+_TEXT: Final = {"type": "string", "minLength": 1}
+_SWITCHES: Final = (
+    "dryRun",
+    "highlyAvailable",
+    "webhook",
+    "guard",
+    "responder",
+    "startFirst",
+    "dryRunCreation",
+    "monitoring",
+    "networkPolicy",
+)
+_PLAIN: Final = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    types.NoneType: {"type": "null"},
+}
+_LEVEL: Final = {
+    "anyOf": [
+        {"type": "number", "minimum": 0, "maximum": 1},
+        {"enum": list(NAMED_LEVELS)},
+        # --set makes a text of a number with a point.
+        {"type": "string", "pattern": r"^(0(\.[0-9]+)?|1(\.0+)?)$"},
+    ]
+}
+Schema = dict[str, Any]
+
+
+def values_schema() -> Schema:
+    """The whole schema."""
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        **_closed(
+            {
+                "image": {
+                    **_closed(
+                        {
+                            "repository": _TEXT,
+                            "tag": _TEXT,
+                            "pullPolicy": {"enum": ["", "Always", "IfNotPresent", "Never"]},
+                        }
+                    ),
+                    "required": ["repository", "tag"],
+                },
+                "configuration": configuration_schema(),
+                **dict.fromkeys(_SWITCHES, _PLAIN[bool]),
+                "namespace": _closed({"create": _PLAIN[bool]}),
+                "resources": {"type": "object"},
+                "imagePullSecrets": {
+                    "type": "array",
+                    "items": {"type": "object", "required": ["name"], "properties": {"name": _TEXT}},
+                },
+                "nodeSelector": {"type": "object", "additionalProperties": _PLAIN[str]},
+                "tolerations": {"type": "array", "items": {"type": "object"}},
+                "affinity": {"type": "object"},
+                "priorityClassName": _PLAIN[str],
+                "global": {"type": "object"},
+            }
+        ),
+    }
+
+
+def configuration_schema() -> Schema:
+    """Of the document of ConfigMap rescheduler; ``apiVersion`` and ``kind`` may be left out."""
+    found = _struct(Configuration)
+    found["properties"] |= {
+        "apiVersion": {"enum": [API_VERSION]},
+        "kind": {"enum": ["ReschedulerConfiguration"]},
+        "metadata": {"type": "object"},
+        "policies": {"type": "array", "items": _policies()},
+    }
+    return found
+
+
+def _policies() -> Schema:
+    """An entry: one of the known names, and the arguments of that policy."""
+    cases = []
+    for name, kind in REGISTRY.items():
+        arguments = _struct(kind.args)
+        arguments["properties"] = {"name": {}, **arguments["properties"]}
+        cases.append({"if": {"properties": {"name": {"const": name}}}, "then": arguments})
+    return {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"enum": list(REGISTRY)}},
+        "allOf": cases,
+    }
+
+
+def _closed(properties: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def _struct(kind: type[msgspec.Struct]) -> Schema:
+    fields = keyed_fields(kind)
+    found: Schema = {"type": "object", "properties": {key: schema_of(f.type) for key, f in fields.items()}}
+    if issubclass(kind, DocumentSection) or kind.__struct_config__.forbid_unknown_fields:
+        found["additionalProperties"] = False
+    if required := [key for key, field in fields.items() if field.required]:
+        found["required"] = required
+    return found
+
+
+def schema_of(kind: Any) -> Schema:
+    """Of a value that is written as the type says."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind == Level:
+        return _LEVEL
+    if origin is Annotated:
+        return _annotated(parts[0], parts[1:])
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [schema_of(part) for part in parts]}
+    if origin is Literal:
+        return {"enum": list(parts)}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(parts[1])}
+    if origin in (list, tuple, frozenset):
+        return {"type": "array", "items": schema_of(parts[0])}
+    if kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return {"enum": [one.value for one in kind]}
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _struct(kind)
+    return {}
+
+
+def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
+    written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
+    if written is SECONDS:
+        return {"type": "string"}
+    if written is not None:
+        return schema_of(written.kind)
+    found = schema_of(kind)
+    for mark in marks:
+        if isinstance(mark, msgspec.Meta):
+            bounds = {"minimum": mark.ge, "maximum": mark.le, "exclusiveMinimum": mark.gt}
+            found |= {key: bound for key, bound in bounds.items() if bound is not None}
+    return found
+
+
+def text() -> str:
+    """As it stands in the file."""
+    return json.dumps(values_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), encoding="utf-8")
