@@ -40,7 +40,7 @@ from harness.controlplane.world import World, is_ready, node_of
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.kubelet.objects import ANNOTATION_RUN_FOR
 from rescheduler.model.counted import plural
-from rescheduler.model.names import LABEL_GUARD
+from rescheduler.model.names import API_VERSION, LABEL_GUARD
 from rescheduler.reports.table import table
 
 KUBECTL, GUARDED, OURS = "kubectl drain", "kubectl drain, guarded", "rescheduler drain"
@@ -48,7 +48,8 @@ TOOLS: Final = (KUBECTL, GUARDED, OURS)
 PODS: Final = KubeletSettings(start_s=0.2, ready_s=2.0, stop_s=1.0)
 COMPETITORS_RUN_S: Final = 30
 POLL_S: Final = 0.05
-SEEN_S: Final = 2.0
+PROBE: Final = "probe-of-the-guard"
+TOO_MANY: Final = 429
 STOPS_LATE_S: Final = 15.0
 """After its own --timeout a command gets so long to end."""
 
@@ -124,10 +125,24 @@ def build(world: World, cluster: Cluster, plane: ControlPlane) -> None:
 
 
 def guard(world: World) -> None:
-    """The namespace opts in, and the API server has had the time to see it."""
+    """The namespace opts in, and the API server has seen it: an eviction of a pod that is not of the trial has to wait."""
     labels = {"metadata": {"labels": {LABEL_GUARD: "enabled"}}}
     world.api.patch(f"/api/v1/namespaces/{world.namespace}", labels).expect()
-    time.sleep(SEEN_S)
+    world.workload("Deployment", PROBE, 1, "1m")
+
+    def waits() -> bool:
+        (pod,) = world.wait_ready(PROBE, 1)
+        return world.evict(pod).status == TOO_MANY
+
+    world.wait(waits)
+    world.api.delete(world.path("deployments", PROBE, group="apps/v1")).expect()
+    world.wait(lambda: not world.pods(PROBE))
+    moves = world.path("podmigrations", group=API_VERSION)
+    ended = {"Succeeded", "Failed"}
+    world.wait(lambda: {m.get("status", {}).get("phase") for m in world.api.get(moves).items} <= ended)
+    for move in world.api.get(moves).expect().items:
+        world.api.delete(f"{moves}/{move['metadata']['name']}").expect()
+    settled(world)
 
 
 def created(world: World, workload: Workload) -> list[Json]:
