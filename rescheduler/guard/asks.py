@@ -80,6 +80,8 @@ class Asks:
         ask = self._asks.get(uid)
         if ask is None:
             return now_s if len(self._asks) < self._most else None
+        if ask.held:
+            return now_s
         return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
 
     def hear(
@@ -116,8 +118,11 @@ class Asks:
                 )
                 self._asks[pod.uid] = ask
             ask.last_s = now_s
-            ask.held = one_by_one and bool(self.unconfirmed(user, pod.uid, now_s))
-            if one_by_one and not ask.held:
+            held = one_by_one and bool(self.unconfirmed(user, pod.uid, now_s))
+            if held or ask.held:
+                ask.first_s = ask.came_s = now_s  # it begins to wait when it has its turn
+            ask.held = held
+            if one_by_one and not held:
                 self._unconfirmed[user] = (pod.key, pod.uid, now_s)
             ask.caller_s = ask.caller_s if withdraws else now_s
             if len(self._named) < 2 * self._most:

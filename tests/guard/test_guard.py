@@ -382,6 +382,24 @@ def test_a_descheduler_whose_pod_vanished_goes_on_in_its_next_round(cluster):
     assert created(cluster) == ["web-1", "web-2"]
 
 
+def test_a_pod_that_had_no_turn_for_longer_than_the_limit_is_moved_when_it_has_one_and_not_let_through(
+    cluster,
+):
+    """A descheduler with a short cycle asks for it again and again, while others go first."""
+    for minute in range(8):
+        first = cluster.pod(f"web-{minute}", uid=f"web-{minute}")
+        cluster.pod("last", uid="last")
+        for name in (first.name, "last"):
+            assert not cluster.ask(name, **DESCHEDULER)["allowed"]
+        cluster.look_again()
+        del cluster.objects[Kind.POD][first.key]
+        cluster.now_s += 60.0
+    assert "last" not in created(cluster)
+    assert not cluster.ask("last", **DESCHEDULER)["allowed"]
+    cluster.look_again()
+    assert created(cluster)[-1] == "last"
+
+
 @pytest.mark.parametrize("who", ["another caller", "a descheduler that empties a cordoned node"])
 def test_nobody_else_waits_for_his_first_pod(cluster, who):
     node, asks = b.node("node-1").build(), {}
