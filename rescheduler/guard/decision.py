@@ -171,6 +171,17 @@ def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
     return Allow(Why.ENDING) if ending or pod.phase is PodPhase.PENDING else None
 
 
+def _name_returns(known: Known, settings: GuardSettings) -> Answer | None:
+    """The moved pod ends, and its successor will have its name: what the API server evicts by that name may be either of them."""
+    pod, move = known.pod, known.move
+    if pod is None or not pod.deleting or known.uid or move is None or move.finished:
+        return None
+    if pod.controller is None or pod.controller.kind in _NAMES_NEVER_RETURN:
+        return None
+    first_s = asked_since_s(known.first_asked_s or known.now_s, move, settings.limit_s)
+    return None if known.now_s - first_s >= settings.limit_s else AskAgain("it is ending; ask again", _SOON_S)
+
+
 def _succeeded(known: Known, _: GuardSettings) -> Answer | None:
     """Kubectl drain and cluster-autoscaler ask by name alone: of a StatefulSet they would go on with the successor, which they never saw."""
     if not known.succeeded or known.uid:
@@ -235,6 +246,7 @@ _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _stale,
     _other_namespace,
     _succeeded,
+    _name_returns,
     _no_running_pod,
     _not_moved,
     _not_filed,
@@ -243,6 +255,9 @@ _TABLE: Final[tuple[Callable[[Known, GuardSettings], Answer | None], ...]] = (
     _not_its_turn,
 )
 """In the order in which they count."""
+
+_NAMES_NEVER_RETURN: Final = frozenset({"ReplicaSet", "ReplicationController"})
+"""Kinds of controllers that generate the names of their pods."""
 
 _NOT_FOR_LACK_OF_ROOM: Final = frozenset(
     {

@@ -175,6 +175,26 @@ def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
     assert answer.why is Why.REFUSED
 
 
+def of_stateful_set(**more):
+    made = b.pod("db-0", namespace="shop").on("node-1").owner("StatefulSet", "db", "u-db", "apps/v1").build()
+    return msgspec.structs.replace(made, **more)
+
+
+def test_while_a_moved_pod_ends_nobody_evicts_by_a_name_that_its_successor_will_have():
+    """The API server may meet the successor, which waits for its room, and delete it."""
+    facts = {"move": move(MigrationPhase.HANDING_OVER), "pod": of_stateful_set(deleting=True)}
+    answer = decide(known(**facts), SETTINGS)
+    assert isinstance(answer, AskAgain)
+    assert "it is ending" in answer.message
+    for more in (
+        {"uid": of_stateful_set().uid},
+        {"first_asked_s": NOW_S - SETTINGS.limit_s},
+        {"move": None},
+        {"pod": pod(deleting=True)},
+    ):
+        assert decide(known(**{**facts, **more}), SETTINGS) == Allow(Why.ENDING), more
+
+
 def test_who_counts_what_he_evicts_is_told_that_another_comes_first_and_not_when_to_ask():
     """A client that is told when asks by itself for half a minute, pod after pod."""
     facts = {"one_by_one": True, "unconfirmed": "shop/web-0"}
