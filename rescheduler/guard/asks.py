@@ -122,7 +122,7 @@ class Asks:
             if held or ask.held:
                 ask.first_s = ask.came_s = now_s  # it begins to wait when it has its turn
             ask.held = held
-            if one_by_one and not held:
+            if one_by_one and not held and (user in self._unconfirmed or len(self._unconfirmed) < self._most):
                 self._unconfirmed[user] = (pod.key, pod.uid, now_s)
             ask.caller_s = ask.caller_s if withdraws else now_s
             if len(self._named) < 2 * self._most:

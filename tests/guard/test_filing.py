@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.guard.asks import MOST_ASKS, REMEMBERED_S, Asks, WaitingEviction
+from rescheduler.guard.asks import MOST_ASKS, REMEMBERED_S, UNCONFIRMED_S, Asks, WaitingEviction
 from rescheduler.guard.decision import LAST_ASK_S, SILENCE_S, TRY_AGAIN_S
 from rescheduler.guard.filing import (
     ASKS_AGAIN_S,
@@ -218,6 +218,20 @@ def test_what_waits_is_bounded_and_makes_place_when_nobody_asks():
     assert [one.user for one in asks.current(lambda _: True, later_s)] == ["kubectl"]
     assert asks.find("web-1", later_s) is None
     assert asks.hear(pods[3], "kubectl", later_s)
+
+
+def test_callers_who_count_are_remembered_for_a_round_and_so_many_of_them():
+    """A namespace may make any number of accounts that ask."""
+    asks = Asks(most=3)
+    one, other = pod("web-0", "web-0"), pod("web-1", "web-1")
+    for number in range(5):
+        assert asks.hear(one, f"account-{number}", NOW_S, one_by_one=True)
+    held = [bool(asks.unconfirmed(f"account-{number}", other.uid, NOW_S)) for number in range(5)]
+    assert held == [True, True, True, False, False]
+    later_s = NOW_S + UNCONFIRMED_S
+    asks.current(lambda _: True, later_s)
+    assert asks.hear(one, "account-4", later_s, one_by_one=True)
+    assert asks.unconfirmed("account-4", other.uid, later_s)
 
 
 def test_a_tool_that_gives_up_before_the_limit_is_let_through_in_the_end():
