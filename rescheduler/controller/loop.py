@@ -268,6 +268,7 @@ class Loop:
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
         )
+        self._metrics.held(snapshot)
         self._show(snapshot, now_s)
         wake_s = self._reconciler.reconcile(snapshot, wall_s)
         gated = self._reconciler.gated

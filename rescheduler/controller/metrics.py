@@ -8,10 +8,18 @@ series is stale.
 from __future__ import annotations
 
 import enum
+from collections import Counter as Counted
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -23,10 +31,14 @@ from rescheduler.guard.decision import Why
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import EvictionOutcome
+from rescheduler.model.reservation import ReservationPhase
+from rescheduler.model.room_sets import WindowPhase
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, tier_name
 from rescheduler.planning.plan import SkipReason
 from rescheduler.policies.objective import UNITS, Tier
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.reports.held_capacity import unused_by_node
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -76,6 +88,7 @@ class Metrics:
         self.guard_answer_seconds.observe(seconds)
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry(auto_describe=False)
         one = self.registry
         self.moves_planned = Counter(
@@ -128,6 +141,22 @@ class Metrics:
         self._judged: frozenset[str] = frozenset(REGISTRY)
         self.moves_in_flight = Gauge(
             "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
+        )
+        self.reservations = Gauge(
+            "rescheduler_reservations", "Reservations, by phase.", ["phase"], registry=one
+        )
+        self.reserved_cpu = Gauge(
+            "rescheduler_reserved_cpu_cores", "CPU that is held and not used.", registry=one
+        )
+        self.reserved_memory = Gauge(
+            "rescheduler_reserved_memory_bytes", "Memory that is held and not used.", registry=one
+        )
+        self.windows = Gauge("rescheduler_windows", "ReservationWindows, by phase.", ["phase"], registry=one)
+        self.head_room = Gauge(
+            "rescheduler_head_room_reservations",
+            "Reservations of HeadRooms: wanted, and standing.",
+            ["state"],
+            registry=one,
         )
         self.pods_gated = Gauge("rescheduler_pods_gated", "Pods that wait at the gate.", registry=one)
         self.oldest_gated_seconds = Gauge(
@@ -200,6 +229,21 @@ class Metrics:
         self.pods_gated.set(count)
         self.oldest_gated_seconds.set(max(0.0, oldest_s))
 
+    def held(self, snapshot: Snapshot) -> None:
+        """Replace the figures of Reservations, windows and head-rooms."""
+        phases = Counted(room.status.phase for room in snapshot.reservations.values())
+        for phase in ReservationPhase:
+            self.reservations.labels(phase.value).set(phases[phase])
+        unused = unused_by_node(snapshot.reservations.values()).values()
+        self.reserved_cpu.set(sum(cpu for cpu, _ in unused) / 1000)
+        self.reserved_memory.set(sum(memory for _, memory in unused))
+        open_ones = Counted(window.status.phase for window in snapshot.windows.values())
+        for window_phase in WindowPhase:
+            self.windows.labels(window_phase.value).set(open_ones[window_phase])
+        rooms = [one.status for one in snapshot.head_rooms.values()]
+        self.head_room.labels("wanted").set(sum(one.wanted for one in rooms))
+        self.head_room.labels("standing").set(sum(one.standing for one in rooms))
+
     def placement(self, before: Mapping[str, Badness], change: Mapping[str, Badness]) -> None:
         """Replace what the last decision found, by policy; a policy that is not in force any more becomes 0."""
         self._judged |= before.keys()
@@ -233,6 +277,7 @@ class Metrics:
         for reason in SkipReason:
             self.moves_blocked.labels(reason.value)
         self.placement({}, {})
+        self.held(Snapshot(taken_at_s=0.0))
         for ended in ("decided", "not_ready", "failed"):
             self.cycles.labels(ended)
         for step in Step:

@@ -19,13 +19,13 @@ from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
 from rescheduler.model.records import Node, NodeUsage, ObjectKey, Pod, Taint
-from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
-from rescheduler.reports.held_capacity import held_capacity
+from rescheduler.reports.held_capacity import held_capacity, unused_by_node
 from rescheduler.reports.status_document import (
     Blocker,
     ClusterStatus,
@@ -44,7 +44,6 @@ MOST_BLOCKERS: Final = 50
 MOST_HELD: Final = 200
 _MOST_TAINTS: Final = 5
 _LONGEST_TEXT: Final = 300
-_HELD: Final = (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
 EVERY_S: Final = 60.0
 HOURS: Final = 6
 MOST_SAMPLES: Final = int(HOURS * 3600 / EVERY_S)
@@ -255,7 +254,7 @@ def finished_moves(moves: Iterable[PodMigration]) -> tuple[ShownMove, ...]:
 
 def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]) -> tuple[ShownNode, ...]:
     figures = {node.name: node for node in plan.before.nodes} if plan is not None else {}
-    reserved = _reserved(seen.reservations.values())
+    reserved = unused_by_node(seen.reservations.values())
     nothing = NodeSummary(name="")
     found: list[ShownNode] = []
     for name in sorted(seen.nodes):
@@ -282,21 +281,6 @@ def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]
             )
         )
     return tuple(found)
-
-
-def _reserved(reservations: Iterable[Reservation]) -> dict[str, tuple[int, int]]:
-    """CPU and memory of rooms that are held and not used, by node."""
-    found: dict[str, tuple[int, int]] = {}
-    for room in reservations:
-        status = room.status
-        if status.phase not in _HELD or not status.node_name:
-            continue
-        cpu, memory = found.get(status.node_name, (0, 0))
-        found[status.node_name] = (
-            cpu + max(0, status.allocatable.cpu_milli - status.allocated.cpu_milli),
-            memory + max(0, status.allocatable.memory_bytes - status.allocated.memory_bytes),
-        )
-    return found
 
 
 def _shown(move: PodMigration) -> ShownMove:

@@ -11,13 +11,14 @@ from typing import Final
 
 from rescheduler.model.names import ANNOTATION_MIGRATION, LABEL_ROOM_OF
 from rescheduler.model.own_objects import Condition, OwnObject, asked_by, condition
-from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
+from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.times import format_seconds
 from rescheduler.reports.reservation_words import owner_text
 from rescheduler.reports.status_document import HeldCapacity
 
 _ENDED: Final = (ReservationPhase.SUCCEEDED, ReservationPhase.FAILED)
+_HELD: Final = (ReservationPhase.AVAILABLE, ReservationPhase.WAITING)
 _NODES: Final = 5
 
 
@@ -40,6 +41,24 @@ def held_capacity(
     )
 
 
+def unused_by_node(reservations: Iterable[Reservation]) -> dict[str, tuple[int, int]]:
+    """CPU (milli) and memory (bytes) that are held and not used, by node."""
+    found: dict[str, tuple[int, int]] = {}
+    for room in reservations:
+        status = room.status
+        if status.phase not in _HELD or not status.node_name:
+            continue
+        cpu, memory = found.get(status.node_name, (0, 0))
+        own_cpu, own_memory = _unused(status)
+        found[status.node_name] = (cpu + own_cpu, memory + own_memory)
+    return found
+
+
+def _unused(status: ReservationStatus) -> tuple[int, int]:
+    held, used = status.allocatable, status.allocated
+    return max(0, held.cpu_milli - used.cpu_milli), max(0, held.memory_bytes - used.memory_bytes)
+
+
 def _named(one: ReservationWindow | HeadRoom) -> str:
     return f"{'reservationwindow' if isinstance(one, ReservationWindow) else 'headroom'}/{one.name}"
 
@@ -54,6 +73,7 @@ def _part_of(room: Reservation, made_by: Mapping[str, str]) -> str:
 
 def _reservation(room: Reservation, part_of: str) -> HeldCapacity:
     status = room.status
+    cpu, memory = _unused(status)
     available = status.phase is ReservationPhase.AVAILABLE
     placed = condition(status.conditions, "Scheduled") if available else None
     return HeldCapacity(
@@ -66,8 +86,8 @@ def _reservation(room: Reservation, part_of: str) -> HeldCapacity:
         nodes=(status.node_name,) if status.node_name else (),
         since=(placed.last_transition_time if placed is not None else "") or _moment(room.created_at_s),
         until=_moment(status.expires_at_s),
-        cpu_milli=max(0, status.allocatable.cpu_milli - status.allocated.cpu_milli),
-        memory_bytes=max(0, status.allocatable.memory_bytes - status.allocated.memory_bytes),
+        cpu_milli=cpu,
+        memory_bytes=memory,
         message="" if available else _trouble(room, status.conditions),
     )
 

@@ -18,6 +18,7 @@ from rescheduler.model.own_objects import LONGEST_USER
 from rescheduler.webhook.registration import CONFIGURATION_NAME, SERVICE_NAME, SERVICE_PORT
 from rescheduler.webhook.secret import SECRET_NAME
 
+DOCS = manifests.FOLDER.parent / "docs"
 MONITORING = manifests.FOLDER / "monitoring"
 
 
@@ -143,8 +144,17 @@ def test_every_metric_in_alerts_and_dashboard_exists():
         for name in re.findall(r"rescheduler_\w+", expression)
     }
     assert used <= known
-    unused = {name for name in known - used if not name.endswith("_created")}
-    assert unused == set(), "metrics that nobody looks at"
+    assert known - used == set(), "metrics that nobody looks at"
+
+
+def test_every_alert_names_a_chapter_of_the_troubleshooting():
+    rules = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
+    headings = re.findall(r"^#+ (.*)", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    for group in rules["spec"]["groups"]:
+        for rule in group["rules"]:
+            page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+            assert (page, anchor in anchors) == ("docs/troubleshooting.md", True), rule["alert"]
 
 
 def test_the_panels_of_the_dashboard_do_not_lie_on_each_other():
@@ -242,3 +252,25 @@ def test_no_role_for_people_writes_a_status(objects):
     assert granted
     for rule in granted:
         assert not [resource for resource in rule["resources"] if "/" in resource or resource == "*"]
+
+
+def _without_description(schema, path):
+    for name, inner in schema.get("properties", {}).items():
+        where = f"{path}.{name}"
+        if not inner.get("description") and where.count(".") + (name != "metadata") > 1:
+            yield where
+        yield from _without_description(inner, where)
+    if "items" in schema:
+        yield from _without_description(schema["items"], f"{path}[]")
+
+
+def test_kubectl_explain_has_a_text_for_every_field(objects):
+    crds = [one for (kind, _), one in objects.items() if kind == "CustomResourceDefinition"]
+    assert len(crds) == 4
+    missing = [
+        path
+        for crd in crds
+        for version in crd["spec"]["versions"]
+        for path in _without_description(version["schema"]["openAPIV3Schema"], crd["spec"]["names"]["kind"])
+    ]
+    assert missing == []
