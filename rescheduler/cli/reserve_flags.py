@@ -97,7 +97,7 @@ def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, byte
         if count <= 0:
             message = f"{found.name} has {plural(found.replicas, 'replica')} already: --replicas {given.replicas} adds none"
             raise CommandError(message, EXIT_USAGE)
-        count = max(0, count - _open_rooms(api, found.name))
+        count = max(0, count - len(rooms_of_workload(api, found.name)))
     # By name, without a uid: so the room is also for the pods of the next rollout, or of a workload that is created again.
     owner = ControllerRef(
         api_version="apps/v1", kind=found.name.api_kind, name=found.name.name, namespace=given.namespace
@@ -105,16 +105,19 @@ def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, byte
     return found.name.name, found.template, ReservationOwner(controller=owner), count
 
 
-def _open_rooms(api: KubeApi, name: WorkloadName) -> int:
-    """How many rooms of an earlier command wait for pods of the workload, by its name; 0 if they may not be read."""
+def rooms_of_workload(api: KubeApi, name: WorkloadName) -> list[Reservation]:
+    """Reservations of earlier commands that wait for pods of the workload, by its name; none if they may not be read."""
     try:
         rooms = select(api, Kind.RESERVATION, Reservation)
     except ForbiddenError:
-        return 0
-    free = (r for r in rooms if r.status.phase not in FINISHED and not r.status.current_owners)
+        return []
     wanted = (name.api_kind, name.name, name.namespace)
-    owners = ([one.controller for one in room.owners if one.controller is not None] for room in free)
-    return sum(any((one.kind, one.name, one.namespace) == wanted for one in found) for found in owners)
+
+    def fits(room: Reservation) -> bool:
+        owners = [one.controller for one in room.owners if one.controller is not None]
+        return any((one.kind, one.name, one.namespace) == wanted for one in owners)
+
+    return [r for r in rooms if r.status.phase not in FINISHED and not r.status.current_owners and fits(r)]
 
 
 def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:

@@ -15,6 +15,7 @@ from rescheduler.cli.reservation_client import (
     manifests,
     status_message,
 )
+from rescheduler.cli.reserve_flags import rooms_of_workload
 from rescheduler.cli.scale_up import ScaleResult, ScaleUp, room_for
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.cli.workload import FoundWorkload, parse_workload, read_workload
@@ -25,7 +26,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.replacement import Replacements
@@ -61,6 +62,7 @@ def run(
 
 
 def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float) -> None:
+    earlier = _held_already(api, found, replicas - found.replicas)
     with StatusLine() as line:
         job = ScaleUp(
             rooms=ReservationClient(api),
@@ -68,6 +70,7 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
             replicas=replicas,
             group=secrets.token_hex(4),
             timeout_s=limit_s,
+            earlier=earlier,
             show=line.show,
         )
         held = job.reserve()
@@ -79,6 +82,15 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
     emit(_landed_text(found, replicas, landing))
     if landing.missed:
         raise SystemExit(EXIT_FAILED)
+
+
+def _held_already(api: KubeApi, found: FoundWorkload, most: int) -> tuple[str, ...]:
+    """The first of the Reservations that "reserve create" holds for new pods of the workload, one pod each."""
+    rooms = rooms_of_workload(api, found.name)
+    held = sorted(
+        room.name for room in rooms if room.status.phase is ReservationPhase.AVAILABLE and room.allocate_once
+    )
+    return tuple(held[:most])
 
 
 def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> str:
@@ -101,10 +113,12 @@ def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster) -> None
     if count < 0:
         emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
         return
-    choices = place_new_pods(read_input(cluster).snapshot, found, count)
+    held = len(_held_already(cluster.api(), found, count))
+    choices = place_new_pods(read_input(cluster).snapshot, found, count - held)
     placed = [c.node for c in choices if c.node]
+    already = f", {held} of them held already" if held else ""
     lines = [
-        f"{found.name} from {found.replicas} to {replicas}: room for {len(placed)} of {count} new pods now"
+        f"{found.name} from {found.replicas} to {replicas}: room for {held + len(placed)} of {count} new pods now{already}"
     ]
     lines += table(("NODE", "NEW PODS"), [(n, str(placed.count(n))) for n in sorted(set(placed))])
     refused = next((c.message for c in choices if not c.node), "")

@@ -62,6 +62,8 @@ class ScaleUp:
     replicas: int
     group: str
     timeout_s: float
+    earlier: Sequence[str] = ()
+    """Reservations that are held for new pods of the workload already."""
     show: Callable[[str], object] = lambda _: None
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[], None] = lambda: time.sleep(_PAUSE_S)
@@ -81,7 +83,7 @@ class ScaleUp:
         """
         # Long enough for reserving, verifying and landing; if the command is killed, the Reservations expire.
         room = room_for(self.workload, self.group, 2 * self.timeout_s + 60.0)
-        bodies = manifests(room, self.count, self.group)
+        bodies = manifests(room, self.count - len(self.earlier), self.group)
         self._names = [str(body["metadata"]["name"]) for body in bodies]
         began_s = self.clock()
         try:
@@ -135,13 +137,20 @@ class ScaleUp:
         self, done: Callable[[Found, float], bool], progress: Callable[[Found], str], began_s: float
     ) -> Found:
         return follow(
-            lambda: self.rooms.group(self.group),
+            self._rooms,
             done,
             ends_s=began_s + self.timeout_s,
             show=lambda rooms: self.show(progress(rooms)),
             clock=self.clock,
             pause=self.pause,
         )
+
+    def _rooms(self) -> Found:
+        """Those of this command, and those that were held already."""
+        own = self.rooms.group(self.group)
+        if not self.earlier:
+            return own
+        return (*own, *(room for room in self.rooms.select() if room.name in self.earlier))
 
     def _all_held(self, rooms: Found) -> bool:
         return sum(_held(room) and not room.status.current_owners for room in rooms) == self.count
@@ -185,7 +194,7 @@ class ScaleUp:
 
     def _write_with_retries(self) -> None:
         for _ in range(_CONFLICTS):
-            self._check_held(self.rooms.group(self.group))
+            self._check_held(self._rooms())
             try:
                 self._write_scale()
             except (

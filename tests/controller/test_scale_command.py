@@ -37,14 +37,21 @@ def test_command_shows_rooms_scales_and_reports(controller, control_plane, world
     assert "room for 0 of 2" in too_many.stdout
 
 
-def test_rooms_that_were_reserved_for_the_workload_before_stand_in_no_way(controller, control_plane, world):
+def test_rooms_that_were_reserved_for_the_workload_before_are_the_rooms_of_its_new_pods(
+    controller, control_plane, world
+):
     for index in range(2):
-        world.node(f"n{index}", cpu="3")
+        world.node(f"n{index}", cpu="2")
     world.workload("Deployment", "web", 1)
     world.wait_ready("web", 1, 120)
     command = ["reserve", "create", "deployment/web", "--replicas", "3", "-n", world.namespace]
     held = CliRunner().invoke(main, [*command, "--kubeconfig", str(control_plane.kubeconfig)])
     assert held.exit_code == 0, held.output
-    done = invoke(control_plane, world, "deploy/web", "--replicas", "3")
+    rehearsed = invoke(control_plane, world, "deploy/web", "--replicas", "4", "--dry-run")
+    assert "room for 3 of 3 new pods now, 2 of them held already" in rehearsed.stdout
+    done = invoke(control_plane, world, "deploy/web", "--replicas", "4")
     assert done.exit_code == 0, done.output
-    assert "scaled from 1 to 3; landed 2 of 2" in done.stdout
+    assert "scaled from 1 to 4; landed 3 of 3" in done.stdout
+    path = "/apis/rescheduler.dev/v1alpha1/reservations"
+    rooms = {one["status"]["phase"] for one in control_plane.api().get(path).body["items"]}
+    assert rooms == {"Succeeded"}  # none is left over
