@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rescheduler.migrations.start_first_replacement import is_unadopted
-from rescheduler.model.names import LABEL_PLACEHOLDER
+from rescheduler.model.names import LABEL_PLACEHOLDER, NODE_REQUEST_SCHEDULER
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Workload
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
@@ -27,7 +27,7 @@ class KeptPods:
     def __init__(self) -> None:
         self._at: Snapshot | None = None
         self.unbound: dict[ObjectKey, Pod] = {}
-        """Pods without a node that have not ended."""
+        """Pods without a node that have not ended and that a scheduler may bind."""
         self.ending_placeholders: dict[ObjectKey, Pod] = {}
         """Pods with the label of placeholders, of any namespace, that are bound and being deleted."""
         self.ownerless_placeholders: dict[ObjectKey, Pod] = {}
@@ -214,7 +214,8 @@ class KeptIndex:
 
 
 def _unbound(pod: Pod) -> bool:
-    return not pod.node and not pod.terminal
+    """Not one that asks the node autoscaler, which no scheduler binds: whoever fears or serves pending pods has nothing to do with it."""
+    return not pod.node and not pod.terminal and pod.spec.scheduler_name != NODE_REQUEST_SCHEDULER
 
 
 def _ending_placeholder(pod: Pod) -> bool:

@@ -213,6 +213,29 @@ def test_a_drain_of_many_pods_asks_for_all_of_them_at_once():
     assert not scene.placeholders()
 
 
+def test_a_pod_that_asks_shuts_no_node_although_its_priority_is_high():
+    """No scheduler binds it. A taint against it would end the other moves to that node before their evictions."""
+    scene = Scene({"n1": 4})
+    scene.workload("Deployment", "web", ["n1", "n1"])
+    scene.workload("Deployment", "big", ["n1"], cpu="2")
+    scene.start(document=PRESENT)
+    scene.cordon("n1")
+    small = [scene.move(pod, "", ttl="10m") for pod in scene.pods()]
+    scene.advance(1.0)
+    large = scene.move(scene.pods("big")[0], "", ttl="10m")
+    assert scene.until(lambda: sum(map(refused, requests(scene))) == 3, 30.0)
+    add_node(scene, cpu="2")
+    assert scene.until(lambda: scene.over(*small), 120.0)
+    assert {scene.state(move)["phase"] for move in small} == {"Succeeded"}
+    assert not scene.calls.of(
+        lambda call: names.ANNOTATION_HANDOVER_TAINT in json.dumps(call.body) and "/nodes/" in call.path
+    )
+    assert scene.reason(large) == "NoTarget"
+    add_node(scene, "n3", cpu="2")
+    assert scene.until(lambda: scene.over(large), 120.0)
+    assert scene.state(large)["phase"] == "Succeeded"
+
+
 @pytest.mark.parametrize("part", parts(4))
 def test_a_crash_at_every_single_write_leaves_neither_the_move_nor_a_pod_that_asks(part):
     """Also where the node has come while nobody was at work. Nightly all of them, else every fourth."""
