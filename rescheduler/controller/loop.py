@@ -30,6 +30,7 @@ from rescheduler.controller.ports import Ports
 from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.server import HealthReport
 from rescheduler.controller.wakeups import concerns_moves, matters
+from rescheduler.coordination.usage_window import LEAST, UsageWindow
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import TransportError
@@ -99,6 +100,7 @@ class Loop:
         self._reconciler, self._cycle, self._informed = reconciler, cycle, informed
         self._configuration, self._inputs, self._crashes = configuration, inputs, crashes
         self._seen, self._marks = SeenReplacements(), MarksMemory()
+        self._usage = UsageWindow(1 if self._once else LEAST)
         self._on_configuration = on_configuration
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
@@ -295,7 +297,8 @@ class Loop:
         inputs = self._inputs.current(now_s, first=first, gated=gated)
         if inputs is None:
             return
-        self._state.set_usage(inputs.usage)
+        self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
+        self._state.set_usage(self._usage.add(inputs.usage))
         self._state.set_node_autoscaler(reports=inputs.node_autoscaler)
         self._state.set_past_moves(inputs.past_moves)
         with self._ports.deciding(first):

@@ -19,7 +19,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
 from rescheduler.policies.framework import NO_NEED, PolicyView, PolicyWarning, nowhere
-from rescheduler.policies.measurement import unmeasured, warning
+from rescheduler.policies.measurement import unmeasured, unsettled, warning
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
@@ -223,6 +223,11 @@ class LowNodeUtilization:
             found = unmeasured(view.snapshot, view.state.node_names)
             if found.nodes:
                 yield PolicyWarning(warning(self.name, found), found)
+            if anew := unsettled(view.snapshot, view.state.node_names):
+                yield PolicyWarning(
+                    f"{self.name} with usage: actual leaves out {plural(anew, 'node')} that "
+                    f"{verb(anew, 'was', 'were')} measured too seldom since the start or the last move there"
+                )
         else:
             yield from missing_requests(
                 self.name,
@@ -276,11 +281,29 @@ class LowNodeUtilization:
         return view.memo.of((self, Excess), view.cluster.version, find)
 
     def _judged(self, view: PolicyView, load: Load) -> BoolArray:
-        """The nodes that are judged: those of the policy whose usage is known. Do not change the array."""
-        found: BoolArray = view.memo.of(
-            (self, "judged"), None, lambda: self._args.nodes(view.nodes) & load.known
-        )
+        """The nodes that are judged: those of the policy whose usage is known, and not above their targets by chance only.
+
+        Do not change the array.
+        """
+
+        def find() -> BoolArray:
+            known: BoolArray = self._args.nodes(view.nodes) & load.known
+            return known & ~self._doubtful(load, known)
+
+        found: BoolArray = view.memo.of((self, "judged"), None, find)
         return found
+
+    def _doubtful(self, load: Load, known: BoolArray) -> BoolArray:
+        """Nodes that are above a target, and above none by more than their measurements vary."""
+        above, sure = np.zeros_like(known), np.zeros_like(known)
+        for resource in self._resources:
+            shares, noise, high = load.before(resource), load.noise(resource), self._targets[resource]
+            if self._args.use_deviation_thresholds:
+                counted = shares[known & load.offers(resource)]
+                high = min(1.0, high + (float(counted.mean()) if counted.size else 0.0))
+            above |= shares > high + _EPSILON
+            sure |= shares - (0.0 if noise is None else noise) > high + _EPSILON
+        return above & ~sure
 
     def _load(self, view: PolicyView) -> Load:
         """With what empty rooms hold: that much less fits on a target."""

@@ -50,15 +50,30 @@ def is_fresh(usage: NodeUsage, now_s: float) -> bool:
 
 
 def measured(snapshot: Snapshot, names: Sequence[str]) -> BoolArray:
-    """Which of these nodes have a fresh measurement."""
+    """Which of these nodes have a measurement that is fresh and settled."""
+    usage = snapshot.usage
+    known = [
+        is_known and usage[name].settled
+        for name, is_known in zip(names, _fresh(snapshot, names), strict=True)
+    ]
+    return np.array(known, dtype=np.bool_)
+
+
+def _fresh(snapshot: Snapshot, names: Sequence[str]) -> list[bool]:
     usage, now_s = snapshot.usage, snapshot.taken_at_s
-    return np.array([name in usage and is_fresh(usage[name], now_s) for name in names], dtype=np.bool_)
+    return [name in usage and is_fresh(usage[name], now_s) for name in names]
+
+
+def unsettled(snapshot: Snapshot, names: Sequence[str]) -> int:
+    """How many of these nodes have a fresh measurement that does not count yet."""
+    fresh = zip(names, _fresh(snapshot, names), strict=True)
+    return sum(is_fresh and not snapshot.usage[name].settled for name, is_fresh in fresh)
 
 
 def unmeasured(snapshot: Snapshot, names: Sequence[str]) -> Unmeasured:
-    """The others."""
-    known = measured(snapshot, names)
-    missing = sorted(name for name, is_known in zip(names, known.tolist(), strict=True) if not is_known)
+    """Those without a fresh one."""
+    known = _fresh(snapshot, names)
+    missing = sorted(name for name, is_known in zip(names, known, strict=True) if not is_known)
     last_s = max(
         (snapshot.usage[name].measured_at_s for name in missing if name in snapshot.usage), default=0.0
     )

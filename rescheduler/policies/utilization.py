@@ -28,6 +28,8 @@ REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
 MEASURED: Final = ("cpu", "memory")
 _ALL_NODES: Final = slice(None)
+STANDARD_ERRORS: Final = 3.0
+"""So far a mean may be off by chance: of a thousand even nodes about one is further."""
 STEEPNESS: Final = 4
 """How fast it gets worse: on a node 25 points above its target a point counts three times as much as on one just above it."""
 WEIGHTS: Final[Mapping[str, int]] = {"memory": 2}
@@ -88,6 +90,7 @@ class Load:
         self._scale: Mapping[str, FloatArray] = {}
         self._shares: dict[str, FloatArray] = {}
         self._unmoved: dict[str, FloatArray] = {}
+        self._errors: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
         self.capacity, self._divisors = self._capacities()
         self._held = {r: view.cluster.held_by_rooms(r, defaults=defaults) for r in self.resources}
@@ -143,6 +146,11 @@ class Load:
         arrived = planned.arrived(resource, defaults=self._defaults)
         departed = planned.departed(resource, defaults=self._defaults)
         return self.divide(self.amounts[resource] - arrived + departed, resource)
+
+    def noise(self, resource: str) -> FloatArray | None:
+        """By how much the share of each node may be off by chance; None: it is no measurement, so it is not."""
+        errors = self._errors.get(resource)
+        return None if errors is None else self.divide(STANDARD_ERRORS * errors, resource)
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
         """The share of each node that the pod would take there."""
@@ -290,6 +298,13 @@ class Load:
                     for name, is_known in zip(names, self.known.tolist(), strict=True)
                 ]
             )
+            errors = (
+                float(usage[name].cpu_error_milli if resource == "cpu" else usage[name].memory_error_bytes)
+                if is_known
+                else 0.0
+                for name, is_known in zip(names, self.known.tolist(), strict=True)
+            )
+            self._errors[resource] = np.fromiter(errors, dtype=np.float64, count=len(names))
             planned = self._view.planned
             held = self._held[resource]
             requested = self._standing(resource) - planned.arrived(resource, defaults=self._defaults)
