@@ -281,7 +281,7 @@ def _by_request(draft: Draft) -> bool:
     return pod is not None and bool(pod.spec.responders) and not draft.observed.migration.requested
 
 
-def withdraw_request(draft: Draft) -> None:
+def take_request_back(draft: Draft) -> None:
     """An EvictionRequest stands only while the intent does: nobody else may take the pod away when its replacement has no room.
 
     Memory of it may be lost in a crash; then it is withdrawn once, whether it was filed or not.

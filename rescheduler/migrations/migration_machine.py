@@ -19,7 +19,7 @@ from rescheduler.errors import TransitionError
 from rescheduler.migrations import start_first
 from rescheduler.migrations.checks import may_begin, pending, reserving
 from rescheduler.migrations.draft import Draft
-from rescheduler.migrations.evicting import evicting, withdraw_request
+from rescheduler.migrations.evicting import evicting, take_request_back
 from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
@@ -65,7 +65,7 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
         finished(draft)
     elif phase is not MigrationPhase.PENDING or may_begin(draft):
         (_START_FIRST if draft.starts_first else _RESERVE_FIRST)[phase](draft)
-    withdraw_request(draft)
+    take_request_back(draft)
     return _close(draft)
 
 

@@ -67,6 +67,7 @@ BLOCKED = {
     "limits.perNamespace": Blocked(0, 1, "LimitPerNamespace"),
     "limits.perWorkload": Blocked(0, 1, "LimitPerWorkload"),
     "limits.minimumGain": Blocked(1.0, 0.0, "GainTooSmall"),
+    "limits.windows": Blocked([{"cron": "0 0 29 2 *", "duration": "2m"}], [], "ChangeWindow"),
     "limits.budgetBuffer": Blocked(1, 0, "DisruptionBudget", budget=True),
     "protections.priorityThreshold": Blocked(0, 1, "Protected"),
     "protections.minReplicas": Blocked(3, 2, "MinReplicas"),
