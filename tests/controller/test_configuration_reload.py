@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from configured import CONTAINER, MOVE, Lab, document, named
 
-from kube_sandbox.controllers.unstructured import POD, spec, status
+from kube_sandbox.controllers.unstructured import POD, labels, spec, status
 from rescheduler.configuration.document import keys
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.names import GATE
+from rescheduler.model.names import GATE, LABEL_PLACEHOLDER, NODE_REQUEST
 
 STOCK = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ONLY_N1 = {
@@ -165,6 +165,22 @@ def reservations_max_ttl():
     lab.until(lambda: phase() == "Failed")
 
 
+def reservations_node_autoscaler():
+    """A move that no node takes asks for a node only where a node autoscaler is."""
+    settings = {"policies": [], "schedulerConfiguration": ONLY_N1}
+    lab = Lab(document(**settings, reservations__nodeAutoscaler="Absent"))
+    (pod, _) = lab.cluster.api.list(POD)
+    lab.move("asked", pod["metadata"]["name"], ttl="10m")
+
+    def asking():
+        return [p for p in lab.cluster.api.list(POD) if labels(p).get(LABEL_PLACEHOLDER) == NODE_REQUEST]
+
+    lab.cluster.advance(60)
+    assert not asking()
+    lab.configure(document(**settings, reservations__nodeAutoscaler="Present"))
+    lab.until(asking)
+
+
 def replacements_jobs():
     template = {"spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
     ignores = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
@@ -281,6 +297,7 @@ SCENARIOS = {
     "replacements.controllers": replacements_controllers,
     "limits.requested": limits_requested,
     "reservations.ttl": reservations_ttl,
+    "reservations.nodeAutoscaler": reservations_node_autoscaler,
     "reservations.defaultTtl": reservations_default_ttl,
     "reservations.shares": reservations_shares,
     "reservations.pauseImage": reservations_pause_image,
