@@ -53,7 +53,7 @@ class EmptiedNodeKeeper:
     def steps(
         self, snapshot: Snapshot, unbound: Iterable[Pod], rules: Sequence[KeepingRule], now_s: float
     ) -> Iterator[PeriodicStep]:
-        """What is to be done now. ``unbound``: pods without a node."""
+        """What is to be done now. ``unbound``: pods without a node, those that ask the node autoscaler for one too."""
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             # What woke this round may be seen only now: without a time nobody would look until the next change.
             self.again_s = self._looked_s + _BETWEEN_LOOKS_S

@@ -323,7 +323,8 @@ class Reconciler:
 
     def _keep(self, found: Gathered) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
-        kept = nodes.steps(index.snapshot, index.unbound(), self.settings.keeping, now_s)
+        wanting = (*index.unbound(), *index.kept.pods.node_requests.values())
+        kept = nodes.steps(index.snapshot, wanting, self.settings.keeping, now_s)
         asks = self._node_requests.steps(found, self.placement, self.settings.reservations, now_s)
         for step in chain(kept, self._room_sets.steps(index, now_s), asks):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):

@@ -125,6 +125,17 @@ def test_an_emptied_node_is_cordoned_for_its_time_and_then_left_in_peace():
     assert scene.leftovers() == scene.program.events.damaged == []
 
 
+def test_a_move_that_no_other_node_takes_gets_the_node_back_instead_of_a_new_one():
+    scene = emptied(CORDON + b"reservations: {nodeAutoscaler: Present}\n")
+    scene.cordon("n0")
+    name = scene.move(scene.pods("base")[0], "", ttl="10m")
+    assert scene.until(lambda: scene.over(name), 120.0)
+    assert scene.state(name)["phase"] == "Succeeded"
+    assert len(scene.on("n1", "base")) == 1
+    assert note(scene) == "GivenBack"
+    assert not scene.placeholders()
+
+
 def test_nodes_are_emptied_one_pod_at_a_time_where_a_budget_allows_no_more():
     scene = sparse_with_a_budget()
     ready = []
