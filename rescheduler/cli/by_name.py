@@ -70,7 +70,7 @@ def find_pods(
     """
     query = by_label(selector)
     if node and not _NODE.fullmatch(node):
-        raise CommandError(f"there is no node {node}", EXIT_USAGE)
+        raise CommandError(f"there is no node/{node}", EXIT_USAGE)
     if node:
         query["fieldSelector"] = f"spec.nodeName={node}"
     where = f"in namespace {namespace}" if namespace else "in all namespaces"
@@ -138,5 +138,6 @@ def chosen(found: Mapping[str, Named], names: Sequence[str], kind: str, where: s
     missing = [name for name in dict.fromkeys(names) if name not in found]
     if missing:
         hint = did_you_mean(missing[0], found)
-        raise CommandError(f"there is no {kind} {', '.join(missing)}{where}{hint}", EXIT_USAGE)
+        named = ", ".join(f"{kind.lower()}/{name}" for name in missing)
+        raise CommandError(f"there is no {named}{where}{hint}", EXIT_USAGE)
     return [found[name] for name in dict.fromkeys(names)]

@@ -151,7 +151,7 @@ class _Asking:
             raise CommandError(_refused([f"{pod.key}: the pod {why}" for pod, why in refused]))
         for pod in pods:
             if self.target and pod.node == self.target:
-                tell(f"{pod.key} is on node {self.target} already")
+                tell(f"{pod.key} is on node/{self.target} already")
         pods = [pod for pod in pods if not (self.target and pod.node == self.target)]
         live = [m for m in self.client.select(self.namespace) if m.status.phase not in FINISHED]
         by_pod = {ObjectKey(move.namespace, move.pod_name): move for move in live if not move.deleting}
@@ -183,7 +183,7 @@ class _Asking:
         configuration = controller.told_configuration()
         if self.target and self.target not in snapshot.nodes:
             hint = did_you_mean(self.target, snapshot.nodes)
-            raise CommandError(f"there is no node {self.target}{hint}", EXIT_USAGE)
+            raise CommandError(f"there is no node/{self.target}{hint}", EXIT_USAGE)
         checked = check_moves(snapshot, configuration, pods, self.target)
         asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
         for check in (waiting := [check for check in checked if asks and check.no_room]):

@@ -144,7 +144,7 @@ class NodeMarks:
             return True
 
         if not _AGAIN.until_true(written):
-            raise ConflictError(409, "Conflict", f"node {name} is changed all the time; try again")
+            raise ConflictError(409, "Conflict", f"node/{name} is changed all the time; try again")
 
     def _read(self, name: str) -> _Node | None:
         try:

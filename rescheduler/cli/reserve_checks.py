@@ -114,7 +114,7 @@ def _line(name: str, found: Plan) -> str:
         return f"{name}: fits nowhere: {room.message}"
     targets = {move.pod: move.target for move in found.moves}
     aside = ", ".join(f"{pod.namespace}/{pod.name} (to {targets.get(pod, '?')})" for pod in room.moves)
-    return f"{name}: on node {room.node}, once these have stepped aside: {aside or 'those that leave for others'}"
+    return f"{name}: on node/{room.node}, once these have stepped aside: {aside or 'those that leave for others'}"
 
 
 def check_owners(api: KubeApi, bodies: Sequence[Json]) -> None:
@@ -146,7 +146,7 @@ def check_nodes(api: KubeApi, rooms: Iterable[Reservation]) -> None:
         {(room.template_node, room.template.requests) for room in rooms if room.template} if nodes else ()
     ):
         if node and node not in nodes:
-            raise CommandError(f"there is no node {node}{did_you_mean(node, nodes)}", EXIT_USAGE)
+            raise CommandError(f"there is no node/{node}{did_you_mean(node, nodes)}", EXIT_USAGE)
         have = [nodes[node].allocatable] if node else [one.allocatable for one in nodes.values()]
         known = {name for one in have for name, value in one.items() if value}
         where = node or "no node"

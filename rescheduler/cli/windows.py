@@ -158,7 +158,7 @@ def tell_rehearsal(*, name: str, cluster: NamedCluster) -> None:
     snapshot = read_input(cluster).snapshot
     window = snapshot.windows.get(name)
     if window is None:
-        raise CommandError(f"there is no ReservationWindow {name}", EXIT_USAGE)
+        raise CommandError(f"there is no reservationwindow/{name}", EXIT_USAGE)
     try:
         schedule_of(window)
     except ScheduleError as error:

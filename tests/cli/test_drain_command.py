@@ -196,7 +196,7 @@ def test_wrong_usage_is_told(drain, uncordon):
     mistyped = drain("nn1")
     assert (
         mistyped.exit_code,
-        mistyped.stderr.startswith("error: there is no node nn1; did you mean n1"),
+        mistyped.stderr.startswith("error: there is no node/nn1; did you mean n1"),
     ) == (2, True)
 
 

@@ -65,7 +65,7 @@ def test_nothing_can_be_changed_in_a_dump(dump, words):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("drain", "n9"), "there is no node n9"),
+        (("drain", "n9"), "there is no node/n9"),
         (("drain", "-l", "pool=none"), "no node has the labels pool=none"),
     ],
 )

@@ -46,7 +46,7 @@ def test_all_pods_of_a_label_leave_their_node_and_a_second_run_finds_none(work, 
 def test_a_pod_that_is_there_already_is_done(work, move, web):
     before = len(work.moves())
     done = move(f"pod/{web[0]}", "--to", "n1")
-    assert (done.exit_code, done.stderr) == (0, f"default/{web[0]} is on node n1 already\n")
+    assert (done.exit_code, done.stderr) == (0, f"default/{web[0]} is on node/n1 already\n")
     assert len(work.moves()) == before
 
 
@@ -67,7 +67,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_created(work, move, web
     assert done.exit_code == 1
     assert "2 pods cannot be moved, and nothing was begun" in done.stderr
     assert "Insufficient cpu" in done.stderr
-    assert "there is no node n9" in move("pod", web[0], "--to", "n9").stderr
+    assert "there is no node/n9" in move("pod", web[0], "--to", "n9").stderr
     assert len(work.moves()) == before
     work.remove("Deployment", "big")
 
@@ -113,13 +113,13 @@ def test_pods_that_belong_to_their_node_are_refused(work, move):
 def test_a_mistyped_name_gets_a_suggestion(move, web):
     done = move("pod", web[0][:-1])
     assert done.exit_code == 2
-    assert f"there is no pod {web[0][:-1]} in namespace default; did you mean" in done.stderr
+    assert f"there is no pod/{web[0][:-1]} in namespace default; did you mean" in done.stderr
     assert web[0] in done.stderr
 
 
 def test_a_node_that_does_not_exist_gets_a_suggestion(move, web):
     done = move("pod", web[0], "--to", "n11")
-    assert (done.exit_code, "error: there is no node n11; did you mean n1" in done.stderr) == (2, True)
+    assert (done.exit_code, "error: there is no node/n11; did you mean n1" in done.stderr) == (2, True)
 
 
 def test_without_a_controller_nothing_is_created(work, move, web):

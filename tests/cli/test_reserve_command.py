@@ -125,9 +125,9 @@ def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
         (("create", "deployment/none"), "there is no deployment/none"),
         (("create", "daemonset/x"), "write deployment/NAME or statefulset/NAME"),
         (("create", "-f", "/no/such/file"), "no such file"),
-        (("list", "nobody"), "there is no Reservation nobody"),
-        (("release", "nobody"), "there is no Reservation nobody"),
-        (("watch", "nobody"), "there is no Reservation nobody"),
+        (("list", "nobody"), "there is no reservation/nobody"),
+        (("release", "nobody"), "there is no reservation/nobody"),
+        (("watch", "nobody"), "there is no reservation/nobody"),
         (("release",), "name Reservations"),
     ],
 )

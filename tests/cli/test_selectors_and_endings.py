@@ -8,8 +8,8 @@ NOTHING = {
     "drain": (("drain", "-l", "nosuch=label"), 1, "error: no node has the labels nosuch=label\n"),
     "uncordon": (("uncordon", "-l", "nosuch=label"), 1, "error: no node has the labels nosuch=label\n"),
     "move by labels": (("move", "-l", "a=b"), 1, "error: no pod in namespace default has the labels a=b\n"),
-    "move off a node": (("move", "--from", "n77"), 2, "error: there is no node n77"),
-    "move off no name": (("move", "--from", "n1,spec.a=b"), 2, "error: there is no node n1,spec.a=b\n"),
+    "move off a node": (("move", "--from", "n77"), 2, "error: there is no node/n77"),
+    "move off no name": (("move", "--from", "n1,spec.a=b"), 2, "error: there is no node/n1,spec.a=b\n"),
     "consolidate": (("consolidate", "--pool", "a=b"), 1, "error: no node has the labels a=b\n"),
     "nothing left to move": (("move", "--from", "n1", "-n", "kube-public"), 0, "no pods\n"),
 }

@@ -26,7 +26,7 @@ def said(cpu, policies="[{name: PendingPods, after: 10m}]"):
 
 
 def test_who_would_step_aside():
-    assert said(2000) == ["r: on node n1, once these have stepped aside: default/a-1 (to n2)"]
+    assert said(2000) == ["r: on node/n1, once these have stepped aside: default/a-1 (to n2)"]
 
 
 def test_nobody_would():
