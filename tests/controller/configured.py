@@ -172,8 +172,9 @@ class Lab:
             }
         )
 
-    def move(self, name: str, pod: str, **more: Any) -> None:
-        body = {"podRef": {"name": pod}, "target": {"nodeName": "n2"}, **more}
+    def move(self, name: str, pod: str, *, node: str = "n2", **more: Any) -> None:
+        target = {"target": {"nodeName": node}} if node else {}
+        body = {"podRef": {"name": pod}, **target, **more}
         meta = {"name": name, "namespace": "default"}
         self.cluster.api.create(
             {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": body}

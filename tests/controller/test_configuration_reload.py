@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from configured import CONTAINER, MOVE, Lab, document, named
 
-from kube_sandbox.controllers.unstructured import POD, labels, spec, status
+from kube_sandbox.controllers.unstructured import NODE, POD, labels, spec, status
 from rescheduler.configuration.document import keys
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.kube.client import KubeApi
@@ -167,17 +167,18 @@ def reservations_max_ttl():
 
 def reservations_node_autoscaler():
     """A move that no node takes asks for a node only where a node autoscaler is."""
-    settings = {"policies": [], "schedulerConfiguration": ONLY_N1}
-    lab = Lab(document(**settings, reservations__nodeAutoscaler="Absent"))
+    lab = Lab(document(policies=[], reservations__nodeAutoscaler="Absent"))
     (pod, _) = lab.cluster.api.list(POD)
-    lab.move("asked", pod["metadata"]["name"], ttl="10m")
+    for node in lab.cluster.api.list(NODE):
+        lab.cluster.api.patch(node, {"spec": {"unschedulable": True}})
+    lab.move("asked", pod["metadata"]["name"], ttl="10m", node="")
 
     def asking():
         return [p for p in lab.cluster.api.list(POD) if labels(p).get(LABEL_PLACEHOLDER) == NODE_REQUEST]
 
     lab.cluster.advance(60)
     assert not asking()
-    lab.configure(document(**settings, reservations__nodeAutoscaler="Present"))
+    lab.configure(document(policies=[], reservations__nodeAutoscaler="Present"))
     lab.until(asking)
 
 
