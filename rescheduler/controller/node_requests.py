@@ -23,6 +23,7 @@ from rescheduler.coordination.node_requests import (
     asking,
     own_deployment,
     request_machine,
+    spoiled,
     withdrawn,
 )
 from rescheduler.coordination.observe_reservations import default_class
@@ -52,6 +53,8 @@ class NodeRequestKeeper:
     _looked_s: float | None = None
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
     """When a move that does not ask yet was first found without a target."""
+    _spoiled: frozenset[ObjectKey] = frozenset()
+    """Moves whose pod somebody has changed so that it was bound, or could be."""
     _asked: bool = False
     _said: NodeAutoscaler | None = None
     """For what configuration that was found out, and until when it counts."""
@@ -78,8 +81,10 @@ class NodeRequestKeeper:
             self.again_s = now_s + _BETWEEN_LOOKS_S
         for pod in gone:
             yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
+        keys = frozenset(one.move.key for one in asks if one.pod is not None and spoiled(one.pod))
+        self._spoiled = (self._spoiled & self._since_s.keys()) | keys
         look = _Look(found, placement, settings, _asked_nodes(asks, snapshot, settings), now_s)
-        for one in asks:
+        for one in (one for one in asks if one.move.key not in self._spoiled):
             machine, since_s = request_machine(request_key(one.move, namespace)), self._since_s[one.move.key]
             yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, since_s))
 

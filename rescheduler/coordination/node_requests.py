@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import NODE_REQUEST_SCHEDULER
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.node_request import request_key
@@ -91,9 +92,14 @@ def _waits(move: PodMigration) -> bool:
     )
 
 
+def spoiled(pod: Pod) -> bool:
+    """True if somebody has bound it, or admission has given it to a scheduler, which would: none is made again for that move."""
+    return bool(pod.node) or pod.spec.scheduler_name != NODE_REQUEST_SCHEDULER
+
+
 def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: str) -> Iterator[Pod]:
-    """The pods that are to go: nobody needs them, or somebody has bound them."""
-    wanted = {one.pod.key for one in asks if one.pod is not None and not one.pod.node}
+    """The pods that are to go: nobody needs them, or they are spoiled."""
+    wanted = {one.pod.key for one in asks if one.pod is not None and not spoiled(one.pod)}
     for key, pod in standing.items():
         if key.namespace == namespace and key not in wanted and not pod.deleting:
             yield pod

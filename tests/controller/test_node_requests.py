@@ -191,13 +191,15 @@ def test_a_move_that_names_its_target_asks_for_nothing():
     assert not requests(scene)
 
 
-def test_a_pod_that_somebody_binds_is_deleted():
+def test_a_pod_that_somebody_binds_is_deleted_and_made_no_more():
     scene = full()
     asked(scene)
     (pod,) = requests(scene)
     scene.api.bind(pod, "n1")
-    scene.advance(1.0)
-    assert pod["metadata"]["uid"] not in [p["metadata"]["uid"] for p in requests(scene)]
+    scene.advance(1.5)
+    assert not requests(scene)
+    scene.advance(30.0)
+    assert not requests(scene)
 
 
 def test_a_drain_of_many_pods_asks_for_all_of_them_at_once():

@@ -10,7 +10,13 @@ import pytest
 from rescheduler.coordination.node_requests import MOST, asking, own_deployment, withdrawn
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_PLACEHOLDER, NODE_REQUEST
+from rescheduler.model.names import (
+    CREATED_BY,
+    LABEL_CREATED_BY,
+    LABEL_PLACEHOLDER,
+    NODE_REQUEST,
+    NODE_REQUEST_SCHEDULER,
+)
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
@@ -36,9 +42,10 @@ def found(*moves, standing=()):
     return asking(snapshot, pods, OURS), list(withdrawn(pods, asking(snapshot, pods, OURS), OURS))
 
 
-def request(of, namespace=OURS):
+def request(of, namespace=OURS, scheduler=NODE_REQUEST_SCHEDULER):
     key = request_key(of, OURS)
-    return b.pod(key.name, namespace).label({LABEL_PLACEHOLDER: NODE_REQUEST}).build()
+    pod = b.pod(key.name, namespace).label({LABEL_PLACEHOLDER: NODE_REQUEST})
+    return pod.scheduler(scheduler).build()
 
 
 def names_of(asks):
@@ -77,6 +84,12 @@ def test_with_a_target_its_pod_goes(reason):
     waits = move("a", reason=reason)
     asks, gone = found(waits, standing=[request(waits)])
     assert (asks, gone) == ([], [request(waits)])
+
+
+def test_one_that_admission_has_given_to_a_scheduler_goes():
+    waits = move("a")
+    asks, gone = found(waits, standing=[changed := request(waits, scheduler="volcano")])
+    assert (names_of(asks), gone) == (["a"], [changed])
 
 
 def test_pods_of_others_with_that_label_are_left_alone():

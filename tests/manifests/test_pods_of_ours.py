@@ -164,6 +164,14 @@ def test_with_one_field_of_the_pod_or_its_container_more_it_is_refused(both, lab
     assert {name: status for name, status in found.items() if status not in refused[name]} == {}
 
 
+def test_a_pod_that_asks_for_a_node_is_given_to_no_scheduler(both):
+    """As admission that sets a scheduler for all pods would: it would take rooms that are handed over."""
+    made = MADE["request for a node"]
+    create(both, {**made, "spec": {**made["spec"], "schedulerName": "volcano"}}).expect(403)
+    without = {field: value for field, value in made["spec"].items() if field != "schedulerName"}
+    create(both, {**made, "spec": without}).expect(403)
+
+
 @pytest.mark.parametrize(
     "context", [{"capabilities": {"add": ["SYS_ADMIN"]}}, {"seLinuxOptions": {}, "procMount": "Default"}, {}]
 )
