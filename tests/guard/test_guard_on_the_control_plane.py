@@ -256,7 +256,7 @@ def test_a_follower_answers_and_files_and_the_leader_moves(guarded_plane, world)
     port = free_port()
     gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
     leads = {"leaderElection": {"enabled": True}}
-    with guarding(guarded_plane, world, **leads) as leader:
+    with guarding(guarded_plane, world, sections=leads) as leader:
         assert leader.controller._elector.still_leader()
         with running(transport, gate=gate, **leads) as follower:
             _, (pod,), target = placed(world, 1)
