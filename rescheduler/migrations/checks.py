@@ -255,7 +255,7 @@ def budgets_single(draft: Draft) -> bool:
 def budget_words(budget: DisruptionBudget) -> str:
     """What a budget allows, for messages."""
     return (
-        f"PDB {budget.name} allows {budget.disruptions_allowed} of {budget.expected_pods} disruptions "
+        f"PDB {budget.key} allows {budget.disruptions_allowed} of {budget.expected_pods} disruptions "
         f"({budget.current_healthy} healthy, {budget.desired_healthy} needed)"
     )
 

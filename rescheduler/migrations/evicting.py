@@ -320,7 +320,7 @@ def _evicted(draft: Draft) -> None:
         f"pod {migration.pod_name} was evicted; waiting for its replacement",
     )
     if pod is not None and draft.observed.same_pod and (owner := pod.controller) is not None:
-        held = f"room is held on node {draft.status.node_name}; moved by {migration.by}"
+        held = f"room is held on node/{draft.status.node_name}; moved by {migration.by}"
         draft.do(
             Event(
                 api_version=owner.api_version,

@@ -44,7 +44,7 @@ def hand_over_by_taint(draft: ReservationDraft) -> bool:
         return False
     limit_s = observed.claimed_since_s + limit if observed.claimed_since_s else None
     if why := _dropped(draft, claimant, limit_s):
-        draft.enter(ReservationEvent.CLAIM_DROPPED, f"room is held on node {target}; {why}")
+        draft.enter(ReservationEvent.CLAIM_DROPPED, f"room is held on node/{target}; {why}")
         return True
     if observed.wait is None:
         draft.do(delete_placeholder(placeholder))

@@ -259,7 +259,7 @@ def _bound(draft: ReservationDraft, placeholder: Pod) -> None:
     if lacking:
         draft.status = partly_held(draft.status, lacking, draft.now_s)
     if draft.observed.node_usable:
-        draft.enter(ReservationEvent.BECAME_AVAILABLE, f"room is held on node {node}")
+        draft.enter(ReservationEvent.BECAME_AVAILABLE, f"room is held on node/{node}")
     else:
         draft.enter(ReservationEvent.SCHEDULED, f"node {node} is not Ready or not schedulable")
 

@@ -223,7 +223,7 @@ def _holding_words(node: str, stock: _Stock) -> str:
     owners = stock.owners
     back = "" if nothing(stock.missing) else "; what an owner leaves is waited for"
     if not owners:
-        return f"room is held on node {node}{back}"
+        return f"room is held on node/{node}{back}"
     return f"used by {plural(len(owners), 'pod')} on node {node}; the rest is held{back}"
 
 

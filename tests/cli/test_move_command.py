@@ -140,7 +140,7 @@ def test_a_budget_that_allows_nothing_is_waited_for_and_ends_with_3(work, move, 
     work.budget("web", maxUnavailable=0)
     done = move("pod", web[0], "--timeout", "4s")
     assert done.exit_code == 3, done.output
-    assert "DisruptionBudget: PDB web allows 0 of 2" in done.stderr
+    assert "web allows 0 of 2" in done.stderr
     assert {pod["metadata"]["name"] for pod in work.ready("web", 2)} == set(web)
 
 

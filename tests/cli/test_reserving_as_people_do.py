@@ -92,9 +92,9 @@ def test_watching_shows_each_change_once_and_ends_when_it_is_held(api, begin):
     wait_for("room: Pending: no controller has processed it yet", process.stdout)
     becomes(api, "room", "Pending", "0/3 nodes are available", kind="Scheduled")
     wait_for("room: Pending: 0/3 nodes are available", process.stdout)
-    becomes(api, "room", "Available", "room is held on node n1", nodeName="n1")
+    becomes(api, "room", "Available", "room is held on node/n1", nodeName="n1")
     rest, errors = process.communicate(timeout=PATIENCE_S)
-    assert rest == "room: Available on n1: room is held on node n1\n"
+    assert rest == "room: Available on n1: room is held on node/n1\n"
     assert (process.returncode, errors) == (0, "")
 
 
@@ -226,9 +226,9 @@ def test_making_shows_what_is_held_and_ends_with_what_became_of_it(api, begin):
         time.sleep(0.05)
     (made,) = api.get(ROOMS).items
     name = made["metadata"]["name"]
-    becomes(api, name, "Available", "room is held on node n1", nodeName="n1")
+    becomes(api, name, "Available", "room is held on node/n1", nodeName="n1")
     shown, errors = process.communicate(timeout=PATIENCE_S)
-    assert shown == f"{name}: Available on n1: room is held on node n1\n"
+    assert shown == f"{name}: Available on n1: room is held on node/n1\n"
     warning = "warning: namespace shop does not exist now, so no pod matches yet\n"
     assert (process.returncode, errors) == (0, warning)
 

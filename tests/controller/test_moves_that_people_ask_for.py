@@ -130,8 +130,8 @@ def test_it_waits_for_the_budget_in_words_until_its_time_is_over(world, web):
         )
     )
     move(world, "held", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")}, ttl="4s")
-    assert "PDB web allows 0 of 1 disruptions" in wait_reason(world, "held", "DisruptionBudget")["message"]
-    assert "PDB web allows 0 of 1" in wait_reason(world, "held", "Timeout")["message"]
+    assert "web allows 0 of 1 disruptions" in wait_reason(world, "held", "DisruptionBudget")["message"]
+    assert "web allows 0 of 1" in wait_reason(world, "held", "Timeout")["message"]
     world.wait(lambda: undisturbed(world, web))
 
 

@@ -197,7 +197,7 @@ def test_a_new_move_waits_for_what_the_watch_of_another_kind_may_show_later(fiel
             "TargetUnschedulable",
             "Insufficient cpu",
         ),
-        ({}, {"budgets": (budget(0, desired=3),)}, "DisruptionBudget", "PDB web allows 0 of 3 disruptions"),
+        ({}, {"budgets": (budget(0, desired=3),)}, "DisruptionBudget", "web allows 0 of 3 disruptions"),
     ],
 )
 def test_what_it_waits_for_is_said(fields, extra, reason, words):

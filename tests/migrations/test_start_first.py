@@ -225,7 +225,7 @@ def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(de
 def test_refused_by_the_server_no_room_is_taken_where_the_budget_never_allows_it():
     outcome = look(migration(PHASE.RESERVING, started=False), budgets=(CLOSED,), **REFUSED)
     assert said(outcome) == (PHASE.FAILED, "Forbidden")
-    assert "pods is forbidden; PDB web allows 0 of 3" in outcome.status.message
+    assert "pods is forbidden; PDB default/web allows 0 of 3" in outcome.status.message
     assert "create_reservation" not in kinds(outcome)
 
 
