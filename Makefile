@@ -21,7 +21,7 @@ endef
 files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py$$||')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator strangers controlplane nightly monitoring sbom container mutants compatibility bench changelog release upgrade clean
+.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator strangers controlplane nightly monitoring sbom container mutants compatibility bench changelog dist release upgrade clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -169,6 +169,10 @@ release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objec
 	sed -i '/app.kubernetes.io\/version:/s/"[^"]*"/"$(RELEASE)"/' $$(grep -rl app.kubernetes.io/version: manifests)
 	$(BIN)/towncrier build --yes --version $(RELEASE)
 	$(BIN)/python -m harness.recorded $(RELEASE)
+	@$(MAKE) --no-print-directory dist
+
+dist: $(STAMP)  ## what a release publishes, in dist/: wheel, source, chart, manifests, checksums (no network; make sbom and make container need one)
+	$(BIN)/python -m harness.publish
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

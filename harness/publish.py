@@ -1,0 +1,68 @@
+"""Builds what a release publishes into ``dist/``, without a network: wheel, source, chart, manifests and their checksums.
+
+The image (``make container``) and the list of its contents (``make sbom``) need more than Python; docs/installing.md and
+CONTRIBUTING.md have the commands that sign and push. ``python -m harness.publish [FOLDER]``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from harness.controlplane import manifests
+from harness.controlplane.binaries import BinariesMissing
+from harness.strangers.build import find
+from harness.strangers.tools import HELM
+
+ROOT: Final = Path(__file__).parents[1]
+SUMS: Final = "SHA256SUMS"
+OVERLAYS: Final = {"install": "", "install-dry-run": "overlays/dry-run", "install-guard": "overlays/guard"}
+
+
+def publish(folder: Path) -> list[Path]:
+    """The files, with their checksums last. Raises CalledProcessError: a part cannot be built."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = [*_packages(folder), *_chart(folder)]
+    for name, overlay in OVERLAYS.items():
+        made.append(folder / f"{name}.yaml")
+        made[-1].write_text(manifest_text(manifests.load(manifests.FOLDER / overlay)), encoding="utf-8")
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(made)]
+    sums = folder / SUMS
+    sums.write_text("".join(lines), encoding="utf-8")
+    return [*made, sums]
+
+
+def manifest_text(objects: list[dict[str, Any]]) -> str:
+    """All of them in one file, for ``kubectl apply --server-side -f``."""
+    return yaml.safe_dump_all(objects, sort_keys=False, width=120, allow_unicode=True)
+
+
+def _packages(folder: Path) -> list[Path]:
+    """Wheel and source of the program."""
+    before = set(folder.iterdir())
+    line = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.resolve())]
+    subprocess.run(line, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - this interpreter
+    made = [*folder.glob("rescheduler-*.whl"), *folder.glob("rescheduler-*.tar.gz")]
+    return sorted(set(made) | (set(folder.iterdir()) - before))
+
+
+def _chart(folder: Path) -> list[Path]:
+    """The chart as an archive, which ``helm push`` takes; none where helm was not built."""
+    try:
+        helm = find(HELM)
+    except BinariesMissing as missing:
+        sys.stderr.write(f"no chart: {missing}\n")
+        return []
+    line = [str(helm), "package", str(ROOT / "charts" / "rescheduler"), "--destination", str(folder)]
+    subprocess.run(line, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - our helm
+    return sorted(folder.glob("rescheduler-*.tgz"))
+
+
+if __name__ == "__main__":
+    for made in publish(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist")):
+        sys.stdout.write(f"{made}\n")
