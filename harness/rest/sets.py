@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import yaml
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.planning.limits import PlanningInputs
@@ -16,6 +17,7 @@ from rescheduler.policies.node_prices import NodePriceArgs
 from rescheduler.policies.registry import REGISTRY
 
 DOCUMENTS: Final = Path(__file__).parents[2] / "policies"
+INSTALLED: Final = Path(__file__).parents[2] / "manifests/base/configmaps.yaml"
 
 _EVEN: Final[dict[str, Any]] = {
     "use_deviation_thresholds": True,
@@ -51,13 +53,18 @@ class PolicySet(NamedTuple):
 
 
 def documents() -> Iterator[PolicySet]:
-    """Every document of ``policies/``: as the controller runs it, and without limits and hints; pods are of any age."""
-    for path in sorted(DOCUMENTS.glob("*.yaml")):
-        document = parse_configuration(path.read_text(), path.name)
+    """Every document of ``policies/``, and the installed one: as the controller runs it, and without limits and hints; pods are of any age."""
+    texts = {path.stem: path.read_text() for path in sorted(DOCUMENTS.glob("*.yaml"))}
+    maps = yaml.safe_load_all(INSTALLED.read_text())
+    texts["installed"] = next(
+        one["data"]["config.yaml"] for one in maps if "config.yaml" in one.get("data", {})
+    )
+    for name, text in texts.items():
+        document = parse_configuration(text, name)
         for unlimited in (False, True):
             inputs = document.inputs(unlimited=unlimited)
-            name = f"{path.stem}{' unlimited' if unlimited else ''}"
-            yield PolicySet(name, document.build_policies(), _of_any_age(inputs), hints=not unlimited)
+            title = f"{name}{' unlimited' if unlimited else ''}"
+            yield PolicySet(title, document.build_policies(), _of_any_age(inputs), hints=not unlimited)
 
 
 def pairs() -> Iterator[PolicySet]:

@@ -138,16 +138,6 @@ def test_wrong_wishes_are_told_and_make_nothing(cluster, reserve, words, said):
     assert cluster[0].get(RESERVATIONS).items == []
 
 
-def test_a_dry_run_says_who_would_step_aside(cluster, reserve):
-    """No policy is configured there, and that is said; nothing is stored."""
-    said = reserve(*BATCH, "--make-room", "--dry-run")
-    assert said.exit_code == 0, said.output
-    assert said.stdout.endswith(
-        "batch would be created\npolicy PendingPods is not configured: nobody would step aside\n"
-    )
-    assert cluster[0].get(RESERVATIONS).items == []
-
-
 CONFIG = "/api/v1/namespaces/rescheduler/configmaps"
 
 
@@ -164,6 +154,17 @@ def configured(cluster):
 
     yield put
     api.patch(f"{CONFIG}/{name}", {"data": before}).expect()
+
+
+def test_a_dry_run_says_who_would_step_aside(cluster, reserve, configured):
+    """No policy is configured there, and that is said; nothing is stored."""
+    configured("[]")
+    said = reserve(*BATCH, "--make-room", "--dry-run")
+    assert said.exit_code == 0, said.output
+    assert said.stdout.endswith(
+        "batch would be created\npolicy PendingPods is not configured: nobody would step aside\n"
+    )
+    assert cluster[0].get(RESERVATIONS).items == []
 
 
 def test_the_wish_that_others_step_aside_is_stored(cluster, reserve, configured):
