@@ -179,6 +179,19 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
         ({"policies": "NodeTaints"}, "policies"),
         ({"protections": {"minAge": 5}}, "minAge"),
         ({"kind": "DeschedulerPolicy"}, "kind"),
+        (
+            {"policies": [{"name": "LowNodeUtilization"}, {"name": "HighNodeUtilization"}]},
+            "both on for the same nodes",
+        ),
+        (
+            {
+                "policies": [
+                    {"name": "LowNodeUtilization", "nodeSelector": {"pool": "a"}},
+                    {"name": "HighNodeUtilization"},
+                ]
+            },
+            "both on for the same nodes",
+        ),
     ],
     ids=str,
 )
@@ -190,6 +203,16 @@ def test_a_configuration_that_the_program_refuses_is_refused_before_it_is_instal
     done = render(f"configuration={json.dumps(configuration)}")
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_policies_that_fill_and_empty_other_nodes_are_installed(render):
+    policies = [
+        {"name": "LowNodeUtilization", "nodeSelector": {"pool": "a"}},
+        {"name": "HighNodeUtilization", "nodeSelector": {"pool": "b"}},
+    ]
+    rendered(render(f"configuration={json.dumps({'policies': policies})}"))
+    policies[0] = {"name": "LowNodeUtilization", "enabled": False}
+    rendered(render(f"configuration={json.dumps({'policies': policies})}"))
 
 
 def test_a_number_that_is_set_on_the_command_line_is_a_number(render):
