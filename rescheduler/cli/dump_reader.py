@@ -29,10 +29,12 @@ from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.decode.dump import DumpError, Item, ItemBatch, TypeName, items_of
+from rescheduler.model.decode.node_metrics import GROUP as METRICS_GROUP
+from rescheduler.model.decode.node_metrics import NODE_METRICS, decode_node_metrics
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
-from rescheduler.model.records import ConfigMap
+from rescheduler.model.records import ConfigMap, NodeUsage
 
 __all__ = ["InputError", "SourceWarning", "read_sources"]
 
@@ -147,6 +149,7 @@ class _Collection:
         self._repeated: dict[Kind, tuple[str, str, int]] = {}
         self._damaged: Counter[str] = Counter()
         self._objects = 0
+        self._usage: dict[str, NodeUsage] = {}
 
     def warn(self, warning: SourceWarning) -> None:
         """Add a warning about one object. Only the first warnings are listed, the others are counted."""
@@ -169,7 +172,7 @@ class _Collection:
                 message = f"{nameless:,} objects, and none that says its kind"
                 raise InputError(path, item.line, message, _REMEDY)
             if kind is None:
-                if not self._take_history(item):
+                if not self._take_history(item) and not self._take_usage(path, item):
                     self._note_unknown(path, item)
                 continue
             self._objects += 1
@@ -179,6 +182,7 @@ class _Collection:
                 self.warn(SourceWarning(f"{path}:{item.line}", f"skipped: {record.error}", name))
                 continue
             self._note_repeated(path, kind, state.add(kind, (record,)))
+        state.set_usage(self._usage.values())
         if problem is not None and self._objects == before:
             raise InputError(path, problem.line, problem.problem, _REMEDY)
 
@@ -190,6 +194,20 @@ class _Collection:
         if not isinstance(record, ConfigMap) or record.name != HISTORY_CONFIG_MAP:
             return False
         self.state.set_past_moves(decode_past_moves(record.data, math.inf)[0])
+        return True
+
+    def _take_usage(self, path: str, item: Item) -> bool:
+        """True if the object is the usage of a node; the newest of each counts."""
+        if item.type.kind != NODE_METRICS or not item.type.api_version.startswith(f"{METRICS_GROUP}/"):
+            return False
+        usage = decode_node_metrics(item.raw)
+        if usage is None:
+            message = "skipped: NodeMetrics without a name, a usage of cpu and memory, or a valid time"
+            self.warn(SourceWarning(f"{path}:{item.line}", message))
+            return True
+        known = self._usage.get(usage.node)
+        if known is None or usage.measured_at_s > known.measured_at_s:
+            self._usage[usage.node] = usage
         return True
 
     def take_batch(self, path: str, batch: ItemBatch) -> int:

@@ -146,11 +146,12 @@ def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
 
 
 def newest_time_s(state: ClusterState) -> float:
-    """The newest timestamp of nodes and pods; 0.0 if there is none."""
+    """The newest timestamp of nodes, pods and measurements; 0.0 if there is none."""
     snapshot = state.snapshot(0.0)
     pods = (max(p.created_at_s, p.started_at_s, p.ready_since_s) for p in snapshot.pods.values())
     nodes = (n.created_at_s for n in snapshot.nodes.values())
-    return max((max(pods, default=0.0), max(nodes, default=0.0)))
+    measured = (usage.measured_at_s for usage in snapshot.usage.values())
+    return max(max(times, default=0.0) for times in (pods, nodes, measured))
 
 
 def missing_kinds(snapshot: Snapshot) -> Iterator[tuple[Kind, str]]:

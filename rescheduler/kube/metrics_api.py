@@ -11,24 +11,8 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
+from rescheduler.model.decode.node_metrics import decode_node_metrics
 from rescheduler.model.records import NodeUsage
-from rescheduler.model.resources import Amount, QuantityError, milli, units
-from rescheduler.model.times import TimestampError, parse_timestamp
-
-
-class _Usage(msgspec.Struct):
-    cpu: Amount
-    memory: Amount
-
-
-class _Meta(msgspec.Struct):
-    name: str
-
-
-class _NodeMetrics(msgspec.Struct):
-    metadata: _Meta
-    usage: _Usage
-    timestamp: str = ""
 
 
 class _NodeMetricsList(msgspec.Struct):
@@ -45,18 +29,5 @@ def node_usage(api: KubeApi) -> tuple[NodeUsage, ...]:
     except (NotFoundError, TryLaterError, AccessError):
         return ()
     items = read_answer(body, _NodeMetricsList).items or []
-    read = (_usage(item) for item in items)
+    read = (decode_node_metrics(item) for item in items)
     return tuple(sorted((usage for usage in read if usage is not None), key=lambda usage: usage.node))
-
-
-def _usage(item: msgspec.Raw) -> NodeUsage | None:
-    try:
-        metrics = msgspec.json.decode(item, type=_NodeMetrics)
-        return NodeUsage(
-            metrics.metadata.name,
-            milli(metrics.usage.cpu),
-            units(metrics.usage.memory),
-            parse_timestamp(metrics.timestamp) if metrics.timestamp else 0.0,
-        )
-    except (msgspec.DecodeError, QuantityError, TimestampError):
-        return None

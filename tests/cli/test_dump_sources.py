@@ -12,6 +12,7 @@ import yaml
 import zstandard
 
 from rescheduler.cli.dump_reader import InputError, read_sources
+from rescheduler.cli.snapshot_input import newest_time_s
 from rescheduler.model.decode import Decoder
 from rescheduler.model.decode.dump import PIECE_BYTES
 from rescheduler.model.kinds import Kind
@@ -375,3 +376,62 @@ def test_a_cluster_of_one_node_without_allocatable(tmp_path):
     assert found.nodes["n1"].allocatable.cpu_milli == 0
     assert found.nodes["n1"].allocatable.pods == 0
     assert warnings == []
+
+
+def node_metrics(name, cpu, timestamp, **fields):
+    item = {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "NodeMetrics",
+        "metadata": {"name": name},
+        "timestamp": timestamp,
+        "window": "15s",
+        "usage": {"cpu": cpu, "memory": "1Gi"},
+    }
+    return item | fields
+
+
+def test_the_newest_measurement_of_each_node_counts(tmp_path):
+    early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+    samples = [
+        node_metrics("n1", "1", late),
+        node_metrics("n1", "3", early),
+        node_metrics("n2", "250m", early),
+    ]
+    found, warnings = read(file(tmp_path, "a.json", as_list([*OBJECTS, *samples])))
+    assert {name: used.cpu_milli for name, used in found.usage.items()} == {"n1": 1000, "n2": 250}
+    assert found.usage["n1"].memory_bytes == 1 << 30
+    assert not any("NodeMetrics" in warning for warning in warnings)
+
+
+def test_measurements_in_a_file_of_their_own_as_the_api_answers(tmp_path):
+    bare = {
+        "metadata": {"name": "n1"},
+        "timestamp": "2026-01-01T00:00:00Z",
+        "usage": {"cpu": "1", "memory": "1"},
+    }
+    answer = {
+        "kind": "NodeMetricsList",
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "metadata": {},
+        "items": [bare],
+    }
+    found, _ = read(file(tmp_path, "a.json", as_list()), file(tmp_path, "b.json", answer))
+    assert found.nodes == EXPECTED.nodes
+    assert found.usage["n1"].cpu_milli == 1000
+
+
+def test_a_damaged_measurement_is_unknown_and_said(tmp_path):
+    bad = [
+        node_metrics("n1", "much", "2026-01-01T00:00:00Z"),
+        node_metrics("n2", "1", "yesterday"),
+        node_metrics("n3", "1", "2026-01-01T00:00:00Z", usage=None),
+    ]
+    found, warnings = read(file(tmp_path, "a.json", as_list([*OBJECTS, *bad])))
+    assert not found.usage
+    assert sum("NodeMetrics" in warning for warning in warnings) == len(bad)
+
+
+def test_a_dump_is_as_late_as_its_measurements(tmp_path):
+    measured = file(tmp_path, "a.json", as_list([*OBJECTS, node_metrics("n1", "1", "2027-01-01T00:00:00Z")]))
+    state, _ = read_sources([str(measured)], Decoder(), lambda *_: None)
+    assert newest_time_s(state) == state.snapshot(0.0).usage["n1"].measured_at_s
