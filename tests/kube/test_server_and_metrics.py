@@ -11,7 +11,21 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.planning.plan import SkipReason
 
-_BOUNDED = {"answer", "outcome", "result", "reason", "kind", "key", "le", "version", "step", "policy", "tier"}
+_BOUNDED = {
+    "answer",
+    "outcome",
+    "result",
+    "reason",
+    "kind",
+    "key",
+    "le",
+    "version",
+    "step",
+    "policy",
+    "tier",
+    "phase",
+    "state",
+}
 """Labels of which a cluster has few values, whatever runs on it; those of ``policy`` are the policies in force."""
 
 
