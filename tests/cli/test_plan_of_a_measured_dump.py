@@ -1,0 +1,68 @@
+"""``plan --from`` with ``usage: actual``: NodeMetrics of the dump decide, and without them nothing does."""
+
+import json
+
+import pytest
+
+from rescheduler.testing.builders import node, replicaset
+
+DOCUMENT = """
+apiVersion: rescheduler.dev/v1alpha1
+kind: ReschedulerConfiguration
+aggressiveness: aggressive
+policies:
+- name: LowNodeUtilization
+  usage: actual
+  thresholds: {cpu: 20}
+  targetThresholds: {cpu: 50}
+"""
+NODES = [f"n{i}" for i in range(5)]
+WEB = replicaset("web", "shop").cpu("100m").replicas(20)
+CLUSTER = [
+    *(node(name).cpu("4") for name in NODES),
+    WEB,
+    *(WEB.pod(f"web-{i}").on(NODES[i % len(NODES)]) for i in range(20)),
+]
+
+
+def measurements(at, hot="3600m"):
+    return [
+        {
+            "apiVersion": "metrics.k8s.io/v1beta1",
+            "kind": "NodeMetrics",
+            "metadata": {"name": name},
+            "timestamp": at,
+            "usage": {"cpu": hot if name == "n0" else "400m", "memory": "1Gi"},
+        }
+        for name in NODES
+    ]
+
+
+@pytest.fixture
+def planned(command, dump, tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(DOCUMENT)
+
+    def run(objects, *more):
+        manifests = [one if isinstance(one, dict) else one.manifest() for one in objects]
+        result = command("plan", "--from", dump(manifests), "--config", config, "-o", "json", *more)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    return run
+
+
+def test_the_node_that_is_measured_as_too_full_is_relieved(planned):
+    moves = planned([*CLUSTER, *measurements("2027-01-01T00:00:00Z")])["moves"]
+    assert moves
+    assert {move["from"] for move in moves} == {"n0"}
+
+
+def test_an_evenly_used_cluster_rests(planned):
+    assert planned([*CLUSTER, *measurements("2027-01-01T00:00:00Z", hot="400m")])["moves"] == []
+
+
+def test_without_measurements_or_with_old_ones_nothing_moves(planned):
+    assert planned(CLUSTER)["moves"] == []
+    late = ("--now", "2027-01-01T01:00:00Z")
+    assert planned([*CLUSTER, *measurements("2027-01-01T00:00:00Z")], *late)["moves"] == []
