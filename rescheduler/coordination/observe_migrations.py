@@ -199,7 +199,7 @@ class MigrationObserver:
         instead = self._judged(case, starts_first=False)
         if not instead[0].node or not instead[2].ok:
             return seen, beside
-        words = f"node {choice.node}: {fits.message}" if choice.node else choice.message
+        words = f"node/{choice.node}: {fits.message}" if choice.node else choice.message
         return dataclasses.replace(seen, eligible=Permission(ok=False, message=words)), instead
 
     def _judged(self, case: _Case, *, starts_first: bool) -> _Judged:

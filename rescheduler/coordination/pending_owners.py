@@ -100,7 +100,7 @@ class PendingOwners:
             other = self.kept.overtakes(pods, node, observed[name].placeholder, served[node])
             if other is not None:
                 overtaken[name] = (
-                    f"pod {pods[0].key} waits: pod {other.key} is pending and would take the room on node {node}, "
+                    f"pod {pods[0].key} waits: pod {other.key} is pending and would take the room on node/{node}, "
                     "because it still tolerates the hand-over taint there"
                 )
                 continue
@@ -138,7 +138,7 @@ class PendingOwners:
                 why = larger_than(pod, room)
                 if not why and not waits_for_others(pod):
                     answer = self.admits(pod, observed[name])
-                    why = "" if answer.ok else f"node {room.reservation.status.node_name}: {answer.message}"
+                    why = "" if answer.ok else f"node/{room.reservation.status.node_name}: {answer.message}"
                 if why:
                     found.setdefault(name, f"pod {pod.key} waits: {why}")
         return found

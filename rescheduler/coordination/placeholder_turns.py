@@ -133,7 +133,7 @@ class PlaceholderTurns:
         node = reservation.template_node or choice.node
         if choice.message or not choice.node or not self._on(node).another_hands_over(reservation):
             return observed
-        blocked = Choice(message=f"another room on node {node} is being handed over")
+        blocked = Choice(message=f"another room on node/{node} is being handed over")
         return dataclasses.replace(observed, choice=blocked)
 
     def _on(self, node: str) -> NodeOrder:

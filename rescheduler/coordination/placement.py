@@ -117,9 +117,9 @@ class Placement:
         if named:
             refusal = pod_refusal(state, weightless(pod) if waits else pod, named)
             if refusal is not None:
-                return Choice(message=f"node {named}: {refusal.reason}")
+                return Choice(message=f"node/{named}: {refusal.reason}")
             if held is not None and not waits and not held[state.node_index[named]]:
-                return Choice(message=f"node {named}: {HOLDER_APART}")
+                return Choice(message=f"node/{named}: {HOLDER_APART}")
             higher = "" if waits else taken(named)
             if higher:
                 return Choice(message=higher)
@@ -156,7 +156,7 @@ class Placement:
             return Permission(ok=False, message=words)
         with self._trial() as state:
             if node not in state.node_index:
-                return Permission(ok=False, message=f"node {node} does not exist any more")
+                return Permission(ok=False, message=f"node/{node} does not exist any more")
             self._hand_on(state, node, holder, pod)
             refusal = pod_refusal(state, as_released(pod, node), node)
             if refusal is None and holder is not None:
@@ -471,7 +471,7 @@ def _or_apart(
     """Why a node that fits is none: the rules of placeholders (``held``), or another reason."""
     if held is None:
         return taken
-    return lambda node: taken(node) if held[state.node_index[node]] else f"node {node}: {HOLDER_APART}"
+    return lambda node: taken(node) if held[state.node_index[node]] else f"node/{node}: {HOLDER_APART}"
 
 
 def _flight(reservation: Reservation) -> Flight:

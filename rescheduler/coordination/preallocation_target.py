@@ -71,4 +71,4 @@ def _lack(state: SchedulingState, resource: str, amount: int, nominated: Iterabl
 
 
 def _refused(only: str, what: str) -> str:
-    return f"the template's node {only} is not one that {what}" if only else f"no node {what}"
+    return f"the template's node/{only} is not one that {what}" if only else f"no node {what}"

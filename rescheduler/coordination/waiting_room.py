@@ -187,7 +187,7 @@ class WaitingRoom:
         if decision is None:
             return ""
         if decision.node not in self.snapshot.nodes:
-            return f"node {decision.node} does not exist any more"
+            return f"node/{decision.node} does not exist any more"
         if looks_for_others(reservation):
             over = now_s >= decision.since_s + REST_S
             return "no other pods could step aside for the rest of the room" if over else ""
@@ -199,7 +199,7 @@ class WaitingRoom:
             return why
         left_s = [move.status.finished_at_s for move in moves if _has_left(move)]
         if moves and len(left_s) == len(moves) and now_s >= max(left_s) + ROOM_FREE_S:
-            return f"{_number(moves)} have left node {decision.node}, but the room did not become free"
+            return f"{_number(moves)} have left node/{decision.node}, but the room did not become free"
         return ""
 
     def _moves_of(self, reservation: Reservation) -> tuple[PodMigration, ...]:

@@ -70,7 +70,7 @@ def pending(draft: Draft) -> None:
     if not budgets_may_allow(draft):
         return
     if not observed.fits.ok:
-        draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
+        draft.say(Why.TARGET_UNSCHEDULABLE, f"node/{observed.target}: {observed.fits.message}")
         return
     if not nobody_waits(draft) or not within_limits(draft):
         return
@@ -83,7 +83,7 @@ def pending(draft: Draft) -> None:
         node_name=observed.target,
         started_at_s=draft.now_s,
     )
-    draft.go(MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {observed.target}")
+    draft.go(MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node/{observed.target}")
     prepare(draft)
     if observed.reservation is None:
         _create(draft)
@@ -186,7 +186,7 @@ def _cannot_leave(pod: Pod, source: Node | None) -> str:
         return f"pod {pod.key} is not on any node yet"
     if source is None or source.ends_pods:
         return ""
-    return f"node {pod.node} is not Ready or unreachable, so its kubelet may never end pod {pod.key}"
+    return f"node/{pod.node} is not Ready or unreachable, so its kubelet may never end pod {pod.key}"
 
 
 def _pause(draft: Draft) -> None:
@@ -319,10 +319,10 @@ def _target_known(draft: Draft) -> bool:
         draft.say(Why.NO_TARGET, why)
         return False
     if observed.target_node is None:
-        draft.missing(Why.TARGET_NOT_FOUND, f"node {observed.target} does not exist")
+        draft.missing(Why.TARGET_NOT_FOUND, f"node/{observed.target} does not exist")
         return False
     if pod is not None and observed.target == pod.node:
-        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {observed.target} already")
+        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node/{observed.target} already")
         return False
     return True
 
@@ -360,14 +360,14 @@ def _create(draft: Draft, *, pre_allocation: bool = False) -> None:
 def _reserved(draft: Draft, reservation: Reservation) -> None:
     pod, node = draft.observed.pod, reservation.status.node_name
     if pod is not None and pod.node == node:
-        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node {node} already")
+        draft.fail(Why.ALREADY_ON_TARGET, f"pod {pod.key} is on node/{node} already")
         return
     since_s = draft.observed.room_ready_since_s or draft.now_s
     # The intent is of a later step: it must be on the API server before the eviction.
     draft.change(
         node_name=node, reserved_at_s=since_s, reservation_uid=reservation.uid, eviction_requested_at_s=0.0
     )
-    message = f"Reservation {reservation.name} holds room on node {node}"
+    message = f"Reservation {reservation.name} holds room on node/{node}"
     draft.go(MigrationPhase.EVICTING, Why.CHECKING, message)
 
 

@@ -94,7 +94,7 @@ class Draft:
         # With the resource version: a claim that is being written at this moment must not lose its Reservation.
         migration = self.observed.migration
         moved = f"{migration.namespace}/{migration.pod_name}"
-        source = f" from node {self.status.source_node}" if self.status.source_node else ""
+        source = f" from node/{self.status.source_node}" if self.status.source_node else ""
         why = f"pod {moved} is not moved{source}: {why}"
         self.do(delete_reservation(reservation, unchanged=True, why=why))
 

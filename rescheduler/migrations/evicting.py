@@ -109,7 +109,7 @@ def _decision_holds(draft: Draft) -> bool:
     fits = draft.observed.fits
     if fits.ok:
         return True
-    draft.fail(Why.DECISION_STALE, f"node {draft.status.node_name}: {fits.message}")
+    draft.fail(Why.DECISION_STALE, f"node/{draft.status.node_name}: {fits.message}")
     return False
 
 
@@ -329,7 +329,7 @@ def _evicted(draft: Draft) -> None:
                 name=owner.name,
                 uid=owner.uid,
                 reason="PodRescheduled",
-                message=f"Pod {pod.name} was evicted from node {pod.node}: {held}",
+                message=f"Pod {pod.name} was evicted from node/{pod.node}: {held}",
                 pod=ObjectRef(pod.namespace, pod.name, pod.uid),
             )
         )

@@ -93,7 +93,7 @@ def _landed(draft: Draft, reservation: Reservation) -> None:
     node = reservation.status.node_name
     name = owners[0].name if owners else "the replacement"
     draft.change(replacement=owners[0] if owners else None, node_name=node, landed_at_s=draft.now_s)
-    draft.go(MigrationPhase.SUCCEEDED, Why.LANDED, f"{name} landed on node {node}")
+    draft.go(MigrationPhase.SUCCEEDED, Why.LANDED, f"{name} landed on node/{node}")
     _watch_ready(draft)
 
 
@@ -164,7 +164,7 @@ def _watch_ready(draft: Draft) -> None:
     lost = _lost_before_ready(claimant) if seen else ""
     if lost and status.replacement is not None:
         name = f"{status.replacement.namespace}/{status.replacement.name}"
-        message = f"{name} landed on node {status.node_name} and {lost} before it was Ready"
+        message = f"{name} landed on node/{status.node_name} and {lost} before it was Ready"
         said = Condition(CONDITION_READY, "False", Why.REPLACEMENT_GONE, message)
         draft.change(conditions=told(status.conditions, said, draft.now_s))
         draft.tell(Why.REPLACEMENT_GONE, message)

@@ -218,7 +218,7 @@ def reference_fits(draft: Draft) -> bool:
         return False
     wanted, held = observed.migration.target_node, reservation.status.node_name
     if wanted and held and wanted != held:
-        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is on node {held}, not on {wanted}")
+        draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is on node/{held}, not on {wanted}")
         return False
     if missing := lacking(reservation, observed.coming):
         draft.fail(Why.RESERVATION_UNFIT, f"Reservation {name} is too small for the replacement ({missing})")

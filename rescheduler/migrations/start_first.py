@@ -54,7 +54,7 @@ def begin(draft: Draft) -> None:
     elif waits_for := owner_moves(seen):
         draft.say(Why.OWNER_BUSY, waits_for)
     elif not observed.fits.ok:
-        draft.say(Why.TARGET_UNSCHEDULABLE, f"node {observed.target}: {observed.fits.message}")
+        draft.say(Why.TARGET_UNSCHEDULABLE, f"node/{observed.target}: {observed.fits.message}")
     elif not nobody_waits(draft):
         return
     elif within_limits(draft):
@@ -66,7 +66,7 @@ def begin(draft: Draft) -> None:
         draft.go(
             MigrationPhase.RESERVING,
             Why.STARTING,
-            f"the replacement is being started on node {observed.target}",
+            f"the replacement is being started on node/{observed.target}",
         )
         _create(draft, seen)
 
@@ -89,7 +89,7 @@ def starting(draft: Draft) -> None:
     if _target_stands(draft) and _ready_long_enough(draft, seen, replacement):
         draft.change(reserved_at_s=draft.now_s)
         draft.go(
-            MigrationPhase.EVICTING, Why.CHECKING, f"{replacement.key} is Ready on node {replacement.node}"
+            MigrationPhase.EVICTING, Why.CHECKING, f"{replacement.key} is Ready on node/{replacement.node}"
         )
 
 
@@ -137,7 +137,7 @@ def _adopted(draft: Draft, seen: ObservedStartFirst, replacement: Pod) -> None:
     draft.go(
         MigrationPhase.SUCCEEDED,
         Why.LANDED,
-        f"{replacement.key} was Ready on node {replacement.node} before the old pod ended",
+        f"{replacement.key} was Ready on node/{replacement.node} before the old pod ended",
     )
 
 
@@ -182,7 +182,7 @@ def _reserve_instead(draft: Draft, words: str) -> None:
     )
     node = draft.status.node_name
     draft.go(
-        MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node {node} instead: {words}"
+        MigrationPhase.RESERVING, Why.RESERVING, f"room is being reserved on node/{node} instead: {words}"
     )
 
 
@@ -245,7 +245,7 @@ def _target_stands(draft: Draft) -> bool:
     """False, and the move ends, if the target node is gone."""
     node = draft.observed.target_node
     if node is None or node.deleting:
-        draft.fail(Why.TARGET_NOT_FOUND, f"node {draft.status.node_name} is gone")
+        draft.fail(Why.TARGET_NOT_FOUND, f"node/{draft.status.node_name} is gone")
         return False
     return True
 
@@ -263,7 +263,7 @@ def _ready_long_enough(draft: Draft, seen: ObservedStartFirst, replacement: Pod)
         draft.say(Why.STARTING, f"{replacement.key}: {words}")
     elif not _up(draft, replacement):
         draft.say(
-            Why.REPLACEMENT_NOT_READY, f"{replacement.key} or its node {replacement.node} is not Ready yet"
+            Why.REPLACEMENT_NOT_READY, f"{replacement.key} or its node/{replacement.node} is not Ready yet"
         )
     else:
         least_s = min_ready_s(seen)
@@ -286,7 +286,7 @@ def _may_evict(draft: Draft) -> bool:
     # Back to the phase before, not Failed: the replacement may become Ready again, and the old pod still runs.
     if not _up(draft, replacement):
         draft.change(eviction_requested_at_s=0.0)
-        message = f"{replacement.key} or its node {replacement.node} is not Ready any more"
+        message = f"{replacement.key} or its node/{replacement.node} is not Ready any more"
         draft.go(MigrationPhase.RESERVING, Why.REPLACEMENT_NOT_READY, message)
         return False
     if waits_for:

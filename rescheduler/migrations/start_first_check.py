@@ -83,7 +83,7 @@ def _place(replacement: Pod, asked: AskedSurgePod) -> Iterator[Difference]:
         return
     if pins != {asked.node}:
         stored = ", ".join(sorted(pins)) or "no node"
-        yield Difference("spec.affinity.nodeAffinity", f"node {asked.node}", stored, path)
+        yield Difference("spec.affinity.nodeAffinity", f"node/{asked.node}", stored, path)
         return
     node = asked.node_record
     if (
@@ -92,7 +92,7 @@ def _place(replacement: Pod, asked: AskedSurgePod) -> Iterator[Difference]:
         and all(_selected(s, node) for s in asked.specs)
     ):
         stored = ", ".join(f"{key}={value}" for key, value in replacement.spec.node_selector)
-        words = f"what node {node.name} matches"
+        words = f"what node/{node.name} matches"
         yield Difference("spec.nodeSelector", words, stored, (SPEC, "f:nodeSelector"))
     shared = set.intersection(*({*spec.tolerations} for spec in asked.specs))
     missing = shared - {*replacement.spec.tolerations}

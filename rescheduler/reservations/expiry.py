@@ -59,7 +59,7 @@ def expiry_words(observed: ObservedReservation, status: ReservationStatus) -> st
     if scheduled is not None and scheduled.status == "False":
         return f"expired before it could be scheduled: {scheduled.message}"
     if any(not pod.terminal for pod in observed.owners):
-        return f"expired; the pods that use it stay, and the rest of the room on node {status.node_name} is released"
+        return f"expired; the pods that use it stay, and the rest of the room on node/{status.node_name} is released"
     # What an owner left may be held again; the first placeholder went with the first split.
     template, held = observed.reservation.template, status.phase is ReservationPhase.AVAILABLE
     first = placeholder_name(observed.reservation)

@@ -80,14 +80,14 @@ def hand_over(draft: ReservationDraft) -> None:
     target = observed.reservation.status.node_name
     if claimant is not None and claimant.deleting and claimant.node == target:
         why = f" ({claimant.disruption_reason})" if claimant.disruption_reason else ""
-        message = f"{claimant.key} landed on node {claimant.node} and was deleted within seconds{why}"
+        message = f"{claimant.key} landed on node/{claimant.node} and was deleted within seconds{why}"
         draft.enter(ReservationEvent.CLAIMANT_LOST, message)
     elif claimant is None or claimant.deleting:
         _claimant_lost(draft)
     elif claimant.node == target:
         _landed(draft, claimant)
     elif claimant.node:
-        message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
+        message = f"{claimant.key} landed on node/{claimant.node} instead of {target}"
         draft.enter(ReservationEvent.LANDED_ELSEWHERE, message)
     elif observed.node is None:
         draft.node_deleted(target)
@@ -106,7 +106,7 @@ def _landed(draft: ReservationDraft, claimant: Pod) -> None:
     has not started is told once it has lasted ``TOLD_AFTER_S``, as every wait of a hand-over.
     """
     observed, now_s = draft.observed, draft.now_s
-    where = f"{claimant.key} landed on node {claimant.node}"
+    where = f"{claimant.key} landed on node/{claimant.node}"
     if claimant.phase is PodPhase.FAILED:
         message = f"{where} and failed there before it had started"
         draft.enter(ReservationEvent.CLAIMANT_LOST, message)
@@ -160,8 +160,8 @@ def _target_lost(draft: ReservationDraft, claimant: Pod) -> None:
     A room that people reserved is kept for later owners while its placeholder stands; that of a move was for this pod.
     """
     observed = draft.observed
-    why = f"node {observed.reservation.status.node_name} takes no pods now"
-    message = f"{why}: {claimant.key} is released, and node {observed.other_node} would take it"
+    why = f"node/{observed.reservation.status.node_name} takes no pods now"
+    message = f"{why}: {claimant.key} is released, and node/{observed.other_node} would take it"
     if observed.held and observed.migration is None and observed.node is not None:
         draft.do(release(claimant, message))
         draft.enter(ReservationEvent.CLAIM_DROPPED, message)

@@ -171,7 +171,7 @@ def _differences(reservation: Reservation, held: KoordinatorReservation) -> Iter
 def _place(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:
     asked, pin = reservation.template_node or reservation.status.node_name, held.pinned_node
     if not pin or (asked and pin != asked):
-        words = f"node {asked}" if asked else "one node"
+        words = f"node/{asked}" if asked else "one node"
         yield Difference("spec.template.spec.nodeName", words, pin or "absent", _TEMPLATE)
     elif held.node and held.node != pin:
         yield Difference("status.nodeName", pin, held.node, ("f:status", "f:nodeName"))

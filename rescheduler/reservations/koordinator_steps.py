@@ -77,7 +77,7 @@ def _pending(draft: ReservationDraft) -> None:
     else:
         draft.change(node_name=held.node, allocatable=held.allocatable)
         if observed.node_usable:
-            draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node {held.node}")
+            draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node/{held.node}")
         else:
             draft.enter(ReservationEvent.SCHEDULED, _bad(held.node))
 
@@ -115,7 +115,7 @@ def _holding(draft: ReservationDraft) -> None:
     elif not observed.node_usable:
         _node_bad(draft)
     elif draft.status.phase is ReservationPhase.WAITING:
-        draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node {node}")
+        draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node/{node}")
     elif observed.assigned:
         draft.claim(observed.assigned[0])
 
@@ -128,7 +128,7 @@ def _given(draft: ReservationDraft, held: KoordinatorReservation) -> None:
         draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
         return
     draft.change(current_owners=(owner,), allocated=held.allocated)
-    draft.enter(ReservationEvent.OWNER_BOUND, f"Koordinator gave the room on node {held.node} to {name}")
+    draft.enter(ReservationEvent.OWNER_BOUND, f"Koordinator gave the room on node/{held.node} to {name}")
 
 
 def _node_bad(draft: ReservationDraft) -> None:
@@ -152,9 +152,9 @@ def _claimed(draft: ReservationDraft) -> None:
     if claimant is None or claimant.deleting:
         _claimant_gone(draft, held)
     elif claimant.node == target:
-        draft.enter(ReservationEvent.OWNER_BOUND, f"{claimant.key} landed on node {target}")
+        draft.enter(ReservationEvent.OWNER_BOUND, f"{claimant.key} landed on node/{target}")
     elif claimant.node:
-        message = f"{claimant.key} landed on node {claimant.node} instead of {target}"
+        message = f"{claimant.key} landed on node/{claimant.node} instead of {target}"
         draft.enter(ReservationEvent.LANDED_ELSEWHERE, message)
     elif observed.node is None:
         draft.node_deleted(target)
@@ -202,9 +202,9 @@ def _steered(draft: ReservationDraft, claimant: Pod) -> None:
 def _lost(draft: ReservationDraft, held: KoordinatorReservation | None) -> None:
     what = "is gone" if held is None else f"is {held.phase}" + (f" ({held.failure})" if held.failure else "")
     node = draft.status.node_name
-    message = f"Koordinator's Reservation on node {node} {what}: the room is not held any more"
+    message = f"Koordinator's Reservation on node/{node} {what}: the room is not held any more"
     draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
 
 
 def _bad(node: str) -> str:
-    return f"node {node} is not Ready or not schedulable"
+    return f"node/{node} is not Ready or not schedulable"

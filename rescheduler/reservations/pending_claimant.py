@@ -57,9 +57,9 @@ def _dropped(draft: ReservationDraft, claimant: Pod, limit_s: float | None) -> s
     """Why the claim is given back; "" if it is not."""
     observed, target = draft.observed, draft.observed.reservation.status.node_name
     if claimant.node:
-        return f"{claimant.key} landed on node {claimant.node}"
+        return f"{claimant.key} landed on node/{claimant.node}"
     if not observed.node_usable:
-        return f"it was not given to {claimant.key}, because node {target} is not Ready or not schedulable"
+        return f"it was not given to {claimant.key}, because node/{target} is not Ready or not schedulable"
     if observed.unfit:
         return f"{claimant.key} does not fit there any more: {observed.unfit}"
     if expired(observed, draft.now_s, draft.settings):

@@ -118,7 +118,7 @@ def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator
     asked = reservation.template_node
     if len(pins) != 1 or (asked and pins != {asked}):
         stored = ", ".join(sorted(pins)) or "no node"
-        yield Difference("spec.affinity.nodeAffinity", f"node {asked}" if asked else "one node", stored, path)
+        yield Difference("spec.affinity.nodeAffinity", f"node/{asked}" if asked else "one node", stored, path)
         return
     pin = next(iter(pins))
     if holder.node and holder.node != pin:
@@ -136,7 +136,7 @@ def _place(reservation: Reservation, holder: Pod, node: Node | None) -> Iterator
             else "terms that do not match it"
         )
         words = (
-            ", ".join(f"{key}={value}" for key, value in wanted.node_selector) or f"what node {pin} matches"
+            ", ".join(f"{key}={value}" for key, value in wanted.node_selector) or f"what node/{pin} matches"
         )
         yield Difference(field, words, stored, (SPEC, "f:nodeSelector") if differs else path)
 

@@ -116,10 +116,10 @@ def waiting_message(holder: Pod) -> str:
     """The message of the condition Ready while ``holder`` waits for room."""
     node = pinned_node(holder)
     if not waits_for_room(holder) and (gated := held_by_others(holder)):
-        return f"waiting for room on node {node}: {gated}"
+        return f"waiting for room on node/{node}: {gated}"
     if not waits_for_room(holder) and holder.unschedulable_message:
-        return f"waiting for room on node {node}: {holder.unschedulable_message}"
-    return f"preallocated on node {node}; waiting until pods there have left enough room"
+        return f"waiting for room on node/{node}: {holder.unschedulable_message}"
+    return f"preallocated on node/{node}; waiting until pods there have left enough room"
 
 
 # Others step aside for it ---------------------------------------------------------------------------

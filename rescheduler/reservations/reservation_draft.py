@@ -68,7 +68,7 @@ class ReservationDraft:
 
     def node_deleted(self, node: str) -> None:
         """The node of the room does not exist any more."""
-        self.enter(ReservationEvent.NODE_DELETED, f"node {node} does not exist any more")
+        self.enter(ReservationEvent.NODE_DELETED, f"node/{node} does not exist any more")
 
     def take_owner(self, pod: Pod) -> None:
         """The pod uses the room from now on."""

@@ -261,7 +261,7 @@ def _bound(draft: ReservationDraft, placeholder: Pod) -> None:
     if draft.observed.node_usable:
         draft.enter(ReservationEvent.BECAME_AVAILABLE, f"room is held on node/{node}")
     else:
-        draft.enter(ReservationEvent.SCHEDULED, f"node {node} is not Ready or not schedulable")
+        draft.enter(ReservationEvent.SCHEDULED, f"node/{node} is not Ready or not schedulable")
 
 
 # While the room is held and no pod has claimed it ---------------------------------------------------
@@ -278,7 +278,7 @@ def _holding(draft: ReservationDraft) -> None:
         rest = rest_of(draft.status)
         recreate(draft, None if nothing(rest) else rest)
     elif _placeholder_lost(observed):
-        message = f"the placeholder on node {node} is gone: the room is not held any more"
+        message = f"the placeholder on node/{node} is gone: the room is not held any more"
         draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
     elif not observed.node_usable:
         _node_bad(draft)
@@ -303,9 +303,9 @@ def _placeholder_lost(observed: ObservedReservation) -> bool:
 
 def _node_bad(draft: ReservationDraft) -> None:
     observed = draft.observed
-    message = f"node {draft.status.node_name} is not Ready or not schedulable"
+    message = f"node/{draft.status.node_name} is not Ready or not schedulable"
     if observed.other_node and observed.migration is not None:  # its pod has come and is not kept waiting
-        message = f"{message}; node {observed.other_node} would take the replacement"
+        message = f"{message}; node/{observed.other_node} would take the replacement"
         draft.enter(ReservationEvent.NODE_NOT_READY, message)
         return
     ready = condition(draft.status.conditions, CONDITION_READY)
@@ -326,7 +326,7 @@ def _arrived(draft: ReservationDraft) -> bool:
     if pod is None or not pod.node:
         return False
     draft.take_owner(pod)
-    message = f"{pod.key} landed on node {pod.node}"
+    message = f"{pod.key} landed on node/{pod.node}"
     if pod.node == draft.status.node_name:
         draft.enter(ReservationEvent.OWNER_BOUND, message)
     else:

@@ -208,14 +208,14 @@ def _hold(draft: ReservationDraft, stock: _Stock) -> Said:
         recreate(draft, stock.rest)
         return _NOTHING_SAID
     if not nothing(stock.rest):
-        lost = f"the placeholder on node {node} is gone: the room is not held any more"
+        lost = f"the placeholder on node/{node} is gone: the room is not held any more"
         return ReservationEvent.PLACEHOLDER_LOST, lost
     if stock.owners:
-        used = f"all of it on node {node} is used by {plural(len(stock.owners), 'pod')}"
+        used = f"all of it on node/{node} is used by {plural(len(stock.owners), 'pod')}"
         return ReservationEvent.OWNERS_CHANGED, used
     # Its owners used all of it and have ended. What they left is waited for as a preallocated one waits.
     recreate(draft, None)
-    ended = f"its owners on node {node} have ended; waiting until all of it is held again"
+    ended = f"its owners on node/{node} have ended; waiting until all of it is held again"
     return ReservationEvent.PREALLOCATED, ended
 
 
@@ -224,7 +224,7 @@ def _holding_words(node: str, stock: _Stock) -> str:
     back = "" if nothing(stock.missing) else "; what an owner leaves is waited for"
     if not owners:
         return f"room is held on node/{node}{back}"
-    return f"used by {plural(len(owners), 'pod')} on node {node}; the rest is held{back}"
+    return f"used by {plural(len(owners), 'pod')} on node/{node}; the rest is held{back}"
 
 
 def _admit_rest(draft: ReservationDraft, rest: Pod) -> Said:

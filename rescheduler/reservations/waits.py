@@ -38,17 +38,17 @@ class HandoverWait(enum.StrEnum):
 
 
 WAIT_MESSAGES: Final[Mapping[HandoverWait, str]] = {
-    HandoverWait.NODE_NOT_USABLE: "node {node} is not Ready or not schedulable",
+    HandoverWait.NODE_NOT_USABLE: "node/{node} is not Ready or not schedulable",
     HandoverWait.FOREIGN_GATE: "another program has not removed its own scheduling gate yet",
     HandoverWait.SCHEDULER_BEHIND: "its scheduler has not shown yet that it is up to date after an outage or a restart",
-    HandoverWait.TOLERATED: "another pending pod tolerates the hand-over taint of node {node} and would take the room",
-    HandoverWait.OTHER_LANDING: "another replacement on node {node} has not landed yet",
-    HandoverWait.PLACEHOLDER_TERMINATING: "its placeholder on node {node} has not terminated yet",
-    HandoverWait.TAINT_SETTLING: "other pods are pending, and node {node} is being tainted against them",
-    HandoverWait.PLACEHOLDER_UNBOUND: "another Reservation's placeholder is pending for node {node} and could take the room",
-    HandoverWait.OTHER_ROOM_OCCUPIED: "the placeholder of another nominated replacement on node {node} has not terminated yet",
-    HandoverWait.NOMINATED_POD_COUNTED: "a pod that is nominated to node {node} is counted there by kube-scheduler until it fits",
-    HandoverWait.BINDING: "kube-scheduler has not bound it to node {node} yet",
+    HandoverWait.TOLERATED: "another pending pod tolerates the hand-over taint of node/{node} and would take the room",
+    HandoverWait.OTHER_LANDING: "another replacement on node/{node} has not landed yet",
+    HandoverWait.PLACEHOLDER_TERMINATING: "its placeholder on node/{node} has not terminated yet",
+    HandoverWait.TAINT_SETTLING: "other pods are pending, and node/{node} is being tainted against them",
+    HandoverWait.PLACEHOLDER_UNBOUND: "another Reservation's placeholder is pending for node/{node} and could take the room",
+    HandoverWait.OTHER_ROOM_OCCUPIED: "the placeholder of another nominated replacement on node/{node} has not terminated yet",
+    HandoverWait.NOMINATED_POD_COUNTED: "a pod that is nominated to node/{node} is counted there by kube-scheduler until it fits",
+    HandoverWait.BINDING: "kube-scheduler has not bound it to node/{node} yet",
 }
 """Part of the message of the condition Ready. ``{node}``: name of the node."""
 

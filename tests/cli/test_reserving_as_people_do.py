@@ -197,14 +197,14 @@ def test_lists_are_tables_or_documents(api, reserve):
     room(api, "b", owners=several, ttl="0s")
     used = [{"namespace": "shop", "name": "web-1", "uid": "u"}]
     told = {"nodeName": "n1", "currentOwners": used, "allocated": {"cpu": "1500m"}}
-    becomes(api, "a", "Succeeded", "shop/web-1 landed on node n1", **told)
+    becomes(api, "a", "Succeeded", "shop/web-1 landed on node/n1", **told)
     text = reserve("list", "--all").stdout.splitlines()
     assert text[0].split() == ["NAME", "PHASE", "NODE", "FOR", "USED", "BY", "ENDS", "AGE"]
     assert text[1].split()[:6] == ["a", "Succeeded", "n1", "deployment/web", "of", "namespace"]
     assert "app=batch" in text[2]
     wide = reserve("list", "--all", "-o", "wide").stdout.splitlines()
     assert wide[0].split()[-3:] == ["ROOM", "ALLOCATED", "SAYS"]
-    assert wide[1].split()[-8:] == ["1.5", "cpu", "1.5", "shop/web-1", "landed", "on", "node", "n1"]
+    assert wide[1].split()[-7:] == ["1.5", "cpu", "1.5", "shop/web-1", "landed", "on", "node/n1"]
     assert "  never  " in wide[1], "its controller has said so"
     assert "never" not in wide[2], "nobody knows yet"
     assert wide[2].endswith("no controller has processed it yet")

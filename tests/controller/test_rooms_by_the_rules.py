@@ -155,7 +155,7 @@ def test_a_template_goes_where_its_volume_is_and_the_placeholder_is_kept_there()
 def test_a_named_node_that_the_volume_does_not_reach_is_refused():
     made, words = placed(*THREE, *BOUND, room(volumes=[PVC], node="n1"))
     assert made is None
-    assert words == "node n1: node(s) didn't match PersistentVolume's node affinity"
+    assert words == "node/n1: node(s) didn't match PersistentVolume's node affinity"
     assert placed(*THREE, *BOUND, room(volumes=[PVC], node="n3"))[0].holds_on == "n3"
 
 
@@ -195,15 +195,15 @@ def test_an_ephemeral_volume_keeps_no_room_from_being_held():
 @pytest.mark.parametrize(
     ("node", "template", "words"),
     [
-        (b.node("n1").taint("gpu"), {}, "node n1: node(s) had untolerated taint(s)"),
-        (b.node("n1").cpu("1"), {"cpu": "2"}, "node n1: Insufficient cpu"),
-        (b.node("n1").cordoned(), {}, "node n1: node(s) were unschedulable"),
+        (b.node("n1").taint("gpu"), {}, "node/n1: node(s) had untolerated taint(s)"),
+        (b.node("n1").cpu("1"), {"cpu": "2"}, "node/n1: Insufficient cpu"),
+        (b.node("n1").cordoned(), {}, "node/n1: node(s) were unschedulable"),
         (
             b.node("n1"),
             {"nodeSelector": {"disk": "ssd"}},
-            "node n1: node(s) didn't match Pod's node affinity/selector",
+            "node/n1: node(s) didn't match Pod's node affinity/selector",
         ),
-        (b.node("n2"), {}, "node n1: there is no such node"),
+        (b.node("n2"), {}, "node/n1: there is no such node"),
     ],
 )
 def test_a_named_node_is_judged_in_the_scheduler_s_words(node, template, words):
@@ -254,7 +254,7 @@ def test_rooms_keep_apart_and_spread_as_their_pods_must(rule):
     assert made.holds_on != "n1"
     made, words = placed(*THREE, first, holder(first, "n1"), room(labels=WEB, node="n1", **rule))
     assert made is None
-    assert words.startswith("node n1: node(s) didn't")
+    assert words.startswith("node/n1: node(s) didn't")
 
 
 def test_a_room_that_is_held_already_is_counted_once():

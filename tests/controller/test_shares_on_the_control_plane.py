@@ -133,7 +133,7 @@ def test_kubectl_shows_what_people_look_for(world, row):
     phase(world, "room", "Succeeded")
     used = row("room", wide=True)
     assert (used["Owner"], used["Reason"]) == ("mine", "Succeeded")
-    assert used["Message"] == f"{world.namespace}/mine landed on node {node}"
+    assert used["Message"] == f"{world.namespace}/mine landed on node/{node}"
 
 
 def test_kubectl_shows_moves_and_those_that_have_ended_are_collected(world, table):

@@ -78,7 +78,7 @@ def test_room_for_pods_with_a_volume_is_held_where_the_volume_is(world):
     assert "attach limits" in told(world, "room", "HeldCompletely")["message"]
     reserve(world, "wrong", of_web(world), node=far, template=with_data(world)).expect()
     words = told(world, "wrong", text="PersistentVolume's node affinity")["message"]
-    assert words.startswith(f"node {far}: ")
+    assert words.startswith(f"node/{far}: ")
     assert placeholders(world, "wrong") == []
 
 

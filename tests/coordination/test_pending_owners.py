@@ -164,7 +164,7 @@ def test_a_room_is_not_handed_over_while_another_pod_behind_the_taint_would_take
     assert (found.claims, found.preparing) == ({}, ())
     [(room_name, why)] = found.overtaken.items()
     assert room_name == "r"
-    assert f"pod default/{others[0].name} is pending and would take the room on node n1" in why
+    assert f"pod default/{others[0].name} is pending and would take the room on node/n1" in why
 
 
 LANDS = {

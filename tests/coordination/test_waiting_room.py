@@ -164,7 +164,7 @@ def test_a_room_is_given_up_with_the_first_move_that_fails():
     assert why.endswith("move shop/b failed (DecisionStale); nobody was evicted")
     elsewhere = room(template_node="n9")
     (why,) = given_up(move("a"), move("b"), reservation=elsewhere)
-    assert why.endswith("node n9 does not exist any more")
+    assert why.endswith("node/n9 does not exist any more")
 
 
 @pytest.mark.parametrize(
@@ -254,12 +254,12 @@ def test_a_reservation_of_people_is_told_why_its_room_is_not_made():
     )
     assert why(aside("a"), now_s=NOW_S + MOVES_SHOWN_S) == "1 of 2 moves were created"
     elsewhere = asked(making=msgspec.structs.replace(MAKING, node="n9"))
-    assert why(reservation=elsewhere) == "node n9 does not exist any more"
+    assert why(reservation=elsewhere) == "node/n9 does not exist any more"
     done = [aside(name, PHASE.SUCCEEDED, "", finished_at_s=NOW_S) for name in "ab"]
     assert why(*done) == ""
     assert (
         why(*done, now_s=NOW_S + ROOM_FREE_S)
-        == "all 2 pods have left node n1, but the room did not become free"
+        == "all 2 pods have left node/n1, but the room did not become free"
     )
 
 

@@ -76,8 +76,8 @@ def test_what_is_stored_as_it_was_sent_is_as_asked():
 
 
 CHANGES = {
-    "spec.template.spec.nodeName is n3 instead of node n2": put("spec/template/spec/nodeName", "n3"),
-    "spec.template.spec.nodeName is absent instead of node n2": put("spec/template/spec/nodeName", None),
+    "spec.template.spec.nodeName is n3 instead of node/n2": put("spec/template/spec/nodeName", "n3"),
+    "spec.template.spec.nodeName is absent instead of node/n2": put("spec/template/spec/nodeName", None),
     "status.nodeName is n3 instead of n2": put("status/nodeName", "n3"),
     "schedulerName is default-scheduler": put("spec/template/spec/schedulerName", "default-scheduler"),
     "cpu that is held is 10m instead of 1500m": put("status/allocatable", {"cpu": "10m", "memory": "1Gi"}),

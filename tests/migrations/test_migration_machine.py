@@ -108,7 +108,7 @@ def test_nobody_is_evicted_from_a_node_whose_kubelet_does_not_answer(phase, requ
     """The pod would be terminating for ever, and its room be held."""
     outcome = look(migration(phase, requested=requested), stands_on=Node(name="n1", ready=False))
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "NotMovable")
-    assert outcome.status.message.startswith("node n1 is not Ready or unreachable")
+    assert outcome.status.message.startswith("node/n1 is not Ready or unreachable")
     assert "evict" not in kinds(outcome)
 
 

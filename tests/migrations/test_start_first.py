@@ -112,7 +112,7 @@ def test_a_crash_after_it_was_made_finds_it_again():
         (
             {"start_first": seen(replacement=replacement())},
             (PHASE.EVICTING, "Checking"),
-            "is Ready on node n2",
+            "is Ready on node/n2",
         ),
         ({"start_first": seen(replacement=None)}, (PHASE.FAILED, "ReplacementGone"), "gone"),
         (

@@ -40,9 +40,9 @@ def test_what_is_stored_as_it_was_sent_is_as_asked():
         ({"requests": HALF}, "request for cpu is 500m instead of 1"),
         ({"node": "n2", "held": HALF}, "cpu that is held is 500m instead of 1"),
         ({"node": "n3"}, "spec.nodeName is n3 instead of n2"),
-        ({"pin": "n3"}, "spec.affinity.nodeAffinity is n3 instead of node n2"),
+        ({"pin": "n3"}, "spec.affinity.nodeAffinity is n3 instead of node/n2"),
         ({"scheduler_name": "other"}, "spec.schedulerName is other instead of default-scheduler"),
-        ({"node_selector": (("pool", "b"),)}, "spec.nodeSelector is pool=b instead of what node n2 matches"),
+        ({"node_selector": (("pool", "b"),)}, "spec.nodeSelector is pool=b instead of what node/n2 matches"),
         ({"tolerations": ()}, "spec.tolerations is none of these instead of pool"),
         (
             {"asked_priority": 10, "priority": -5, "priority_class": "low"},

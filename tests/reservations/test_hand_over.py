@@ -59,12 +59,12 @@ def test_the_order_of_the_hand_over():
 
 BOUND = replace(pod(gated=False, node="n2"), phase=PodPhase.PENDING)
 LANDINGS = [
-    ({}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node n2"),
-    ({}, {"phase": PodPhase.SUCCEEDED}, "Succeeded", "landed on node n2"),
+    ({}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node/n2"),
+    ({}, {"phase": PodPhase.SUCCEEDED}, "Succeeded", "landed on node/n2"),
     ({"landed_since_s": NOW - 0.9}, {}, "Available", "claimed by default/p"),
     ({"landed_since_s": NOW - 1}, {}, "Available", "it has not started yet"),
     ({"landed_since_s": NOW - 1.9}, {}, "Available", "it has not started yet"),
-    ({"landed_since_s": NOW - 2}, {}, "Succeeded", "landed on node n2"),
+    ({"landed_since_s": NOW - 2}, {}, "Succeeded", "landed on node/n2"),
     ({}, {"phase": PodPhase.FAILED}, "Failed", "failed there before it had started"),
     ({}, {"deleting": True}, "Failed", "was deleted within seconds"),
     (
@@ -78,7 +78,7 @@ LANDINGS = [
         {"threatened": "pod w is about to", "landed_since_s": NOW - 10},
         {"phase": PodPhase.RUNNING},
         "Succeeded",
-        "landed on node n2",
+        "landed on node/n2",
     ),
 ]
 
@@ -121,7 +121,7 @@ def test_a_wait_is_told_only_after_a_second_and_taken_back_when_it_is_over():
     assert waited(0.4).wake_at_s == pytest.approx(NOW + 0.6)
     told = waited(1.0)
     assert kinds(told) == ["write_status"]
-    message = "claimed by default/p; waiting: another replacement on node n2 has not landed yet"
+    message = "claimed by default/p; waiting: another replacement on node/n2 has not landed yet"
     assert condition(told.status.conditions, "Ready").message == message
     room = replace(room, status=told.status)
     assert kinds(waited(5.0)) == [], "it is said once"

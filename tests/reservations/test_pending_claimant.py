@@ -108,9 +108,9 @@ def test_bound_there_is_success():
 
 
 WAYS_OUT = [
-    ({}, {"node": "n2"}, "landed on node n2"),
+    ({}, {"node": "n2"}, "landed on node/n2"),
     ({"unfit": "NodeAffinity: no"}, {}, "does not fit there any more: NodeAffinity: no"),
-    ({"node": Node(name="n1", uid="n1", unschedulable=True)}, {}, "node n1 is not Ready or not schedulable"),
+    ({"node": Node(name="n1", uid="n1", unschedulable=True)}, {}, "node/n1 is not Ready or not schedulable"),
     ({"claimed_since_s": NOW - SETTINGS.gate_limit_s}, {}, "within 60 s"),
     ({"room": {"ttl_s": 10.0}}, {}, "its time is over"),
 ]

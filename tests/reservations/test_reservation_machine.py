@@ -358,7 +358,7 @@ def test_a_finished_one_is_collected_but_never_while_its_claimant_is_pending():
 
 def test_a_finished_one_is_kept_from_its_end_on_not_from_the_trouble_that_led_to_it():
     status = reservation(ReservationPhase.AVAILABLE).status
-    message = "node n2 is not Ready or not schedulable"
+    message = "node/n2 is not Ready or not schedulable"
     cordoned = transition(status, ReservationEvent.NODE_BAD, message, NOW)
     lost = transition(cordoned, ReservationEvent.NODE_NOT_READY, message, NOW + SETTINGS.node_grace_s)
     gone = reservation(ReservationPhase.AVAILABLE)

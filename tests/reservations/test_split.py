@@ -237,7 +237,7 @@ def test_one_that_is_full_stays_available_and_takes_back_what_its_only_owner_lea
     room = shared((a,), allocated=4000)
     full = look(room, owners=(a,), **held())
     assert full.status.phase is ReservationPhase.AVAILABLE
-    assert condition(full.status.conditions, "Ready").message == "all of it on node n2 is used by 1 pod"
+    assert condition(full.status.conditions, "Ready").message == "all of it on node/n2 is used by 1 pod"
     leaving = look(room, owners=(replace(a, deleting=True),), **held())
     assert does(leaving) == ["create_placeholder"]
     waits = holder(f"{placeholder_name(room)}-back-1", 4000, node="", waits=True, nominated_node="n2")
@@ -270,7 +270,7 @@ def test_a_room_that_was_used_does_not_say_that_nobody_came():
     a = pod("a", gated=False, node="n2")
     used = end(shared((a,), allocated=1000, ttl_s=5.0), a)
     assert (
-        used.message == "expired; the pods that use it stay, and the rest of the room on node n2 is released"
+        used.message == "expired; the pods that use it stay, and the rest of the room on node/n2 is released"
     )
     before = shared((), allocated=0, ttl_s=5.0)
     smaller = replace(before, status=replace(before.status, allocatable=cpu(1000)))
