@@ -109,6 +109,9 @@ class NodeSummary(Record, frozen=True, kw_only=True, rename="camel"):
     cpu_allocatable_milli: int = 0
     memory_requested_bytes: int = 0
     memory_allocatable_bytes: int = 0
+    cpu_used_milli: int | msgspec.UnsetType = msgspec.UNSET
+    """As measured now, before and after alike; unset: not measured, or too long ago."""
+    memory_used_bytes: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class PendingRoom(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -19,6 +19,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, by_policy, tier_name
 from rescheduler.planning.plan import ClusterSummary, NodeSummary, PolicySummary
 from rescheduler.policies.framework import CountsNodes, Policy, PolicyView, PolicyWarning, WarnsOfCluster
+from rescheduler.policies.measurement import is_fresh
 from rescheduler.policies.proposals import Proposals
 from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
@@ -77,6 +78,9 @@ def summarise(
     nodes: list[NodeSummary] = []
     for name, *amounts in sorted(zip(state.node_names, *columns, strict=True)):
         node = snapshot.nodes[name]
+        used = snapshot.usage.get(name)
+        if used is not None and not is_fresh(used, snapshot.taken_at_s):
+            used = None
         nodes.append(
             NodeSummary(
                 name=name,
@@ -89,6 +93,8 @@ def summarise(
                 cpu_allocatable_milli=amounts[3],
                 memory_requested_bytes=amounts[4],
                 memory_allocatable_bytes=amounts[5],
+                cpu_used_milli=used.cpu_milli if used is not None else msgspec.UNSET,
+                memory_used_bytes=used.memory_bytes if used is not None else msgspec.UNSET,
             )
         )
     return ClusterSummary(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import UNSET, UnsetType
+
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
@@ -148,12 +150,30 @@ def _nodes(plan: Plan) -> ReportSection:
     after = {n.name: n for n in plan.after.nodes}
     changed = [n for n in plan.before.nodes if after.get(n.name) != n]
     shown = changed or list(plan.before.nodes)
+    listed = shown[:_NODES_SHOWN]
+    header: tuple[str, ...] = ("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS")
+    rows = [_node_row(node, after.get(node.name, node)) for node in listed]
+    if any(node.cpu_used_milli is not UNSET for node in listed):
+        header += ("CPU USED NOW", "MEMORY USED NOW")
+        rows = [(*row, *_used(node)) for row, node in zip(rows, listed, strict=True)]
     return ReportSection(
         "NODES THAT CHANGE" if changed else "NODES",
-        ("NODE", "ZONE", "CPU REQUESTED", "MEMORY REQUESTED", "PODS"),
-        [_node_row(node, after.get(node.name, node)) for node in shown[:_NODES_SHOWN]],
+        header,
+        rows,
         and_more(len(shown) - _NODES_SHOWN),
     )
+
+
+def _used(node: NodeSummary) -> tuple[str, str]:
+    """Shares of allocatable that are measured."""
+    return (
+        _share(node.cpu_used_milli, node.cpu_allocatable_milli),
+        _share(node.memory_used_bytes, node.memory_allocatable_bytes),
+    )
+
+
+def _share(used: int | UnsetType, of: int) -> str:
+    return "-" if isinstance(used, UnsetType) or not of else f"{used / of:.0%}"
 
 
 def _node_row(before: NodeSummary, after: NodeSummary) -> tuple[str, ...]:
