@@ -127,7 +127,7 @@ def test_kubectl_shows_what_people_look_for(world, row):
     reserve(world, "late", of_web(world), node="nowhere").expect()
     told(world, "late")
     late = row("late", wide=True)
-    assert (late["Phase"], late["Scheduling"]) == ("Pending", "node nowhere: there is no such node")
+    assert (late["Phase"], late["Scheduling"]) == ("Pending", "node/nowhere: there is no such node")
     world.pod("mine")
     world.wait_bound("mine")
     phase(world, "room", "Succeeded")
