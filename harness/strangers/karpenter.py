@@ -93,18 +93,16 @@ class Karpenter:
         for path in (CLAIMS, POOLS, _CLASSES):
             for obj in self._api.get(path).expect().items:
                 self._remove(f"{path}/{obj['metadata']['name']}")
-        for node in self.nodes():
+        for node in self._machines():  # one that is being deleted would keep its finalizer for ever
             self._remove(f"/api/v1/nodes/{node['metadata']['name']}")
 
     def nodes(self) -> list[Json]:
         """Those that it has made and that are not being deleted."""
+        return [node for node in self._machines() if "deletionTimestamp" not in node["metadata"]]
+
+    def _machines(self) -> list[Json]:
         found = self._api.get("/api/v1/nodes").expect().items
-        return [
-            node
-            for node in found
-            if node["spec"].get("providerID", "").startswith(_MACHINES)
-            and "deletionTimestamp" not in node["metadata"]
-        ]
+        return [node for node in found if node["spec"].get("providerID", "").startswith(_MACHINES)]
 
     def log_tail(self) -> str:
         """The end of its log."""

@@ -21,7 +21,7 @@ def document(world):
         "interval": "2s",
         "limits": {"movesAtOnce": 3, "movesPerHour": 600, "workloadCooldown": "2s"},
         "protections": {"namespaces": {"include": [world.namespace]}},
-        "policies": [{"name": "PendingPods", "after": "2s"}],
+        "policies": [{"name": "PendingPods", "after": "2s", "nodeAutoscaler": "Absent"}],
     }
 
 
