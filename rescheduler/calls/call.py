@@ -93,6 +93,11 @@ class Call:
     """For the log."""
 
     @property
+    def evicts(self) -> bool:
+        """True if a pod may be evicted by it."""
+        return self.verb in (Verb.EVICT, Verb.EVICT_BY_REQUEST) and not self.dry_run
+
+    @property
     def path(self) -> str:
         """Where the request goes: the collection for CREATE, else the object or its subresource."""
         resource = BY_NAME.get(self.kind) or RESOURCES[self.kind]

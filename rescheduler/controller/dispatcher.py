@@ -215,6 +215,8 @@ class Dispatcher:
                 creations, asked_s = self.memory.creations, step.sent_at_s
                 creations.answered(step.snapshot, template, pod, effect.creation, asked_s)
                 self._wake(now_s)
+            case Call() if effect.request_withdrawn:
+                answers.withdrawn(machine, now_s)
             case Call() if effect.eviction is not None:
                 answered = answers.dry_run if call.dry_run else answers.eviction
                 answered(machine, effect.eviction, now_s)

@@ -18,6 +18,8 @@ class Effect:
 
     touched: tuple[Touched, ...] = ()
     eviction: EvictionResult | None = None
+    request_withdrawn: bool = False
+    """No EvictionRequest of ours asks for the pod any more."""
     gate_proven: bool | None = None
     creation: CreationAnswer | None = None
     """The answer to a dry-run creation."""

@@ -97,7 +97,7 @@ class OwnConfigMaps:
         ends = self.stored.gate.ends_before(now_s + GATE_MARGIN_S)
         return any(
             (late and isinstance(call, GateProbe))
-            or (ends and call.does == "evict")
+            or (ends and isinstance(call, Call) and call.evicts)
             or (late and observed is not None and _becomes_available(call, observed))
             for call in calls
         )

@@ -15,6 +15,7 @@ from rescheduler.controller.metrics import Metrics, MoveResult
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 
 _CONFIGURATION_LOG: Final = structlog.get_logger("rescheduler.configuration")
@@ -102,8 +103,9 @@ class MoveCounter:
     def __call__(self, call: AnyCall, effect: Effect) -> None:
         """Count one call that was answered."""
         match call:
-            case Call(does="evict") if effect.eviction is not None:
-                self.metrics.evictions.labels(effect.eviction.outcome.value).inc()
+            case Call(evicts=True) if effect.eviction is not None:
+                if effect.eviction.outcome is not EvictionOutcome.AWAITED:  # others are asked first
+                    self.metrics.evictions.labels(effect.eviction.outcome.value).inc()
             case Call(status=ReservationStatus(phase=ReservationPhase.AVAILABLE, current_owners=())):
                 self.metrics.reservations_available.inc()
             case Call(does="delete_migration"):

@@ -8,7 +8,8 @@ and keeps nothing between two calls, so calls about different objects may be sen
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -121,8 +122,18 @@ class ApiSender:
         # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.
         if call.verb is not Verb.GET and not call.dry_run and not self.still_leader():
             raise NotLeaderError(f"leadership was lost before {call.line}")
-        if call.verb in (Verb.EVICT, Verb.EVICT_BY_REQUEST, Verb.WITHDRAW_REQUEST):
-            return self._evict(call)
+        match call.verb:
+            case Verb.EVICT:
+                return self._evict(call)
+            case Verb.EVICT_BY_REQUEST:
+                return self._evict_by_request(call)
+            case Verb.WITHDRAW_REQUEST:
+                return self._withdraw(call)
+            case _:
+                return self._answered(call)
+
+    def _answered(self, call: Call) -> Effect:
+        """Any call but an eviction."""
         try:
             body = self._request(call)
         except NotFoundError:
@@ -142,35 +153,42 @@ class ApiSender:
         return _effect_of(call, body)
 
     def _evict(self, call: Call) -> Effect:
-        takes_back = call.dry_run or call.verb is Verb.WITHDRAW_REQUEST
-        if not takes_back and not self.gate_stands():
-            text = "the watch does not show the gate keys as they were written: they are proven again first"
-            raise ConflictError(HTTPStatus.CONFLICT, "Conflict", text)
-        if call.verb is not Verb.EVICT:
-            awaited = self._by_request(call)
-            if awaited is not None:
-                return Effect(eviction=awaited)
+        if not call.dry_run:
+            self._need_gate()
         namespace, name = call.key
         result = self.api.evict(namespace, name, call.uid, call.grace_s, dry_run=call.dry_run)
         if call.dry_run or result.outcome is not EvictionOutcome.EVICTED:
             return Effect(eviction=result)
         return Effect(eviction=result, touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
 
-    def _by_request(self, call: Call) -> EvictionResult | None:
-        """None: it is to be evicted now, because no other responder of the pod goes before ours."""
+    def _need_gate(self) -> None:
+        if not self.gate_stands():
+            text = "the watch does not show the gate keys as they were written: they are proven again first"
+            raise ConflictError(HTTPStatus.CONFLICT, "Conflict", text)
+
+    def _evict_by_request(self, call: Call) -> Effect:
+        """The eviction itself is a call of its own: whatever was checked before the request is checked again right before it."""
+        self._need_gate()
         try:
             requests = EvictionRequests.served(self.api, REQUESTER_OF_MOVES)
-            if call.verb is Verb.WITHDRAW_REQUEST:
-                if requests is not None:
-                    requests.withdraw(call.key, call.uid)
-                return EvictionResult(EvictionOutcome.WITHDRAWN)
-            if requests is None:
-                return None
-            requests.file(call.key, call.uid, _owner(call))
-            awaited = requests.awaited(call.key, call.uid)
+            awaited = ""
+            if requests is not None:
+                requests.file(call.key, call.uid, _owner(call))
+                awaited = requests.awaited(call.key, call.uid)
         except ForbiddenError as error:
-            return EvictionResult(EvictionOutcome.FORBIDDEN, error.message)
-        return EvictionResult(EvictionOutcome.AWAITED, awaited, _ASK_AGAIN_S) if awaited else None
+            return Effect(eviction=EvictionResult(EvictionOutcome.FORBIDDEN, error.message))
+        if awaited:
+            return Effect(eviction=EvictionResult(EvictionOutcome.AWAITED, awaited, _ASK_AGAIN_S))
+        return self._send(replace(call, verb=Verb.EVICT))
+
+    def _withdraw(self, call: Call) -> Effect:
+        with suppress(
+            ForbiddenError
+        ):  # who may not delete requests may not file them: it is one rule of the role
+            requests = EvictionRequests.served(self.api, REQUESTER_OF_MOVES)
+            if requests is not None:
+                requests.withdraw(call.key, call.uid)
+        return Effect(request_withdrawn=True)
 
     def _request(self, call: Call) -> bytes:
         """The body of the answer to any call but an eviction."""

@@ -118,6 +118,10 @@ class Answers:
             forbidden_since_s=_forbidden_since_s(calls, result, now_s),
         )
 
+    def withdrawn(self, migration: ObjectKey, now_s: float) -> None:
+        """Keep that no EvictionRequest of the move stands."""
+        self.calls[migration] = dataclasses.replace(self.of(migration), request_withdrawn_at_s=now_s)
+
     def start_refused(self, migration: ObjectKey, message: str) -> None:
         """Keep why the replacement of mode StartFirst could not be created."""
         self.calls[migration] = dataclasses.replace(self.of(migration), start_refused=message)

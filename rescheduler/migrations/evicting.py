@@ -242,8 +242,6 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     pod, requested_s = observed.pod, draft.status.eviction_requested_at_s
     # An answer from before the intent belongs to an earlier try.
     result = calls.eviction if calls.eviction_at_s >= requested_s else None
-    if result is not None and result.outcome is EvictionOutcome.WITHDRAWN:
-        result = None
     # After a crash there is no answer: a pod that is gone or ending under a written intent counts as evicted by us, for
     # its replacement is gated and must get the room.
     if pod is None or not observed.same_pod or pod.deleting or (result and result.outcome in _HAPPENED):
@@ -286,11 +284,11 @@ def take_request_back(draft: Draft) -> None:
 
     Memory of it may be lost in a crash; then it is withdrawn once, whether it was filed or not.
     """
-    observed, status, last = draft.observed, draft.status, draft.observed.calls.eviction
+    observed, status, calls = draft.observed, draft.status, draft.observed.calls
     asks = status.eviction_requested_at_s or status.evicted_at_s or status.phase is MigrationPhase.PENDING
     if asks or observed.pod is None or not observed.same_pod or not _by_request(draft):
         return
-    if last is None or last.outcome is not EvictionOutcome.WITHDRAWN:
+    if not calls.request_withdrawn_at_s or calls.request_withdrawn_at_s < calls.eviction_at_s:
         draft.do(withdraw_eviction_request(observed.pod, observed.migration))
 
 

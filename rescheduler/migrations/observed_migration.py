@@ -73,6 +73,8 @@ class Calls:
     eviction: EvictionResult | None = None
     """The last answer."""
     eviction_at_s: float = 0.0
+    request_withdrawn_at_s: float = 0.0
+    """When the EvictionRequest of the move was last taken back."""
     tries: int = 0
     """Refusals in a row."""
     gate_proven_at_s: float = 0.0

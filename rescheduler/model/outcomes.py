@@ -33,8 +33,6 @@ class EvictionOutcome(enum.StrEnum):
     """Anything else."""
     AWAITED = "Awaited"
     """It is asked for by an EvictionRequest, and a responder of the pod's owner is at work: it may happen at any moment."""
-    WITHDRAWN = "Withdrawn"
-    """No EvictionRequest of ours asks for it any more."""
     UNKNOWN = "Unknown"
     """No answer, or a failing server: the eviction may or may not have happened; look at the pod."""
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.calls.pods import evict_by_request, withdraw_eviction_request
+from rescheduler.calls.pods import evict, evict_by_request, withdraw_eviction_request
+from rescheduler.controller.effects import Effect
+from rescheduler.controller.own_config_maps import OwnConfigMaps
 from rescheduler.controller.sender import ApiSender
+from rescheduler.coordination.gate_proofs import GateProofs
+from rescheduler.coordination.memory import Backoff
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.errors import ConflictError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Response, Transport
 from rescheduler.model.migration import PodMigration
@@ -23,8 +28,8 @@ GROUP = "/apis/lifecycle.k8s.io/v1alpha1/namespaces/shop"
 class Server:
     """Serves one Eviction per entry of ``evictions``, or no such API at all."""
 
-    def __init__(self, evictions=(), *, served=True, filing=201):
-        self.evictions, self.served, self.filing = list(evictions), served, filing
+    def __init__(self, evictions=(), *, served=True, filing=201, deleting=200):
+        self.evictions, self.served, self.filing, self.deleting = list(evictions), served, filing, deleting
         self.sent = []
 
     def send(self, request):
@@ -39,6 +44,8 @@ class Server:
             return answer({"kind": "APIGroupList", "groups": groups if self.served else []})
         if path.endswith("/evictions"):
             return answer({"kind": "EvictionList", "metadata": {}, "items": self.evictions})
+        if method == "DELETE" and self.deleting >= 400:
+            return refusal(self.deleting)
         if path.endswith("/evictionrequests"):
             return refusal(self.filing) if self.filing >= 400 else answer({"kind": "EvictionRequest"}, 201)
         return answer({"kind": "Status", "status": "Success"}, 201 if method == "POST" else 200)
@@ -75,16 +82,16 @@ def eviction(active, uid=POD.uid, message="", ends=()):
 
 @pytest.fixture
 def send(mocker):
-    def run(call, server, *, gate_stands=True):
+    def run(call, server, *, gate_stands=lambda: True):
         transport = mocker.create_autospec(Transport, instance=True)
         transport.send.side_effect = server.send
         sender = ApiSender(
             api=KubeApi(transport, NO_RETRY),
             gate=mocker.Mock(),
             still_leader=lambda: True,
-            gate_stands=lambda: gate_stands,
+            gate_stands=gate_stands,
         )
-        return sender.send(call).eviction
+        return sender.send(call)
 
     return run
 
@@ -104,7 +111,7 @@ EVICT = ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
 )
 def test_while_another_responder_is_at_work_nobody_is_evicted(send, evictions, says):
     server = Server(evictions)
-    result = send(evict_by_request(POD, MOVE), server)
+    result = send(evict_by_request(POD, MOVE), server).eviction
     assert result.outcome is EvictionOutcome.AWAITED
     assert says in result.message
     assert EVICT not in server.paths()
@@ -114,7 +121,7 @@ def test_while_another_responder_is_at_work_nobody_is_evicted(send, evictions, s
 @pytest.mark.parametrize("filing", [201, 409])
 def test_in_the_turn_of_ours_or_of_the_last_one_the_pod_is_evicted(send, active, filing):
     server = Server([eviction(active)], filing=filing)
-    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.EVICTED
+    assert send(evict_by_request(POD, MOVE), server).eviction.outcome is EvictionOutcome.EVICTED
     assert server.paths()[-1] == EVICT
     body = msgspec.json.decode(server.sent[-1].body)
     assert body["deleteOptions"] == {"preconditions": {"uid": POD.uid}, "gracePeriodSeconds": 7}
@@ -136,20 +143,52 @@ def test_the_request_names_pod_and_requester_and_ends_with_the_move(send):
 
 def test_where_the_api_is_not_served_the_pod_is_evicted_as_ever(send):
     server = Server(served=False)
-    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.EVICTED
+    assert send(evict_by_request(POD, MOVE), server).eviction.outcome is EvictionOutcome.EVICTED
     assert server.paths() == [EVICT]
-    assert send(withdraw_eviction_request(POD, MOVE), server).outcome is EvictionOutcome.WITHDRAWN
+    assert send(withdraw_eviction_request(POD, MOVE), server) == Effect(request_withdrawn=True)
     assert server.paths() == [EVICT]
 
 
 def test_without_the_right_to_ask_the_move_is_told_so_and_nobody_is_passed_over(send):
     server = Server([eviction(RESPONDER)], filing=403)
-    assert send(evict_by_request(POD, MOVE), server).outcome is EvictionOutcome.FORBIDDEN
+    assert send(evict_by_request(POD, MOVE), server).eviction.outcome is EvictionOutcome.FORBIDDEN
     assert EVICT not in server.paths()
 
 
 def test_a_request_is_taken_back_even_while_the_gate_is_in_doubt(send):
-    assert (
-        send(withdraw_eviction_request(POD, MOVE), Server(), gate_stands=False).outcome
-        is EvictionOutcome.WITHDRAWN
+    taken_back = send(withdraw_eviction_request(POD, MOVE), Server(), gate_stands=lambda: False)
+    assert taken_back == Effect(request_withdrawn=True)
+
+
+def test_who_may_not_delete_requests_has_filed_none_and_does_not_try_for_ever(send):
+    server = Server(deleting=403)
+    assert send(withdraw_eviction_request(POD, MOVE), server) == Effect(request_withdrawn=True)
+
+
+def test_what_became_of_the_gate_while_it_was_asked_is_seen_before_the_eviction(send):
+    server, answers = Server([eviction(EVICTOR)]), iter([True, False])
+    with pytest.raises(ConflictError):
+        send(evict_by_request(POD, MOVE), server, gate_stands=lambda: next(answers))
+    assert EVICT not in server.paths()
+
+
+def test_what_may_evict_says_so():
+    assert evict(POD).evicts
+    assert evict_by_request(POD, MOVE).evicts
+    assert not evict(POD, dry_run=True).evicts
+    assert not withdraw_eviction_request(POD, MOVE).evicts
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_nobody_is_asked_to_go_while_the_gate_keys_are_about_to_end(mocker, ends):
+    gate = mocker.Mock(behind=False, ends_before=lambda _: ends)
+    maps = OwnConfigMaps(
+        stored=mocker.Mock(gate=gate),
+        backoff=Backoff(),
+        proofs=GateProofs(),
+        failed=mocker.Mock(),
+        crashed=mocker.Mock(),
     )
+    assert maps.gate_is_late([evict_by_request(POD, MOVE)], 0.0) is ends
+    assert maps.gate_is_late([evict(POD)], 0.0) is ends
+    assert not maps.gate_is_late([evict(POD, dry_run=True), withdraw_eviction_request(POD, MOVE)], 0.0)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, PROVEN, budget, kinds, look, migration, pod, reservation
 
+from rescheduler.coordination.memory import Answers
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, RESPONDER
@@ -17,7 +18,6 @@ from rescheduler.model.selectors import LabelSet
 
 OWNED = msgspec.structs.replace(pod(), spec=PodSpec(responders=("acme.io/checkpointer",)))
 AWAITED = EvictionResult(EvictionOutcome.AWAITED, "responder acme.io/checkpointer goes first: 40 %", 5.0)
-WITHDRAWN = EvictionResult(EvictionOutcome.WITHDRAWN)
 
 
 def planned(phase=PHASE.EVICTING, **fields):
@@ -76,11 +76,27 @@ def test_without_the_intent_nobody_is_asked_any_more(more, phase):
 def test_a_request_that_a_crash_left_is_withdrawn_once():
     left = look(planned(), reservation=reservation(), pod=OWNED, budgets=(budget(0),))
     assert "withdraw_eviction_request" in kinds(left)
-    known = dataclasses.replace(PROVEN, eviction=WITHDRAWN, eviction_at_s=NOW - 1)
+    known = dataclasses.replace(PROVEN, request_withdrawn_at_s=NOW - 1)
     told = look(planned(), reservation=reservation(), pod=OWNED, budgets=(budget(0),), calls=known)
     assert "withdraw_eviction_request" not in kinds(told)
     again = look(planned(requested=NOW - 1), reservation=reservation(), pod=OWNED, calls=known)
     assert "evict_by_request" in kinds(again)
+
+
+def test_a_refused_eviction_keeps_its_backoff_while_its_request_is_withdrawn():
+    """Else intent, request and withdrawal would follow each other for ever, and the owner's responder work each time."""
+    answers, move = Answers(), planned(requested=NOW - 60).key
+    for _ in range(3):
+        answers.eviction(move, EvictionResult(EvictionOutcome.BLOCKED), NOW - 1.0)
+    answers.dry_run(move, EvictionResult(EvictionOutcome.EVICTED), NOW)
+    refused = answers.of(move)
+    answers.withdrawn(move, NOW)
+    calls = dataclasses.replace(answers.of(move), gate_proven_at_s=NOW - 3)
+    assert (calls.eviction, calls.tries) == (refused.eviction, refused.tries)
+    waiting = look(planned(), reservation=reservation(), pod=OWNED, calls=calls)
+    assert not waiting.status.eviction_requested_at_s
+    assert waiting.wake_at_s > NOW + 1.0
+    assert "withdraw_eviction_request" not in kinds(waiting)
 
 
 def decoded(*responders):

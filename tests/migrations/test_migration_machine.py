@@ -312,8 +312,6 @@ def test_every_answer_of_the_eviction(outcome_of):
     status = outcome.status
     if outcome_of in (EvictionOutcome.EVICTED, EvictionOutcome.GONE, EvictionOutcome.REPLACED):
         assert (status.phase, status.evicted_at_s) == (PHASE.HANDING_OVER, NOW)
-    elif outcome_of is EvictionOutcome.WITHDRAWN:
-        assert status.eviction_requested_at_s, "it is of an earlier intent"
     elif outcome_of in (EvictionOutcome.UNKNOWN, EvictionOutcome.AWAITED):
         assert status.eviction_requested_at_s, "it may have happened: look at the pod first"
         assert "evict" not in kinds(outcome)
