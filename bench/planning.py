@@ -161,7 +161,7 @@ class Decider:
         inputs = PlanningInputs(unlimited=self.unlimited)
         made = decide(snapshot, self.policies, inputs, self.state)
         known_s = time.process_time() - start
-        skipped = made.skipped.counts().total()
+        skipped = made.skipped.tally().reasons.total()
         counted_s = time.process_time() - start
         gc.enable()
         return Measured(known_s, counted_s, len(made.moving.moves), skipped)

@@ -77,12 +77,12 @@ def picture_of(
         state = SchedulingState(found.snapshot, configuration.profile)
         policies = configuration.build_policies()
         decided = decide(found.snapshot, policies, inputs, state, looks_ahead=whole, explains=True)
-        plan = decided.plan() if whole else decided.moving
+        plan, skipped = decided.plan() if whole else decided.moving, decided.skipped.tally()
     return ClusterPicture(
         seen=SeenObjects.of(found.snapshot, found.snapshot.pods.values()),
         plan=plan,
-        blockers=blockers_of(decided.skipped.counts()),
-        badly_placed=Counter(move.source for move in plan.moves) + decided.skipped.nodes(),
+        blockers=blockers_of(skipped.reasons),
+        badly_placed=Counter(move.source for move in plan.moves) + skipped.nodes,
         source=found.source,
         headline=headline(plan) if whole else "",
         shows_plan=whole,

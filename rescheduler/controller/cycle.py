@@ -107,8 +107,9 @@ class Cycle:
         blockers, before = Counter((s.reason, s.blocked_by) for s in held_back), dict[str, Badness]()
         badly_placed = Counter(move.source for move in decided.moving.moves)
         try:
-            blockers += decided.skipped.counts()
-            badly_placed += decided.skipped.nodes()
+            skipped = decided.skipped.tally()
+            blockers += skipped.reasons
+            badly_placed += skipped.nodes
             before |= badness_now(snapshot, self._policies, self._states.at(snapshot, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()

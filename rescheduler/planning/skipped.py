@@ -31,6 +31,14 @@ class _Skip(NamedTuple):
     why: Blocked
 
 
+class Tally(NamedTuple):
+    """Numbers of skipped pods."""
+
+    reasons: Counter[tuple[SkipReason, str]]
+    """By why they stay, and because of what."""
+    nodes: Counter[str]
+
+
 Why = Callable[[Batch, Sequence[Pod]], list[tuple[Blocked, Sequence[Pod]]]]
 """Of some pods of a batch: these are skipped for that reason."""
 
@@ -72,22 +80,19 @@ class SkippedPods:
             self._known.update((skip.candidate.pod.uid, skip) for skip in list(self._left_over()))
             self._left.clear()
 
-    def counts(self) -> Counter[tuple[SkipReason, str]]:
-        """How many pods are skipped for which reason, because of what."""
-        counted = Counter((skip.why.reason, skip.why.by) for skip in self._known.values())
+    def tally(self) -> Tally:
+        """How many there are, without making a record of each."""
+        known = self._known
+        reasons = Counter((skip.why.reason, skip.why.by) for skip in known.values())
+        nodes = Counter(skip.candidate.pod.node for skip in known.values())
         for _, why, pods in self._runs():
-            counted[why.reason, why.by] += len(pods)
-            for uid in self._known.keys() & {pod.uid for pod in pods}:
-                known = self._known[uid].why
-                counted[known.reason, known.by] -= 1
-        return +counted
-
-    def nodes(self) -> Counter[str]:
-        """How many pods are skipped on each node."""
-        counted = Counter(skip.candidate.pod.node for skip in self._known.values())
-        for _, _, pods in self._runs():
-            counted.update(pod.node for pod in pods if pod.uid not in self._known)
-        return counted
+            reasons[why.reason, why.by] += len(pods)
+            nodes.update([pod.node for pod in pods])
+            for uid in known.keys() & {pod.uid for pod in pods}:
+                twice = known[uid]
+                reasons[twice.why.reason, twice.why.by] -= 1
+                nodes[twice.candidate.pod.node] -= 1
+        return Tally(+reasons, +nodes)
 
     def records(self) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid."""

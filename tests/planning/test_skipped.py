@@ -41,7 +41,7 @@ def decided(*names, **limits):
 def test_counts_are_those_of_the_records(names, moves):
     made = decided(*names, moves_at_once=moves, per_node=20, per_namespace=20, per_workload=20)
     skipped = made.plan().skipped
-    assert made.skipped.counts() == Counter((s.reason, s.blocked_by) for s in skipped)
+    assert made.skipped.tally().reasons == Counter((s.reason, s.blocked_by) for s in skipped)
     uids = [s.pod.uid for s in skipped] + [m.pod.uid for m in made.moving.moves]
     assert len(set(uids)) == len(uids)
 
@@ -50,7 +50,7 @@ def test_what_was_left_is_told_with_its_reason():
     made = decided("NodeTaints", moves_at_once=1)
     assert len(made.moving.moves) == 1
     assert made.moving.skipped == ()
-    assert made.skipped.counts() == {
+    assert made.skipped.tally().reasons == {
         ("DisruptionBudget", "default/db"): 3,
         ("LimitMovesAtOnce", "limits.movesAtOnce"): 2,
     }
@@ -71,7 +71,7 @@ def test_who_does_not_look_ahead_may_still_say_what_is_in_the_way(budget):
     snapshot = b.snapshot(*held, b.pod("big").cpu("2" if budget else "8").unschedulable())
     policies = [REGISTRY["PendingPods"].build(REGISTRY["PendingPods"].args())]
     arguments = (snapshot, policies, PlanningInputs(), SchedulingState(snapshot))
-    told = decide(*arguments, explains=True).skipped.counts()
+    told = decide(*arguments, explains=True).skipped.tally().reasons
     assert told == {("DisruptionBudget", "default/web") if budget else ("NoTarget", "NodeResourcesFit"): 1}
     assert told == Counter((s.reason, s.blocked_by) for s in plan(*arguments).skipped)
-    assert decide(*arguments).skipped.counts() == {("NoTarget", ""): 1}
+    assert decide(*arguments).skipped.tally().reasons == {("NoTarget", ""): 1}
