@@ -137,7 +137,7 @@ class LowNodeUtilization:
         pod = candidate.pod
         here = view.state.node_index[pod.node]
         work = self._work(view)
-        relief = self._relief(pod, here, work, bounds) if self._judged(view, load)[here] else 0.0
+        relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
         if relief <= 0:
             return nowhere(view)
         after = np.full(view.nodes.size, -1.0)
@@ -155,7 +155,7 @@ class LowNodeUtilization:
         bounds = self._bounds(view, load)
         here = view.state.node_index[pod.node]
         work = self._work(view)
-        relief = self._relief(pod, here, work, bounds) if self._judged(view, load)[here] else 0.0
+        relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
         if relief <= 0:
             return NO_NEED
         if not bounds.free[node]:
@@ -180,7 +180,7 @@ class LowNodeUtilization:
         high = np.array([[bounds.high[r] + _EPSILON] for r in self._resources])
         # What empty rooms hold keeps pods out and makes no node too full.
         full, taken = work - high * capacity, np.minimum(held - high * capacity, 0.0)
-        above = np.where(self._judged(view, load), np.where(full > 0.0, full, taken), -np.inf)
+        above = np.where(self._judged(view), np.where(full > 0.0, full, taken), -np.inf)
         weights = tuple(weight_of(r) for r in self._resources)
         return Overload(above, capacity, bounds.free, weights, self._args.minimum_relief / PERCENT)
 
@@ -206,7 +206,7 @@ class LowNodeUtilization:
             return self.change(pod, replacement, view)[:, node]
         load = self._work(view)
         nodes = view.state.node_index[pod.node], node
-        found = change_at(load, self._targets, self._judged(view, load), (pod, replacement), nodes)
+        found = change_at(load, self._targets, self._judged(view), (pod, replacement), nodes)
         if not found:
             return NO_CHANGE
         changed = nothing()
@@ -274,19 +274,20 @@ class LowNodeUtilization:
             return Excess(
                 load,
                 self._targets,
-                self._judged(view, load),
+                self._judged(view),
                 above_mean=self._args.use_deviation_thresholds,
             )
 
         return view.memo.of((self, Excess), view.cluster.version, find)
 
-    def _judged(self, view: PolicyView, load: Load) -> BoolArray:
+    def _judged(self, view: PolicyView) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known, and not above their targets by chance only.
 
         Do not change the array.
         """
 
         def find() -> BoolArray:
+            load = self._work(view)
             known: BoolArray = self._args.nodes(view.nodes) & load.known
             return known & ~self._doubtful(load, known)
 
@@ -330,13 +331,13 @@ class LowNodeUtilization:
         means = dict.fromkeys(self._resources, 0.0)
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
-                shares = self._work(view).share(resource)[self._judged(view, load) & load.offers(resource)]
+                shares = self._work(view).share(resource)[self._judged(view) & load.offers(resource)]
                 means[resource] = float(shares.mean()) if shares.size else 0.0
         high = {r: min(1.0, means[r] + self._targets[r]) for r in self._resources}
-        free = view.nodes.usable & self._judged(view, load)
+        free = view.nodes.usable & self._judged(view)
         if self._args.thresholds is None:
             fullest = np.max([share(r) / max(high[r], _EPSILON) for r in self._resources], axis=0)
-            return _Bounds(high, free & _below_mean(fullest, self._judged(view, load)))
+            return _Bounds(high, free & _below_mean(fullest, self._judged(view)))
         for resource, percent in self._args.thresholds.items():
             low = percent / PERCENT
             if self._args.use_deviation_thresholds:
@@ -367,7 +368,7 @@ class LowNodeUtilization:
         load, bounds = self._work(view), self._bounds(view, self._load(view))
         excess = self._excess(load, bounds)
         worst = np.max(list(excess.values()), axis=0)
-        loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view, self._load(view))).tolist()
+        loaded = np.flatnonzero((worst > _EPSILON) & self._judged(view)).tolist()
         over = sorted(loaded, key=lambda i: (-worst[i], view.nodes.names[i]))
         columns = view.columns
         amounts = np.stack([excess[r] for r in self._resources])
