@@ -11,13 +11,17 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.schedule import Schedule, ScheduleError, schedule
+from rescheduler.model.times import parse_duration
 from rescheduler.model.written import Count, DocumentSection, Duration, Mistake
 
 LAST_S: Final = 60.0
 """No move begins in the last minute of a window: an ordinary one takes less."""
+_FAR_S: Final = 2 * parse_duration(MOST_MOVE_TTL)
+"""What is open for longer without a gap is open for ever, as far as a move is concerned."""
 _ROUNDS: Final = 400
-"""So many windows that follow each other without a gap are looked through: more than a year of daily ones."""
+"""So many windows that follow each other without a gap are looked through."""
 
 
 class ChangeWindow(DocumentSection, frozen=True, kw_only=True):
@@ -56,7 +60,7 @@ class Opening(NamedTuple):
     """Whether moves of a policy may begin now."""
 
     closes_s: float
-    """Until when they may, without a gap; 0.0: they may not now; infinity: there are no windows."""
+    """Until when they may, without a gap; 0.0: they may not now; infinity: no move can take as long."""
     opens_s: float | None = None
     """When they may again; None: they may now, or never any more."""
 
@@ -86,12 +90,13 @@ def _closes_s(schedules: Sequence[Schedule], now_s: float) -> float:
     """When the last of the windows ends that are open now, or begin before the others end; ``now_s`` if none is open."""
     closes_s = now_s
     for _ in range(_ROUNDS):
-        later = max(
-            (w.end_s for s in schedules if (w := s.window_at(closes_s)) is not None), default=closes_s
-        )
+        open_now = (window.end_s for one in schedules if (window := one.window_at(closes_s)) is not None)
+        later = max(open_now, default=closes_s)
         if later <= closes_s:
             break
         closes_s = later
+        if closes_s > now_s + _FAR_S:
+            return math.inf
     return closes_s
 
 
