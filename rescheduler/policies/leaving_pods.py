@@ -6,6 +6,7 @@ that a plan moves, and its replacement, count no more. Pure.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import ClassVar, Final, Generic, TypeVar
@@ -28,7 +29,7 @@ Leaving = Mapping[str, tuple[Pod, str]]
 """By uid the pod and why it is to leave, for people, after its name."""
 
 
-class LeavingPods(Generic[ArgsT]):
+class LeavingPods(ABC, Generic[ArgsT]):
     """Each such pod costs one pod in tier Soft, and nothing wherever its replacement stands."""
 
     name: ClassVar[str]
@@ -39,9 +40,9 @@ class LeavingPods(Generic[ArgsT]):
         self.args = args
         self._scope = args.scope()
 
+    @abstractmethod
     def leaving(self, view: PolicyView) -> Leaving:
         """Which pods of ``view.snapshot`` are to leave; those outside of the scope may be among them."""
-        raise NotImplementedError
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Those that still stand."""
