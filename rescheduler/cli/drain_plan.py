@@ -20,7 +20,8 @@ from rescheduler.cli.move_checks import CheckedMove, check_moves, several_budget
 from rescheduler.configuration.document import Configuration
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.never_moves import NeverMoves, never_moves
-from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.pinned_pods import pinned_by

@@ -24,7 +24,8 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Pod
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp

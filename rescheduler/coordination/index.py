@@ -16,16 +16,8 @@ from rescheduler.model.controller_key import TEMPLATE_HASH, named_controllers
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import holds_gate
-from rescheduler.model.records import (
-    DisruptionBudget,
-    Node,
-    ObjectKey,
-    OwnerRef,
-    Pod,
-    PodSpec,
-    VolumeKind,
-    Workload,
-)
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import KoordinatorReservation, ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.selectors import NodeSelector

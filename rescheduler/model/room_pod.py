@@ -21,7 +21,8 @@ from rescheduler.model.names import (
     ANNOTATION_PENDING_POD_MOVES,
 )
 from rescheduler.model.own_objects import Condition, condition, seconds_of
-from rescheduler.model.records import ObjectKey, Pod, PodSpec, PodVolume, PriorityClass, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey, Pod, PodSpec, PriorityClass
 from rescheduler.model.reservation import MakingRoom, Reservation, ReservationPhase
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 

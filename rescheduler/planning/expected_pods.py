@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rescheduler.model.records import Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Pod
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope, matcher_of

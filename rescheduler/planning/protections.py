@@ -20,7 +20,8 @@ from rescheduler.model.names import (
     SAFE_TO_EVICT,
 )
 from rescheduler.model.never_moves import NeverMoves, never_moves
-from rescheduler.model.records import Pod, PodPhase, VolumeKind, Workload
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import Protections

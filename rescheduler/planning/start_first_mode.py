@@ -12,7 +12,8 @@ from typing import Final
 
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.records import ObjectKey, Pod, VolumeKind, Workload
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import PersistentVolumeClaim

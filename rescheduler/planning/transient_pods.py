@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import ObjectKey, Pod, PodSpec, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import ObjectKey, Pod, PodSpec
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.planned_spread import PlannedSpread

@@ -26,7 +26,8 @@ import numpy as np
 
 from rescheduler.model.names import DEFAULT_NAMESPACE
 from rescheduler.model.never_moves import belongs_to_node
-from rescheduler.model.records import Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot

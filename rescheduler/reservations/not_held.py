@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.records import PodSpec, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import milli, units
 

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from rescheduler.model import names
 from rescheduler.model.never_moves import foreign_gates
-from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.templates import ADDED_TOLERATIONS
 from rescheduler.reservations.differences import (

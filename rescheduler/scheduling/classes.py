@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.never_moves import belongs_to_node, holds_room
-from rescheduler.model.records import OwnerRef, Pod, PodSpec, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import OwnerRef, Pod, PodSpec
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.scheduling.counts import Counts

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from rescheduler.model.records import HostPort, ObjectKey, Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import HostPort, ObjectKey, Pod
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray, NodeIndices
 from rescheduler.scheduling.nodes import NodeTable

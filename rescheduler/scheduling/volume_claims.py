@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rescheduler.model.records import ObjectKey, PodVolume, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.storage_records import PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, PodClass
 from rescheduler.scheduling.cluster import Cluster

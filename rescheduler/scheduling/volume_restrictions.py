@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.model.records import ObjectKey, PodVolume, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal

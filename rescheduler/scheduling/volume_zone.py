@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from rescheduler.model.records import ObjectKey, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import Operator, Requirement
 from rescheduler.model.storage_records import PersistentVolume, PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass

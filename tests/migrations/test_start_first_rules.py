@@ -29,7 +29,8 @@ from rescheduler.migrations.start_first_replacement import (
 )
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, PodVolume, VolumeKind, Workload
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, Workload
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.storage_records import PersistentVolumeClaim
 from rescheduler.planning.start_first_mode import declared, refusal, replacement_labels

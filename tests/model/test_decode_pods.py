@@ -5,7 +5,8 @@ import pytest
 
 from rescheduler.model.decode import Decoder, UndecodableError
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import HostPort, PodPhase, PodVolume, Toleration, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import HostPort, PodPhase, Toleration
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, Operator, Requirement
 from rescheduler.testing.builders import deployment, pod, replicaset

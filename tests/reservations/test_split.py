@@ -15,7 +15,8 @@ from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec, PodVolume, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,

@@ -39,7 +39,8 @@ from rescheduler.model.decode.selectors import (
     weighted_pod_terms,
 )
 from rescheduler.model.names import RESPONDER
-from rescheduler.model.records import HostPort, PodSpec, PodVolume, VolumeKind
+from rescheduler.model.pod_volumes import PodVolume, VolumeKind
+from rescheduler.model.records import HostPort, PodSpec
 from rescheduler.model.selectors import LabelSet
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - what an empty hostIP means; nothing is bound here

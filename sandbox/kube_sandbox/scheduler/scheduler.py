@@ -26,7 +26,8 @@ from kube_sandbox.scheduler.queue import (
 )
 from kube_sandbox.scheduler.status_writer import StatusWriter
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Node, ObjectKey, Pod, VolumeKind
+from rescheduler.model.pod_volumes import VolumeKind
+from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState
