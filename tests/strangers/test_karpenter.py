@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from click.testing import CliRunner
 
@@ -39,15 +41,16 @@ def karpenter(program, guarded_plane, world):
     except BinariesMissing as missing:
         pytest.skip(str(missing))
     started = []
+    with ExitStack() as stack:
 
-    def start(disruption, **more):
-        found = Karpenter(guarded_plane, world, disruption=disruption, **more)
-        started.append(found.__enter__())
-        return found
+        def start(disruption, **more):
+            started.append(
+                stack.enter_context(Karpenter(guarded_plane, world, disruption=disruption, **more))
+            )
+            return started[-1]
 
-    yield start
+        yield start
     for one in started:
-        one.__exit__(None, None, None)
         assert not one.faults
 
 
@@ -65,28 +68,21 @@ def test_it_adds_a_node_for_a_guarded_drain_of_a_full_cluster(guarded_plane, wor
         world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"})
 
 
+def apart():
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 @pytest.mark.strangers
-def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_plane, world, karpenter):
+@pytest.mark.parametrize(
+    "rule",
+    [{"affinity": apart()}, {"topologySpreadConstraints": [spread(HOSTNAME)]}],
+    ids=["anti-affinity", "spread"],
+)
+def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_plane, world, karpenter, rule):
     """Karpenter would put a pod of that size on the other node, where the sibling is."""
     source, other = world.node("source"), world.node("other")
-    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME}
-    required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    world.workload("Deployment", "web", 2, affinity=required)
-    world.wait_ready("web", 2)
-    made = karpenter(NEVER)
-    with guarding(guarded_plane, world):
-        done = drain(guarded_plane, source, timeout="100s")
-        assert done.returncode == DRAINED, (done.stderr, made.log_tail())
-        (new,) = made.nodes()
-        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {other, new["metadata"]["name"]}
-
-
-@pytest.mark.strangers
-def test_replicas_that_are_spread_over_nodes_get_a_node_although_others_have_room(
-    guarded_plane, world, karpenter
-):
-    source, other = world.node("source"), world.node("other")
-    world.workload("Deployment", "web", 2, topologySpreadConstraints=[spread(HOSTNAME)])
+    world.workload("Deployment", "web", 2, **rule)
     world.wait_ready("web", 2)
     made = karpenter(NEVER)
     with guarding(guarded_plane, world):

@@ -129,18 +129,25 @@ def bursts(world):
     world.api.delete(path)
 
 
-@WAYS
-def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, program, guarded):
-    program(KARPENTER)
+@contextmanager
+def consolidating(plane, world, *, guarded):
+    """Karpenter at work on a dozen workloads with budgets: itself, and what is seen of their pods."""
     for app in apps():
         world.workload("Deployment", app, 0)
         world.budget(app, app, maxUnavailable=1)
-    work = guarding(guarded_plane, world, sections=OURS) if guarded else nullcontext()
+    work = guarding(plane, world, sections=OURS) if guarded else nullcontext()
     with (
-        Karpenter(guarded_plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made,
+        Karpenter(plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made,
         work,
         Landings(world) as seen,
     ):
+        yield made, seen
+
+
+@WAYS
+def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, program, guarded):
+    program(KARPENTER)
+    with consolidating(guarded_plane, world, guarded=guarded) as (made, seen):
         scale(world, 7)
         full = len(made.nodes())
         scale(world, 4)
@@ -161,15 +168,7 @@ def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, pr
 @WAYS
 def test_consolidation(guarded_plane, world, program, guarded):
     program(KARPENTER)
-    for app in apps():
-        world.workload("Deployment", app, 0)
-        world.budget(app, app, maxUnavailable=1)
-    work = guarding(guarded_plane, world, sections=OURS) if guarded else nullcontext()
-    with (
-        Karpenter(guarded_plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made,
-        work,
-        Landings(world) as seen,
-    ):
+    with consolidating(guarded_plane, world, guarded=guarded) as (made, seen):
         rows = []
         for up, down in ((8, 4), (7, 3)):
             scale(world, up)
