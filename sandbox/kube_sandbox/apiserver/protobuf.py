@@ -1,4 +1,4 @@
-"""Decodes what ``kubectl create deployment`` and ``kubectl create pdb`` send, which is protobuf with no other choice.
+"""Decodes what ``kubectl create`` sends for a namespace, a deployment and a pdb, which is protobuf with no other choice.
 
 Field numbers are those of the published ``generated.proto``. Any other kind or field is rejected, never ignored; answers
 are always JSON.
@@ -30,6 +30,7 @@ _MESSAGES: dict[str, dict[int, Field]] = {
     },
     "LabelSelector": {1: ("matchLabels", "map"), 2: ("matchExpressions", "[Requirement]")},
     "Requirement": {1: ("key", "string"), 2: ("operator", "string"), 3: ("values", "strings")},
+    "Namespace": {1: _META, 2: ("", "skip"), 3: ("", "skip")},
     "PodDisruptionBudget": {1: _META, 2: ("spec", "BudgetSpec"), 3: ("", "skip")},
     "BudgetSpec": {
         1: ("minAvailable", "intstr"), 2: ("selector", "LabelSelector"), 3: ("maxUnavailable", "intstr"),
@@ -64,7 +65,7 @@ _MESSAGES: dict[str, dict[int, Field]] = {
     "Quantity": {1: ("string", "string")},
     "IntOrString": {1: ("type", "int"), 2: ("intVal", "int"), 3: ("strVal", "string")},
 }  # fmt: skip
-_KINDS = frozenset({"PodDisruptionBudget", "Deployment"})
+_KINDS = frozenset({"Namespace", "PodDisruptionBudget", "Deployment"})
 
 
 def decode(body: bytes) -> Json:

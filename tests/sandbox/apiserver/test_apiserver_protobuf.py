@@ -1,4 +1,4 @@
-"""Protobuf bodies, as ``kubectl create deployment`` and ``create pdb`` send them; the bytes are built here by hand."""
+"""Protobuf bodies, as ``kubectl create`` sends them; the bytes are built here by hand."""
 
 import pytest
 
@@ -37,6 +37,11 @@ def test_a_deployment_keeps_replicas_selector_and_containers():
     assert found["selector"] == {"matchLabels": {"app": "web"}}
     (read,) = found["template"]["spec"]["containers"]
     assert read == {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "100m"}}}
+
+
+def test_a_namespace_is_read():
+    found = decode(envelope("v1", "Namespace", metadata("shop") + text(2, "") + text(3, "")))
+    assert (found["kind"], found["metadata"]["name"]) == ("Namespace", "shop")
 
 
 @pytest.mark.parametrize(
