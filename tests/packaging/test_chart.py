@@ -8,12 +8,14 @@ import time
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from harness.controlplane import binaries
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.servers import ControlPlane
 from harness.strangers.build import find
 from harness.strangers.tools import HELM
+from rescheduler.cli.main import main
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from tests.packaging.image import ROOT
@@ -119,7 +121,8 @@ def rendered(done):
     ids=str,
 )
 def test_the_objects_are_those_of_kustomize(render, kustomize, values, resources, components):
-    ours, theirs = rendered(render(*values)), objects(kustomize(*resources, components=components))
+    ours = rendered(render(*values, more=("--no-hooks",)))
+    theirs = objects(kustomize(*resources, components=components))
     assert ours.keys() == theirs.keys()
     assert {key for key in ours if ours[key] != theirs[key]} == set()
 
@@ -138,6 +141,35 @@ def test_the_configuration_and_the_deployment_are_those_of_the_values(render):
     pod = found["Deployment", "rescheduler", "rescheduler"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["image"] == "registry.example/rescheduler:1.2.3"
     assert (pod["nodeSelector"], pod["imagePullSecrets"]) == ({"pool": "system"}, [{"name": "pull"}])
+
+
+def test_helm_test_validates_the_installed_configuration(render, tmp_path):
+    done = render('image={"repository":"registry.example/r","tag":"1.2.3"}', 'nodeSelector={"pool":"system"}')
+    found = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout) if o}
+    pod = found["Pod", "rescheduler-validate"]
+    (container,) = pod["spec"]["containers"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert (container["image"], pod["spec"]["nodeSelector"]) == (
+        "registry.example/r:1.2.3",
+        {"pool": "system"},
+    )
+    # What it runs, on the document where the volume would have it.
+    (tmp_path / "config.yaml").write_text(found["ConfigMap", "rescheduler"]["data"]["config.yaml"])
+    command, path = container["args"]
+    mounted = str(tmp_path / path.removeprefix(container["volumeMounts"][0]["mountPath"] + "/"))
+    assert CliRunner().invoke(main, [command, mounted]).exit_code == 0
+
+
+def test_the_controller_is_a_critical_pod_unless_the_values_say_otherwise(render):
+    def classes(*values):
+        pod = rendered(render(*values))["Deployment", "rescheduler", "rescheduler"]["spec"]["template"][
+            "spec"
+        ]
+        return pod.get("priorityClassName")
+
+    assert classes() == "system-cluster-critical"
+    assert classes("priorityClassName=mine") == "mine"
+    assert classes('priorityClassName=""') is None
 
 
 def test_the_namespace_is_that_of_the_release_unless_the_chart_is_to_make_it(render):
@@ -242,8 +274,26 @@ def test_another_namespace_is_refused_with_the_reason(render):
     assert "install with --namespace rescheduler" in done.stderr
 
 
-def test_it_is_installed_and_removed_on_a_real_control_plane(programs, control_plane):
-    with ControlPlane(binaries=control_plane.binaries) as plane:
+CRITICAL_PODS_NEED_A_QUOTA = """\
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
+"""
+
+
+def test_it_is_installed_and_removed_on_a_real_control_plane(programs, control_plane, render, tmp_path):
+    """Also where critical pods need a quota, and under Pod Security "restricted"."""
+    (tmp_path / "admission.yaml").write_text(CRITICAL_PODS_NEED_A_QUOTA)
+    flags = (f"--admission-control-config-file={tmp_path / 'admission.yaml'}",)
+    with ControlPlane(binaries=control_plane.binaries, apiserver_flags=flags) as plane:
 
         def helm_command(*words):
             line = [programs[0], *words, "--namespace", "rescheduler", "--kubeconfig", str(plane.kubeconfig)]
@@ -259,5 +309,15 @@ def test_it_is_installed_and_removed_on_a_real_control_plane(programs, control_p
         helm_command("upgrade", "rescheduler", str(CHART), *changed)
         path = "/apis/apps/v1/namespaces/rescheduler/deployments/rescheduler"
         assert plane.api().get(path).body["spec"]["replicas"] == 2
+        pods = "/api/v1/namespaces/rescheduler/pods"
+        ends_s = time.monotonic() + 60
+        while len(found := plane.api().get(pods).items) < 2:
+            assert time.monotonic() < ends_s, plane.api().get(path).body["status"]
+            time.sleep(0.2)
+        assert {pod["spec"]["priorityClassName"] for pod in found} == {"system-cluster-critical"}
+        enforce = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+        plane.api().patch("/api/v1/namespaces/rescheduler", enforce).expect(200)
+        test = rendered(render())["Pod", "rescheduler", "rescheduler-validate"]
+        plane.api().create(pods, test).expect(201)
         helm_command("uninstall", "rescheduler")
         assert not plane.api().get(path).ok

@@ -9,8 +9,13 @@
 {{- if $values.dryRun }}{{ $_ := set $container "args" (append $container.args "--dry-run") }}{{ end -}}
 {{- if or $values.webhook $values.guard }}{{ $_ := set $container "ports" (append $container.ports (dict "name" "webhook" "containerPort" 9443)) }}{{ end -}}
 {{- $_ := set $pod "containers" (list $container) -}}
-{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" "priorityClassName" -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" -}}
 {{- if index $values $key }}{{ $_ := set $pod $key (index $values $key) }}{{ end -}}
+{{- end -}}
+{{- if $values.priorityClassName -}}
+{{- $_ := set $pod "priorityClassName" $values.priorityClassName -}}
+{{- else -}}
+{{- $_ := unset $pod "priorityClassName" -}}
 {{- end -}}
 {{- if $values.highlyAvailable -}}
 {{- $_ := set .object.spec "replicas" 2 -}}
