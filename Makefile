@@ -171,8 +171,10 @@ release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objec
 	$(BIN)/python -m harness.recorded $(RELEASE)
 	@$(MAKE) --no-print-directory dist
 
-dist: $(STAMP)  ## what a release publishes, in dist/: wheel, source, chart, manifests, checksums (no network; make sbom and make container need one)
-	$(BIN)/python -m harness.publish
+URL ?= https://releases.example
+
+dist: $(STAMP)  ## what a release publishes at URL, in dist/: wheel, source, krew plugin, chart, manifests, checksums (no network; make sbom and make container need one)
+	$(BIN)/python -m harness.publish dist $(URL)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

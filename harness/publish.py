@@ -1,7 +1,7 @@
-"""Builds what a release publishes into ``dist/``, without a network: wheel, source, chart, manifests and their checksums.
+"""Builds what a release publishes into ``dist/``, without a network: wheel, source, krew plugin, chart, manifests, checksums.
 
 The image (``make container``) and the list of its contents (``make sbom``) need more than Python; docs/installing.md and
-CONTRIBUTING.md have the commands that sign and push. ``python -m harness.publish [FOLDER]``.
+CONTRIBUTING.md have the commands that sign and push. ``python -m harness.publish FOLDER URL``; URL: the folder from which they will be served.
 """
 
 from __future__ import annotations
@@ -14,20 +14,24 @@ from typing import Any, Final
 
 import yaml
 
+from harness import krew
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.strangers.build import find
 from harness.strangers.tools import HELM
+from rescheduler import __version__
 
 ROOT: Final = Path(__file__).parents[1]
+URL: Final = "https://releases.example"
 SUMS: Final = "SHA256SUMS"
 OVERLAYS: Final = {"install": "", "install-dry-run": "overlays/dry-run", "install-guard": "overlays/guard"}
 
 
-def publish(folder: Path) -> list[Path]:
+def publish(folder: Path, url: str = URL) -> list[Path]:
     """The files, with their checksums last. Raises CalledProcessError: a part cannot be built."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = [*_packages(folder), *_chart(folder)]
+    packages = _packages(folder)
+    made = [*packages, *krew.plugin(folder, packages[0], url), *_chart(folder)]
     for name, overlay in OVERLAYS.items():
         made.append(folder / f"{name}.yaml")
         made[-1].write_text(manifest_text(manifests.load(manifests.FOLDER / overlay)), encoding="utf-8")
@@ -43,12 +47,10 @@ def manifest_text(objects: list[dict[str, Any]]) -> str:
 
 
 def _packages(folder: Path) -> list[Path]:
-    """Wheel and source of the program."""
-    before = set(folder.iterdir())
+    """The wheel, and the source."""
     line = [sys.executable, "-m", "hatchling", "build", "-d", str(folder.resolve())]
     subprocess.run(line, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - this interpreter
-    made = [*folder.glob("rescheduler-*.whl"), *folder.glob("rescheduler-*.tar.gz")]
-    return sorted(set(made) | (set(folder.iterdir()) - before))
+    return [next(folder.glob(f"rescheduler-{__version__}{end}")) for end in ("-*.whl", ".tar.gz")]
 
 
 def _chart(folder: Path) -> list[Path]:
@@ -60,9 +62,9 @@ def _chart(folder: Path) -> list[Path]:
         return []
     line = [str(helm), "package", str(ROOT / "charts" / "rescheduler"), "--destination", str(folder)]
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - our helm
-    return sorted(folder.glob("rescheduler-*.tgz"))
+    return [folder / f"rescheduler-{__version__}.tgz"]
 
 
 if __name__ == "__main__":
-    for made in publish(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "dist")):
+    for made in publish(Path(sys.argv[1]), sys.argv[2]):
         sys.stdout.write(f"{made}\n")

@@ -1,14 +1,20 @@
 """What a release publishes is built without a network, complete, and named in the checksums."""
 
 import hashlib
+import json
+import subprocess
+import sys
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
 
-from harness import publish
+from harness import krew, publish
 from harness.controlplane import manifests
+from rescheduler import __version__
+from rescheduler.testing import builders as b
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make install")
 
@@ -34,7 +40,7 @@ def test_every_file_is_in_the_checksums(made):
 def test_the_wheel_has_the_page_and_the_source_the_manifests(made):
     names = zipfile.ZipFile(named(made, ".whl")).namelist()
     assert "rescheduler/reports/html/assets/live.html" in names
-    with tarfile.open(named(made, ".tar.gz")) as source:
+    with tarfile.open(made[f"rescheduler-{__version__}.tar.gz"]) as source:
         assert any(name.endswith("manifests/crds/reservations.yaml") for name in source.getnames())
 
 
@@ -49,6 +55,34 @@ def test_the_chart_has_its_schema_and_the_manifests(made):
         "rescheduler/templates/NOTES.txt",
         "rescheduler/manifests/crds/reservations.yaml",
     } <= names
+
+
+def test_the_krew_plugin_runs_with_nothing_but_python(made, tmp_path):
+    spec = yaml.safe_load(made[krew.MANIFEST].read_text())["spec"]
+    (here,) = spec["platforms"]
+    archive = made[here["uri"].removeprefix(f"{publish.URL}/")]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == here["sha256"]
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "store", filter="data")
+    # As krew does: a link on the PATH.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl-rescheduler").symlink_to(tmp_path / "store" / here["bin"])
+    bare = {
+        "PATH": f"{tmp_path / 'bin'}:{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+    }
+
+    def run(*words):
+        line = ["kubectl-rescheduler", *words]
+        return subprocess.run(line, env=bare, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert f" {spec['version'].removeprefix('v')} " in run("version").stdout
+    (tmp_path / "wrong.yaml").write_text("kind: Nothing\n")
+    refused = run("validate", "wrong.yaml")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
+    dump = tmp_path / "nodes.json"
+    dump.write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [b.node("n1").manifest()]}))
+    assert run("plan", "--from", str(dump)).returncode == 0
 
 
 @pytest.mark.parametrize("name", publish.OVERLAYS)
