@@ -163,5 +163,6 @@ class Decider:
         known_s = time.process_time() - start
         skipped = made.skipped.tally().reasons.total()
         counted_s = time.process_time() - start
+        made.end()
         gc.enable()
         return Measured(known_s, counted_s, len(made.moving.moves), skipped)

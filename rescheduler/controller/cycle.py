@@ -114,6 +114,7 @@ class Cycle:
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()
             self._crashes.tell(Step.DECISION, None, error)
+        decided.end()
         self._count(plan, _by_reason(blockers), before, seconds)
         return Decision(
             plan=plan,

@@ -16,10 +16,12 @@ from rescheduler.kube.gc_pause import PROCESS_PAUSE
 
 @contextmanager
 def sparing(first: bool) -> Iterator[None]:  # noqa: FBT001 - the Protocol of the loop hands in nothing else
-    """A context for a decision. What the ``first`` one builds is kept, so the collector is told to skip it from then on."""
+    """A context for a decision. What it leaves stays for the next one, so the collector is told to skip it; of the ``first`` after a look."""
     with PROCESS_PAUSE.during():
         if first:
             PROCESS_PAUSE.settle()
+        else:
+            PROCESS_PAUSE.keep()
         yield
     give_back()
 

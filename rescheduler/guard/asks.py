@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from rescheduler.guard.decision import SILENCE_S
 from rescheduler.model.own_objects import LONGEST_USER
@@ -23,9 +24,11 @@ REMEMBERED_S: Final = 3_600.0
 """So long it counts how long somebody has waited before he gave up."""
 
 
-@dataclass(slots=True, kw_only=True)
-class WaitingEviction:
-    """One eviction that waits."""
+class WaitingEviction(msgspec.Struct, kw_only=True, eq=False, gc=False):
+    """One eviction that waits.
+
+    It refers to nothing that could refer back: the garbage collector, which stops every answer, need not look at thousands of them.
+    """
 
     pod: ObjectKey
     uid: str

@@ -105,8 +105,7 @@ def decide(
         after = planner.summaries_after() if looks_ahead else []
     finally:
         planner.trial.end()
-    summary_before = summarise(snapshot, state, figures, planner.before, pending)
-    index = state.node_index
+    summary_before, index = summarise(snapshot, state, figures, planner.before, pending), state.node_index
     for step in planner.steps:
         figures.move(step.pod, step.replacement, index[step.pod.node], index[step.move.target])
     for pod, node in planner.rooms.arrivals():
@@ -133,7 +132,8 @@ def decide(
     )
     unmeasured = (one.unmeasured for one in said if one.unmeasured is not None)
     emptying = planner.groups.emptying(snapshot, planner.asked, planner.steps)
-    return Decided(moving, planner.skipped, next(unmeasured, None), emptying)
+    parts = planner.view.memo.clear, vars(planner).clear
+    return Decided(moving, planner.skipped, next(unmeasured, None), emptying, parts)
 
 
 class _Planner:

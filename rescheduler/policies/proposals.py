@@ -119,7 +119,7 @@ class ProposalQueue:
     def __init__(self, tiers: Sequence[Sequence[Batch]]) -> None:
         self._tiers = tiers
         self._given: dict[int, int] = {}
-        self._ordered = self._in_order()
+        self._ordered = _in_order(tiers, self._given)
 
     def __iter__(self) -> Iterator[Candidate]:
         return self._ordered
@@ -133,19 +133,6 @@ class ProposalQueue:
             for batch in tier
             if given.get(id(batch), 0) < len(batch.pods)
         ]
-
-    def _in_order(self) -> Iterator[Candidate]:
-        given = self._given
-        for tier in self._tiers:
-            if len(tier) == 1:
-                (batch,) = tier
-                for number, pod in enumerate(batch.pods, 1):
-                    given[id(batch)] = number
-                    yield batch.candidate(pod)
-                continue
-            for batch, pod in _by_name(tier):
-                given[id(batch)] = given.get(id(batch), 0) + 1
-                yield batch.candidate(pod)
 
 
 def reluctance(pod: Pod | PodClass) -> tuple[bool, int, int]:
@@ -175,6 +162,20 @@ def by_gain(batches: Iterable[Batch]) -> Proposals:
 def by_name(pods: Iterable[Pod]) -> list[Pod]:
     """Pods of one namespace in order."""
     return sorted(pods, key=attrgetter("name"))
+
+
+def _in_order(tiers: Sequence[Sequence[Batch]], given: dict[int, int]) -> Iterator[Candidate]:
+    """Notes in ``given`` how many of a batch it gave. It knows no queue that knows it: both end without a garbage collection."""
+    for tier in tiers:
+        if len(tier) == 1:
+            (batch,) = tier
+            for number, pod in enumerate(batch.pods, 1):
+                given[id(batch)] = number
+                yield batch.candidate(pod)
+            continue
+        for batch, pod in _by_name(tier):
+            given[id(batch)] = given.get(id(batch), 0) + 1
+            yield batch.candidate(pod)
 
 
 def _by_name(tier: Sequence[Batch]) -> Iterable[tuple[Batch, Pod]]:

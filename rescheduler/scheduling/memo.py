@@ -27,3 +27,7 @@ class Memo:
             kept = self._answers[question] = stamp, answer()
         found: T = kept[1]
         return found
+
+    def clear(self) -> None:
+        """Forget all answers."""
+        self._answers.clear()
