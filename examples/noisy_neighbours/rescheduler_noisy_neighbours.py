@@ -19,7 +19,7 @@ class NoisyNeighbours(SimplePolicy[NoisyNeighboursArgs]):
 
     name = "NoisyNeighbours"
     reason = "NoisyNeighbour"
-    message = "shares node {node} with another noisy pod"
+    message = "shares node/{node} with another noisy pod"
 
     def group(self, pod: Pod) -> Hashable | None:
         """All noisy pods matter to each other."""

@@ -229,7 +229,7 @@ class Replacements:
 def _not_scheduled(pod: Obj) -> Iterator[str]:
     """Why the scheduler would not be asked for a node."""
     if spec(pod).get("nodeName"):
-        yield f"its replacement would be created on node {spec(pod)['nodeName']}"
+        yield f"its replacement would be created on node/{spec(pod)['nodeName']}"
     if gates := [g["name"] for g in spec(pod).get("schedulingGates") or ()]:
         yield f"its replacement would wait for another program ({', '.join(gates)})"
     if spec(pod).get("schedulerName", _SCHEDULER) != _SCHEDULER:

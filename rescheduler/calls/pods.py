@@ -36,7 +36,7 @@ def delete_placeholder(pod: Pod, claimants: Iterable[Pod] = (), node: str = "") 
             does="delete_placeholder",
             read=_read(claimant.key),
             then=partial(_if_nominated, claimant, node, call),
-            purpose=f"{call.line} if uid {claimant.uid} is nominated to node {node}, else nominate it again",
+            purpose=f"{call.line} if uid {claimant.uid} is nominated to node/{node}, else nominate it again",
         )
     return call
 

@@ -160,7 +160,7 @@ class _Asking:
             to = move.target_node or move.status.node_name
             if self.target and to and to != self.target:
                 raise CommandError(
-                    f"{pod.key} is being moved to node {to} already; to stop that: kubectl delete podmigration "
+                    f"{pod.key} is being moved to node/{to} already; to stop that: kubectl delete podmigration "
                     f"-n {move.namespace} {move.name}"
                 )
             tell(f"{pod.key} is being moved already, by PodMigration {move.name}")

@@ -68,7 +68,7 @@ class _Node(msgspec.Struct):
 
 def cordon(api: KubeApi, name: str, *, on: bool) -> None:
     """Pods are not, or are again, scheduled to the node. Idempotent. Raises CommandError, ApiError, TransportError."""
-    with allowed(f"patch node {name}", NODE_RIGHT):
+    with allowed(f"patch node/{name}", NODE_RIGHT):
         api.merge_patch(_path(name), {"spec": {"unschedulable": True if on else None}})
 
 
@@ -102,7 +102,7 @@ class NodeMarks:
         if then is Then.KARPENTER:
             found = self._read(name)
             if found is not None and KARPENTER_FINALIZER in (found.metadata.finalizers or ()):
-                with allowed(f"delete node {name}", "--then karpenter needs the right to delete nodes"):
+                with allowed(f"delete node/{name}", "--then karpenter needs the right to delete nodes"):
                     self.api.delete(_path(name), uid=found.metadata.uid)
                 return "emptied, deleted: Karpenter takes it away"
             return "emptied, cordoned: it has no finalizer of Karpenter any more"
@@ -153,7 +153,7 @@ class NodeMarks:
             return None
 
     def _patch(self, name: str, patch: dict[str, Any]) -> None:
-        with allowed(f"patch node {name}", _RIGHT):
+        with allowed(f"patch node/{name}", _RIGHT):
             self.api.merge_patch(_path(name), patch)
 
 

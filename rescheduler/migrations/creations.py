@@ -60,7 +60,7 @@ def start_replacement(
         does="start_replacement",
         read=_read_owner(owner, key.namespace),
         then=then,
-        purpose=f"POST its template as pod {key.name} on node {node} if its uid is {owner.uid}",
+        purpose=f"POST its template as pod {key.name} on node/{node} if its uid is {owner.uid}",
         lane=key.namespace,
     )
 

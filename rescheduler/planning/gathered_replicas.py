@@ -37,8 +37,8 @@ def gathered(snapshot: Snapshot, steps: Sequence[PlannedStep]) -> Iterator[str]:
         if pod.controller is not None and pod.controller.uid in owners and pod.node and not pod.terminal:
             places[pod.controller.uid].append((pod.node, moved.get(pod.uid, pod.node)))
     zones = {name: node.labels.get(ZONE) or "" for name, node in snapshot.nodes.items()}
-    yield from _closer(owners, places, "on one node", "on node", lambda node: node)
-    yield from _closer(owners, places, "in one zone", "in zone", lambda node: zones.get(node, ""))
+    yield from _closer(owners, places, "on one node", "on node/", lambda node: node)
+    yield from _closer(owners, places, "in one zone", "in zone ", lambda node: zones.get(node, ""))
     yield from _left_empty(snapshot, moved, zones)
 
 
@@ -73,5 +73,5 @@ def _closer(
         number = plural(len(found), "workload")
         yield (
             f"{number} {verb(len(found), 'has', 'have')} more replicas {where} after it than before, "
-            f"such as {owner}: {most} of {replicas} {at} {name}"
+            f"such as {owner}: {most} of {replicas} {at}{name}"
         )

@@ -217,7 +217,7 @@ class Groups:
         if chosen is None and self._later and members[0].pod.node not in self._later:
             plan.undo(start)
             first = next(iter(self._later))
-            kept = f"room that it would take is kept for pods that leave node {first} in later cycles"
+            kept = f"room that it would take is kept for pods that leave node/{first} in later cycles"
             for member in members:
                 plan.skipped.add(member, Blocked(SkipReason.GROUP, kept, first))
             return False
@@ -292,7 +292,7 @@ class Groups:
     def _skip(self, members: Sequence[Candidate], failed: Candidate, why: Blocked) -> None:
         self._plan.skipped.add(failed, why)
         name = f"{failed.pod.namespace}/{failed.pod.name}"
-        message = f"the pods that were to leave node {failed.pod.node} together stay because of {name}"
+        message = f"the pods that were to leave node/{failed.pod.node} together stay because of {name}"
         for member in _others(members, failed):
             self._plan.skipped.add(member, Blocked(SkipReason.GROUP, message, name))
 

@@ -52,7 +52,7 @@ class HigherPriorityWaits(NamedTuple):
         """What waits, and what it would do."""
         pod, victim = self.pod, self.victim
         return (
-            f"pod {pod.key} of priority {pod.spec.priority} is pending and would take the capacity on node {self.node} "
+            f"pod {pod.key} of priority {pod.spec.priority} is pending and would take the capacity on node/{self.node} "
             f"from {victim.key}, whose priority is {victim.spec.priority}"
         )
 

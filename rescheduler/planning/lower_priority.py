@@ -34,7 +34,7 @@ def behind_lower_priority(state: SchedulingState, snapshot: Snapshot, coming: Po
             some = ", ".join(f"{pod.key} (priority {pod.spec.priority})" for pod in found.pods[:_NAMES])
             more = len(found.pods) - _NAMES
             return (
-                f"; node {node} would have room without {plural(len(found.pods), 'pod')} of lower priority, which"
+                f"; node/{node} would have room without {plural(len(found.pods), 'pod')} of lower priority, which"
                 f" a move does not preempt: {some}{f' and {more} more' if more > 0 else ''}"
             )
     return ""

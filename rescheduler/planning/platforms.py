@@ -58,7 +58,7 @@ class Platforms:
             found = (self._nodes.records[i].labels.get(key) for i in nodes.nonzero()[0].tolist())
             values.update(value for value in found if value is not None and value != mine)
         return (
-            f"have another platform ({', '.join(sorted(values))}) than its node {pod.node},"
+            f"have another platform ({', '.join(sorted(values))}) than node/{pod.node},"
             " and no ready pod with its images runs on one"
         )
 

@@ -133,11 +133,11 @@ class Protector:
         if pod.phase in _ENDED:
             return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
         if pod.node in self._silent_nodes:
-            words = f"cannot end: its node {pod.node} is not Ready or unreachable"
-            return Protected(SkipReason.PROTECTED, words, f"node {pod.node}")
+            words = f"cannot end: node/{pod.node} is not Ready or unreachable"
+            return Protected(SkipReason.PROTECTED, words, f"node/{pod.node}")
         if pod.node in self._kept_nodes:
             return Protected(
-                SkipReason.PROTECTED, f"node {pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
+                SkipReason.PROTECTED, f"node/{pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
             )
         return self._shared_refusal(pod, lifted=lifted) or self._by_age(pod, lifted=lifted)
 

@@ -369,10 +369,10 @@ def _counted(state: SchedulingState, passing: Iterable[Pod]) -> list[TransientPo
 def _unfit(snapshot: Snapshot, state: SchedulingState, target: str) -> Refusal | None:
     node = snapshot.nodes.get(target)
     if node is None or target not in state.node_index:
-        return Refusal(PLUGIN, f"there is no node {target}", unresolvable=True)
+        return Refusal(PLUGIN, f"there is no node/{target}", unresolvable=True)
     if node.usable:
         return None
-    return Refusal(PLUGIN, f"node {target} {node.unusable_because}", unresolvable=True)
+    return Refusal(PLUGIN, f"node/{target} {node.unusable_because}", unresolvable=True)
 
 
 def _refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:

@@ -114,7 +114,7 @@ class Targets:
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
-            words = f"no node would be better than node {pod.node}: {self._nearest(pod, gains)}"
+            words = f"no node would be better than node/{pod.node}: {self._nearest(pod, gains)}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         trial = self._trial
         swaps = trial.planned.left_for(trial.state.node_index[pod.node], pod)
@@ -202,7 +202,7 @@ class Targets:
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
             nearest = self._nearest(pod, np.where(feasible_targets, gains, -np.inf))
-            words = f"{plural(number, 'node')} would take it, none is better than node {pod.node}: {nearest}"
+            words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         if not wish.in_group:
             better = fit & falls(wish.change.total)

@@ -72,7 +72,7 @@ def refusal_of_group(change: IntArray, node: str) -> Blocked:
     tier = worst_tier(change)
     worse = tier is not None and change[tier] > 0
     words = f"would {_WORDS[tier]}" if tier is not None and worse else "would make nothing better"
-    return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node {node} together {words} in sum", node)
+    return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node/{node} together {words} in sum", node)
 
 
 @dataclass(frozen=True, slots=True)

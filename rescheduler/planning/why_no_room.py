@@ -22,12 +22,12 @@ WORK_OF_A_REASON: Final = 600_000
 """Nodes that are looked at to say who stands in the way of one pod."""
 _HINTS: Final = 4
 _ONLY_TOO_SMALL: Final = (
-    "node {}, the only one that it may run on, is not large enough for it, even without the pods there"
+    "node/{}, the only one that it may run on, is not large enough for it, even without the pods there"
 )
 _ONLY_NO_WAY: Final = (
-    "no pods that may be moved leave room enough for it on node {}, the only one that it may run on"
+    "no pods that may be moved leave room enough for it on node/{}, the only one that it may run on"
 )
-_ONLY_REFUSES: Final = "node {}, the only one that it may run on, would not take it, whichever pods stood elsewhere: {} refuses it"
+_ONLY_REFUSES: Final = "node/{}, the only one that it may run on, would not take it, whichever pods stood elsewhere: {} refuses it"
 _AFFINITY: Final = NodeAffinity()
 
 

@@ -357,7 +357,7 @@ class Defragmentation:
             pods=(pod,),
             policy=self.name,
             reason="NodeFragmented",
-            message=f"node {name} could hold one pod more of {goal.name}",
+            message=f"node/{name} could hold one pod more of {goal.name}",
             gain=1.0,
             group=f"{self.name}/{name}/{goal.key}/{number}",
             spare=number > 0 or len(goal.templates) > 1,

@@ -23,7 +23,7 @@ class Duplicates(SimplePolicy[DuplicatesArgs]):
 
     name: ClassVar[str] = "Duplicates"
     reason: ClassVar[str] = "Duplicate"
-    message: ClassVar[str] = f"shares node {NODE} with a copy of itself"
+    message: ClassVar[str] = f"shares node/{NODE} with a copy of itself"
 
     def group(self, pod: Pod) -> Hashable | None:
         """Copies have one controller and the same images."""

@@ -289,7 +289,7 @@ class HighNodeUtilization:
                     pods=(pod,),
                     policy=self.name,
                     reason="NodeUnderutilized",
-                    message=f"node {name} is used by {pressure:.0%} and can be emptied{self._then}",
+                    message=f"node/{name} is used by {pressure:.0%} and can be emptied{self._then}",
                     gain=1.0,
                     tier=Tier.CONSOLIDATION,
                     group=f"{self.name}/{name}",

@@ -407,7 +407,7 @@ class LowNodeUtilization:
             found.append(
                 OverloadedNode(
                     node=node,
-                    message=f"node {view.nodes.names[node]} is overloaded: {words}",
+                    message=f"node/{view.nodes.names[node]} is overloaded: {words}",
                     pressure=pressure[number],
                     pods=pods[start:end],
                     kinds=classes[start:end],

@@ -171,7 +171,7 @@ class NodeAffinity:
             unmet = asked & ~self._met(spec, view)[where]
             pods = [known.pods[i] for i in np.flatnonzero(unmet).tolist()]
             if pods:
-                message = f"node {NODE} does not meet its required node affinity"
+                message = f"node/{NODE} does not meet its required node affinity"
                 found.append(self._batch(known, pods, NOT_MET, message, REQUIRED_GAIN))
         if PREFERRED in self._args.types and owners_terms(known, view):
             share, best = self._wishes(known, view)
@@ -181,7 +181,7 @@ class NodeAffinity:
             for i, have in zip(worse.tolist(), here[worse].tolist(), strict=True):
                 pods_by_share.setdefault(have, []).append(known.pods[i])
             for have, pods in pods_by_share.items():
-                message = f"node {NODE} meets {have:.0%} of its preferences, others {best:.0%}"
+                message = f"node/{NODE} meets {have:.0%} of its preferences, others {best:.0%}"
                 gain = PREFERRED_FACTOR * (best - have)
                 found.append(self._batch(known, pods, "PreferredMetElsewhere", message, gain))
         return found

@@ -182,7 +182,7 @@ class NodeTaints:
             pods=by_name(pods),
             policy=self.name,
             reason=f"Untolerated{worst.effect}",
-            message=f"does not tolerate the taint {name}:{worst.effect} of node {NODE}",
+            message=f"does not tolerate the taint {name}:{worst.effect} of node/{NODE}",
             gain=WEIGHTS[worst.effect],
             tier=COSTS[worst.effect][0],
         )

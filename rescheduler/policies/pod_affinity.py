@@ -152,7 +152,7 @@ class PodAffinity:
                 continue
             pods = [kind.pods[i] for i in which.tolist() if asked[kind.nodes[i]]]
             if pods:
-                message = f"no pod that its pod affinity requires is near node {NODE} by {keys}"
+                message = f"no pod that its pod affinity requires is near node/{NODE} by {keys}"
                 yield self._batch(kind, by_name(pods), NOT_NEAR, message, _gain(1))
         if lonely:
             yield from self._partners(wish, view)
@@ -175,7 +175,7 @@ class PodAffinity:
         if best is None or (best[0] <= 1 and not view.spares):
             return
         fall, pod, kind = best
-        message = f"{fall} pod(s) require it near and are not near node {NODE}"
+        message = f"{fall} pod(s) require it near and are not near node/{NODE}"
         yield self._batch(kind, [pod], BRINGS_NEAR, message, _gain(fall), spare=fall <= 1)
 
     def _better_elsewhere(self, kind: PodClass, view: PolicyView) -> Iterator[Batch]:

@@ -181,7 +181,7 @@ class SimplePolicy(Generic[ArgsT]):
         except TypeError:
             known = False
         if not known:
-            where = f" on node {node}" if node else ""
+            where = f" on node/{node}" if node else ""
             message = (
                 f"{self._asked(method, pod)}{where} is {cost!r}, not a number of pods from 0 to {_MOST:,}"
             )

@@ -36,7 +36,7 @@ class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
         """Those whose node may be why."""
         known = self._found(view)
         return {
-            pod.uid: (pod, f"restarted {plural(pod.restarts, 'time')} on node {NODE}")
+            pod.uid: (pod, f"restarted {plural(pod.restarts, 'time')} on node/{NODE}")
             for pod, elsewhere in known
             if elsewhere
         }

@@ -219,7 +219,7 @@ def _ordinal(pod: Pod) -> str:
 def _template_refuses(workload: Workload, named: str) -> Iterator[NotReplaced]:
     if workload.template_node:
         message = (
-            f"would return to node {workload.template_node}: the template of its {named} sets spec.nodeName"
+            f"would return to node/{workload.template_node}: the template of its {named} sets spec.nodeName"
         )
         yield NotReplaced(NoReplacement.TEMPLATE_NAMES_NODE, message)
     gates = workload.template.gates if workload.template is not None else ()

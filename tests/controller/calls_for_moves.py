@@ -71,7 +71,7 @@ CALLS_FOR_MOVES = [
     (
         START,
         (
-            "GET /apis/apps/v1/namespaces/shop/replicasets/web, then POST its template as pod web-new on node n1 "
+            "GET /apis/apps/v1/namespaces/shop/replicasets/web, then POST its template as pod web-new on node/n1 "
             "if its uid is rs-uid"
         ),
         TESTED_BELOW,

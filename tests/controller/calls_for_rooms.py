@@ -173,7 +173,7 @@ CALLS_FOR_ROOMS = [
     ),
     (
         delete_placeholder(HOLDER, (WEB,), "n1"),
-        f"GET {PODS}, then {DELETE_HOLDER} if uid u is nominated to node n1, else nominate it again",
+        f"GET {PODS}, then {DELETE_HOLDER} if uid u is nominated to node/n1, else nominate it again",
         NO_BODY,
     ),
     (

@@ -80,7 +80,7 @@ def test_it_spreads_noisy_pods(installed, app):
     made = plan(cluster, policies, inputs, state)
     assert sorted(move.target for move in made.moves) == ["n1", "n2"]
     assert {(m.policy, m.reason) for m in made.moves} == {("NoisyNeighbours", "NoisyNeighbour")}
-    assert made.moves[0].message == "shares node n0 with another noisy pod"
+    assert made.moves[0].message == "shares node/n0 with another noisy pod"
 
 
 def test_without_the_package_the_name_is_unknown():

@@ -163,11 +163,11 @@ def test_mode_soft_holds_no_room_that_could_be_too_small():
 
 
 def test_a_pod_that_would_not_be_replaced_any_more_is_not_evicted():
-    gone = Replacement(reason=NoReplacement.TEMPLATE_NAMES_NODE, message="would return to node n1")
+    gone = Replacement(reason=NoReplacement.TEMPLATE_NAMES_NODE, message="would return to node/n1")
     outcome = look(migration(PHASE.EVICTING), calls=PASSED, reservation=room(500), replacement=gone)
     assert (outcome.status.reason, outcome.status.message) == (
         "ReplacementChanged",
-        "pod web-0 would return to node n1",
+        "pod web-0 would return to node/n1",
     )
 
 

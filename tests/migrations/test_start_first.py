@@ -44,7 +44,7 @@ def test_it_begins_by_creating_the_replacement():
     assert said(outcome) == (PHASE.RESERVING, "Starting")
     assert kinds(outcome) == ["write_status", "start_replacement"]
     made = outcome.calls[1]
-    assert made.purpose == "POST its template as pod web-1-x on node n2 if its uid is rs"
+    assert made.purpose == "POST its template as pod web-1-x on node/n2 if its uid is rs"
     owner = {"metadata": {"uid": "rs"}, "spec": {"template": {"spec": {}}}}
     metadata = msgspec.json.decode(made.then(msgspec.json.encode(owner)).body)["metadata"]
     assert metadata["annotations"][names.ANNOTATION_REPLACES] == "rs/old"

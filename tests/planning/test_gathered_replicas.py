@@ -24,7 +24,7 @@ def test_replicas_that_come_together_are_told(decide, app):
     plan = decide(b.snapshot(nodes(), web, base, full_in_z0(app)), PACK)
     (move,) = plan.moves
     assert plan.metadata.warnings == (
-        f"1 workload has more replicas on one node after it than before, such as default/web: 2 of 3 on node {move.target}",
+        f"1 workload has more replicas on one node after it than before, such as default/web: 2 of 3 on node/{move.target}",
         f"1 workload has more replicas in one zone after it than before, such as default/web: 2 of 3 in zone {ZONES[move.target]}",
     )
 

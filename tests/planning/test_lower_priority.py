@@ -30,7 +30,7 @@ def test_overprovisioning_pods_are_named_where_resources_are_short(decide, app):
     text = message(
         decide(b.snapshot(OLD, b.node("n2").cpu("4"), web(app), over(app, "n2", "n2")), "NodeTaints")
     )
-    assert "node n2 would have room without 2 pods of lower priority" in text
+    assert "node/n2 would have room without 2 pods of lower priority" in text
     assert "default/over-0 (priority -10), default/over-1 (priority -10)" in text
 
 
@@ -72,4 +72,4 @@ def test_what_is_said_is_true_and_the_state_is_left_as_it_was(others, priority):
             able.add(node)
     full = {n for n in able if sum(c for i, _, c in others if f"n{i}" == n) > 1}
     assert bool(text) == bool(full)
-    assert not text or text.split()[2] in full
+    assert not text or text.split()[1].removeprefix("node/") in full

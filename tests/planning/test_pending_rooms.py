@@ -361,17 +361,17 @@ def test_the_pods_of_a_daemon_set_get_room_one_by_one():
         (
             [*nodes("2", "1"), *web("a", "n1", cpu="2")],
             agent("n1"),
-            "no pods that may be moved leave room enough for it on node n1, the only one that it may run on",
+            "no pods that may be moved leave room enough for it on node/n1, the only one that it may run on",
         ),
         (
             [*nodes("2", "4"), *web("a", "n1", cpu="2")],
             agent("n1", cpu="3"),
-            "node n1, the only one that it may run on, is not large enough for it",
+            "node/n1, the only one that it may run on, is not large enough for it",
         ),
         (
             [b.node("n1").cpu("2").taint("example.com/broken"), b.node("n2").cpu("4")],
             agent("n1"),
-            "node n1, the only one that it may run on, would not take it, whichever pods stood elsewhere: TaintToleration",
+            "node/n1, the only one that it may run on, would not take it, whichever pods stood elsewhere: TaintToleration",
         ),
         (
             [*nodes("2", "4"), *web("a", "n1", cpu="2"), b.pdb("a")],

@@ -43,7 +43,7 @@ def test_a_pod_that_only_the_other_architecture_would_take_stays_and_the_reason_
     assert not made.moves
     assert skipped.reason is SkipReason.NO_TARGET
     assert "1 node that would take its replacement" in skipped.message
-    assert "another platform (arm64) than its node n1" in skipped.message
+    assert "another platform (arm64) than node/n1" in skipped.message
 
 
 EVIDENCE = {

@@ -151,7 +151,7 @@ def test_it_stays_even_if_somebody_drains_its_node(owner, web):
     protector = Protector(Replacements(cluster), Protections(), covered=lambda _: False)
     (record,) = cluster.pods.values()
     found = protector.refusal(record, lifted=True)
-    assert found.message == "cannot end: its node n1 is not Ready or unreachable"
+    assert found.message == "cannot end: node/n1 is not Ready or unreachable"
 
 
 NAMES = st.sampled_from(["a", "b", "data"])

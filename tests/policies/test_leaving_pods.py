@@ -48,7 +48,7 @@ def test_a_pod_that_restarts_while_a_replica_elsewhere_is_well_goes_to_another_n
     found = changed(cluster, web_0=OFTEN, web_1={"restarts": 3, "ready": True})
     plan = decide(found, "TooManyRestarts")
     assert [(m.pod.name, m.reason, m.target) for m in plan.moves] == [("web-0", "TooManyRestarts", "n3")]
-    assert plan.moves[0].message == "restarted 100 times on node n1"
+    assert plan.moves[0].message == "restarted 100 times on node/n1"
     assert not decide(changed(cluster, web_0={"restarts": 99}), "TooManyRestarts").moves
 
 

@@ -50,7 +50,7 @@ def test_the_policy_of_the_documentation_does_what_it_says(app):
     inputs = PlanningInputs(limits=Limits())
     (move,) = plan(cluster, (kind.build(args),), inputs, SchedulingState(cluster)).moves
     assert (move.policy, move.reason, move.gain) == ("QuietZones", "TooLoud", 0.9)
-    assert move.message == "wants quiet, and node n1 is loud"
+    assert move.message == "wants quiet, and node/n1 is loud"
 
 
 @pytest.mark.parametrize("cost", [math.nan, math.inf, 1e30, -0.5, "1", None, [1.0]])
@@ -58,7 +58,7 @@ def test_a_cost_that_is_no_number_names_the_policy_the_pod_and_the_node(cost, ap
     class Wrong(Quiet):
         loud = cost
 
-    said = r"policy Quiet: cost of a pod of namespace default \(.*\) on node n1 is .*, not a number of pods"
+    said = r"policy Quiet: cost of a pod of namespace default \(.*\) on node/n1 is .*, not a number of pods"
     with pytest.raises(PolicyError, match=said):
         decided(Wrong(PolicyArgs()), app)
 

@@ -236,7 +236,7 @@ def test_a_pod_that_the_api_server_refuses_has_no_replacement():
 @pytest.mark.parametrize(
     ("change", "reason", "word"),
     [
-        (("spec.template.spec.nodeName", "n1"), NoReplacement.TEMPLATE_NAMES_NODE, "node n1"),
+        (("spec.template.spec.nodeName", "n1"), NoReplacement.TEMPLATE_NAMES_NODE, "node/n1"),
         (
             ("spec.template.spec.schedulingGates", [{"name": "kueue.x-k8s.io/admission"}]),
             NoReplacement.TEMPLATE_GATED,

@@ -120,7 +120,7 @@ def tolerations_lost(held):
         (grown, "larger than its room"),
         (tolerations_lost, "is refused on n2"),
         (lambda h: h.template({"nodeSelector": {"kubernetes.io/hostname": "n1"}}), "is refused on n2"),
-        (lambda h: h.template({"nodeName": "n1"}), "would be created on node n1"),
+        (lambda h: h.template({"nodeName": "n1"}), "would be created on node/n1"),
         (
             lambda h: h.template({"schedulingGates": [{"name": "example.com/wait"}]}),
             "wait for another program",
