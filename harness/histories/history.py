@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from harness.histories.asked_nodes import AskedNodes, asks_for_nodes, with_autoscaler
 from harness.histories.chains import Chains
 from harness.histories.checker import Checker
 from harness.histories.clocks import Clocks
@@ -216,6 +217,9 @@ class History:
         self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
         self._waiting = WaitingPods(self._cluster, seed, script=self._script, program=self._program)
         self._pools = Pools(self._cluster, seed, plan=self._plan, script=self._script)
+        self._asked_nodes = AskedNodes(
+            self._cluster, seed, plan=self._plan, script=self._script, program=self._program
+        )
         self._rough = self._write_script() or self._waiting.at_work
         if not self._aside.at_work:
             self._chains.write_script(self._script)
@@ -230,6 +234,7 @@ class History:
         self._rough |= self._sights.rough
         self._waiting.write_script()
         self._upgrades.write_script()
+        self._asked_nodes.write_script()
         if self._owners_change:
             self._owners.write_script()
 
@@ -237,6 +242,7 @@ class History:
         """Disturb the cluster, end all faults, wait until it is quiet, and check the invariants of the end."""
         self._cluster.add(self._script)
         self._cluster.add(self._program)
+        self._cluster.add(self._asked_nodes)
         faults = self._checker.faults
         try:
             self._until(lambda: False, STORM_S)
@@ -268,6 +274,7 @@ class History:
             + self._upgrades.faults
             + self._waiting.faults
             + self._pools.faults
+            + self._asked_nodes.faults
             + self._program.events.damaged
         )
         if not faults:
@@ -296,6 +303,8 @@ class History:
         met = self._script.done + self._program.line.met
         met["controller killed at a write"] = self._program.died - met["controller killed between calls"]
         met["controller deposed"] = self._program.deposed
+        met["pod asked for a node"] = self._asked_nodes.met
+        met["node added for a pod that asked"] = self._asked_nodes.nodes
         met["node kept empty"] = sum(line.startswith("KeptEmpty") for line in self._program.events.told)
         met.update(f"excused: {why}" for why in self._checker.excused.values())
         return Outcome(
@@ -326,9 +335,11 @@ class History:
             document = _EMPTIES % (b"cordon" if self._keeps is Hold.CORDONED else b"taint")
         elif self._aside.at_work:
             document = _COMMON + POLICY
+        if asks_for_nodes(self._seed):
+            document = with_autoscaler(document)
         return ProgramOptions(
             document=document + mode,
-            quiet_document=_OBEYS + mode,
+            quiet_document=(with_autoscaler(_OBEYS) if asks_for_nodes(self._seed) else _OBEYS) + mode,
             settings_of=hurried,
             timings=LoopTimings(
                 reconcile_gap_s=rng.choice((0.001, 0.02, 0.02)), stale_s=rng.choice((_SOON_STALE_S, 120.0))

@@ -66,6 +66,11 @@ class Reconciles(Protocol):
         """Pods at the gate, as of the last round."""
         ...
 
+    @property
+    def node_requests(self) -> int:
+        """Pods that ask the node autoscaler for a node, as of the last round."""
+        ...
+
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Returns when to reconcile again at the latest (epoch seconds); None: only when something changes."""
         ...
@@ -275,6 +280,7 @@ class Loop:
         wake_s = self._reconciler.reconcile(snapshot, wall_s)
         gated = self._reconciler.gated
         self._metrics.gated(len(gated), max((wall_s - pod.created_at_s for pod in gated), default=0.0))
+        self._metrics.node_requests.set(self._reconciler.node_requests)
         gap_s = self._timings.reconcile_gap_s
         # It runs now and then in any case, as a resync: a change may be missed, and no event tells what became of the
         # ConfigMaps of the controller.

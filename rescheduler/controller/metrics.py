@@ -164,6 +164,11 @@ class Metrics:
             "For how long the oldest pod at the gate has waited.",
             registry=one,
         )
+        self.node_requests = Gauge(
+            "rescheduler_node_requests",
+            "Pending pods that ask the node autoscaler for a node.",
+            registry=one,
+        )
         self.move_landing_seconds = Histogram(
             "rescheduler_move_landing_seconds",
             "From the eviction to the binding of the replacement.",

@@ -1,6 +1,7 @@
 """Looks after the pods that ask the node autoscaler for a node: when it is looked, and which calls that makes.
 
-``coordination.node_requests`` decides. It is looked in rounds, once a second at most, because a look visits all PodMigrations. Where no
+``coordination.node_requests`` decides. It is looked in rounds, once a second at most, because a look visits all PodMigrations. In each round
+pods go whose move has a target meanwhile: once its placeholder takes the room, a pod that still asked would get a second node. Where no
 node autoscaler is at work, or the configuration says so, nothing asks. What is remembered here may be lost.
 """
 
@@ -22,6 +23,7 @@ from rescheduler.coordination.node_requests import (
     Asking,
     asking,
     own_deployment,
+    placed,
     request_machine,
     spoiled,
     withdrawn,
@@ -52,7 +54,7 @@ class NodeRequestKeeper:
     """Of the moves and pods that were found at the last look."""
     _looked_s: float | None = None
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
-    """When a move that does not ask yet was first found without a target."""
+    """When a move, that asks or may, was first found without a target."""
     _spoiled: frozenset[ObjectKey] = frozenset()
     """Moves whose pod somebody has changed so that it was bound, or could be."""
     _asked: bool = False
@@ -64,12 +66,14 @@ class NodeRequestKeeper:
         self, found: Gathered, placement: Placement, settings: ReservationSettings, now_s: float
     ) -> Iterator[PeriodicStep]:
         """What is to be done now."""
-        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
-            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
-            return
-        self._looked_s, self.again_s = now_s, None
         index = found.index
         standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
+        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
+            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
+            for pod in placed(standing, self._since_s, snapshot, namespace):
+                yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
+            return
+        self._looked_s, self.again_s = now_s, None
         asks = asking(snapshot, standing, namespace)
         if asks and not self._may_ask(index, settings, now_s):
             asks = []

@@ -110,6 +110,11 @@ class ProbingReconciler:
         """See ``Reconciler.gated``."""
         return self.reconciler.gated
 
+    @property
+    def node_requests(self) -> int:
+        """See ``Reconciler.node_requests``."""
+        return self.reconciler.node_requests
+
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
         """One round. Raises NotLeaderError, as ``Reconciler.reconcile`` does."""
         self._look_at_gaps(now_s)

@@ -226,6 +226,11 @@ class Reconciler:
         """Pods at the gate, as of the last round."""
         return self._index.gated
 
+    @property
+    def node_requests(self) -> int:
+        """Pods that ask the node autoscaler for a node, as of the last round."""
+        return len(self._index.kept.pods.node_requests)
+
     def informed(self, snapshot: Snapshot, now_s: float) -> Snapshot:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
         return self.memory.creations.informed(snapshot, now_s)

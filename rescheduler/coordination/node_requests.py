@@ -105,6 +105,17 @@ def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: 
             yield pod
 
 
+def placed(
+    standing: Mapping[ObjectKey, Pod], moves: Iterable[ObjectKey], snapshot: Snapshot, namespace: str
+) -> Iterator[Pod]:
+    """The pods that are to go because of what has become of these moves. ``moves``: those that asked at the last look."""
+    for key in moves if standing else ():
+        move = snapshot.migrations.get(key)
+        pod = standing.get(request_key(move, namespace)) if move is not None and not _waits(move) else None
+        if pod is not None and not pod.deleting:
+            yield pod
+
+
 def request_machine(request: ObjectKey) -> ObjectKey:
     """Under which machine the steps of that pod are taken."""
     return ObjectKey("node-request", request.name)

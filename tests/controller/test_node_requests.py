@@ -64,6 +64,7 @@ def test_while_no_node_has_room_a_pending_pod_of_its_shape_asks_for_one():
     assert named in scene.state(move)["message"]
     (told,) = [event for event in scene.program.events.told if event.startswith("AsksForNode")]
     assert named in told
+    assert b"\nrescheduler_node_requests 1.0\n" in scene.program.metrics.render()
 
 
 def test_when_a_node_with_room_comes_the_move_goes_on_there_and_nothing_is_left():
@@ -74,7 +75,29 @@ def test_when_a_node_with_room_comes_the_move_goes_on_there_and_nothing_is_left(
     scene.advance(3.0)
     assert [spec(pod)["nodeName"] for pod in scene.ready()] == ["n2"]
     assert not scene.placeholders()
+    assert b"\nrescheduler_node_requests 0.0\n" in scene.program.metrics.render()
     assert scene.faults == []
+
+
+def test_no_pod_asks_any_more_when_placeholders_have_filled_the_new_node():
+    """A node autoscaler that looks at that moment would add a second node."""
+    scene = full(replicas=3)
+    scene.cordon("n1")
+    for pod in scene.pods():
+        scene.move(pod, "", ttl="10m")
+    assert scene.until(lambda: sum(map(refused, requests(scene))) == 3, 30.0)
+    asking = []
+
+    def hear(change):
+        pod = change.object
+        if pod["kind"] == "Pod" and names.LABEL_PLACEHOLDER in labels(pod) and spec(pod).get("nodeName"):
+            asking.append(len(requests(scene)))
+
+    scene.api.subscribe(hear)
+    add_node(scene, cpu="3")
+    assert scene.until(lambda: len(scene.ready()) == 3 and not scene.placeholders(), 60.0)
+    assert asking
+    assert not any(asking)
 
 
 @pytest.mark.parametrize(
