@@ -23,13 +23,27 @@ def with_health(status: ClusterStatus) -> ClusterStatus:
 def health(status: ClusterStatus) -> tuple[HealthLine, ...]:
     """The lines in the order in which people read them."""
     gate_ok, gate = _GATES[status.gate]
-    wrong = status.configuration
     return (
         HealthLine(part="controller", ok=_runs(status.controller), says=_controller(status.controller)),
         HealthLine(part="gate", ok=gate_ok, says=gate),
-        HealthLine(part="configuration", ok=not wrong, says=wrong or "no refusal is known"),
+        _configuration(status),
         HealthLine(part="version", ok=True, says=status.version),
     )
+
+
+def _configuration(status: ClusterStatus) -> HealthLine:
+    found = status.controller
+    ok, says = _runs(found), "in force"
+    if status.configuration:
+        ok, says = False, status.configuration
+    elif not found.runs:
+        ok, says = True, "no error found, but no controller goes by it"
+    elif found.presence is Presence.UNKNOWN:
+        says = "not known: who leads is not known either"
+    elif found.configuration:
+        version, _, source = found.configuration.partition(" ")
+        says = f"in force: version {version}{f' of {source}' if source else ''}"
+    return HealthLine(part="configuration", ok=ok, says=says)
 
 
 def _runs(found: ControllerStatus) -> bool | None:

@@ -56,7 +56,7 @@ ROOMS_SHOWN: Final = 200
 
 
 def headline(plan: Plan) -> str:
-    """What the plan makes better, and what stays: "3 moves: repairs 2 of 3 violations; 1 stays: 1 pod for want of room"."""
+    """What the plan makes better, and which pods stay: "3 moves: repairs 2 of 3 violations; 1 pod that breaks rules stays for want of room"."""
     parts = [*_tiers(plan)]
     if not plan.moves:
         return "; ".join(["Nothing to move", *parts]) + "."
@@ -80,11 +80,13 @@ def _tiers(plan: Plan) -> Iterator[str]:
 def _violations(before: int, after: int, skipped: Sequence[Skipped]) -> Iterator[str]:
     if after < before:
         yield f"repairs {before - after:,} of {plural(before, 'violation')}"
-    if after:
-        words = f"{after:,} {verb(after, 'stays', 'stay')}"
-        words = words if after < before else f"{plural(after, 'violation')} {verb(after, 'stays', 'stay')}"
-        why = ", ".join(f"{plural(pods, 'pod')} {reason}" for reason, pods in _reasons(skipped))
-        yield f"{words}: {why}" if why else words
+    if after and (why := _reasons(skipped)):
+        pods = sum(number for _, number in why)
+        those = f"{plural(pods, 'pod')} that {verb(pods, 'breaks', 'break')} rules {verb(pods, 'stays', 'stay')}"
+        told = (f"{number:,} {reason}" for reason, number in why)
+        yield f"{those} {why[0][0]}" if len(why) == 1 else f"{those}: {', '.join(told)}"
+    elif after:
+        yield f"{plural(after, 'violation')} {verb(after, 'stays', 'stay')}"
 
 
 def _pending(before: int, after: int) -> Iterator[str]:

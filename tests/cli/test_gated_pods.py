@@ -198,7 +198,7 @@ def test_a_refused_configuration_is_told_once(work, command):
     work.api.patch(path, {"data": {"config.yaml": "intervall: 5s"}}).expect()
     try:
         shown = command("status", "--no-plan", "--kubeconfig", work.kubeconfig).stdout
-        assert "no refusal is known" not in shown
+        assert "in force" not in shown.replace("stays in force", "")
         assert "refused" in shown
         assert "warning" not in shown
     finally:

@@ -137,7 +137,7 @@ def test_a_configuration_that_is_refused_is_told(work, status):
         "a long line is wrapped, not cut"
     )
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
-    assert "no refusal is known" in status("--no-plan").stdout, "the Event of an older version is past"
+    assert "in force" in status("--no-plan").stdout, "the Event of an older version is past"
 
 
 def test_no_controller_is_told_with_1(status):

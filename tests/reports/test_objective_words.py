@@ -40,7 +40,7 @@ def test_violations_are_counted_and_those_that_stay_have_a_reason():
         b.node("n1").cpu("8").taint("old"), b.node("n2").cpu("1"), pods_of("web", *["n1"] * 3), pods_of("big", "n1", milli=2000)
     )  # fmt: skip
     found = made(cluster, ("NodeTaints", {}))
-    words = "2 moves: repairs 2 of 4 violations; 2 stay: 2 pods for want of room"
+    words = "2 moves: repairs 2 of 4 violations; 2 pods that break rules stay for want of room"
     assert headline(found) == words
     assert words in plan_text(found)
     assert f"<p class='lead'>{words}</p>" in plan_html(found)
@@ -54,7 +54,7 @@ def test_a_plan_without_moves_says_what_stays_and_why():
         b.snapshot(b.node("n1").taint("old"), b.node("n2").cpu("100m"), pods_of("web", "n1")),
         ("NodeTaints", {}),
     )
-    assert headline(found) == "Nothing to move; 1 violation stays: 1 pod for want of room."
+    assert headline(found) == "Nothing to move; 1 pod that breaks rules stays for want of room."
     assert headline(made(b.snapshot(b.node("n1")), ("NodeTaints", {}))) == "Nothing to move."
 
 
@@ -86,7 +86,7 @@ def test_violations_that_stay_have_their_reason_whichever_policy_looked_first():
     both = [("NodeTaints", {}), ("HighNodeUtilization", {"thresholds": {"cpu": 50.0}})]
     for entries in (both, both[::-1]):
         found = made(cluster, *entries)
-        assert headline(found) == "Nothing to move; 2 violations stay: 2 pods for want of room."
+        assert headline(found) == "Nothing to move; 2 pods that break rules stay for want of room."
         assert {one.policy for one in found.skipped} == {"NodeTaints"}
 
 
