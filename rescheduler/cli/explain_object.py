@@ -111,7 +111,7 @@ def _held(snapshot: Snapshot, node: Node) -> Iterator[Line]:
             owners = ", ".join(map(owner_text, room.owners)) or "nobody"
             what = f"reservation/{room.name}: {room.status.phase}, {amounts(room.status.allocatable)}"
             since = format_seconds(room.created_at_s)
-            yield "held", f"{what}, for {owners}, since {since}, until {until(room, now_s)}"
+            yield "held", f"{what}, for {owners}, since {since}, ends {_ends(room, now_s)}"
     for hint in node.avoid:
         if hint.expires_at_s > now_s:
             who = f"{hint.controller_kind.lower()}/{hint.controller_name} of namespace {hint.namespace}"
@@ -123,6 +123,11 @@ def _held(snapshot: Snapshot, node: Node) -> Iterator[Line]:
             way = f"from {source or '-'} to {target or '-'}"
             step = move.status.reason or "asked for"
             yield "move under way", f"{move.namespace}/{move.pod_name} {way}: {step}"
+
+
+def _ends(room: Reservation, now_s: float) -> str:
+    left = until(room, now_s)
+    return f"in {left}" if left[0].isdigit() else left
 
 
 def _planned(plan: Plan, name: str) -> Iterator[Line]:
@@ -157,7 +162,7 @@ def reservation_lines(snapshot: Snapshot, room: Reservation) -> Iterator[Line]:
     if waits:
         yield "lacks it", waits
     yield "since", format_seconds(room.created_at_s)
-    yield "until", until(room, now_s)
+    yield "ends", _ends(room, now_s)
     migration = room.annotations.get(ANNOTATION_MIGRATION)
     if migration:
         namespace, _, name = migration.rpartition("/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 
@@ -10,7 +9,7 @@ import click
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED
-from rescheduler.cli.output import emit
+from rescheduler.cli.output import emit, terminal_width
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.reports.status_text import status_text
 from rescheduler.reports.structured import pretty_json, pretty_yaml
@@ -28,14 +27,13 @@ def run(
     gathering = Gathering(cluster=cluster, api=cluster.api(), badly_placed=planned)
     while True:
         report = gathering.report()
-        width = shutil.get_terminal_size((100, 40)).columns
         match output:
             case "json":
                 text = pretty_json(report)
             case "yaml":
                 text = pretty_yaml(report)
             case _:
-                text = status_text(report, width)
+                text = status_text(report, terminal_width())
         if watch and output == "text" and sys.stdout.isatty():
             click.clear()
         emit(text)

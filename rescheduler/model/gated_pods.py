@@ -45,9 +45,9 @@ def why_gated(pod: Pod, rooms: Mapping[str, Reservation]) -> str:
     if refused := who_waits(status.conditions):
         return f"Reservation {name} keeps pods out: {refused}"
     if any(owner.uid == pod.uid for owner in status.current_owners):
-        return f"Reservation {name} is being handed over to it on {status.node_name}"
+        return f"Reservation {name} is being handed over to it on node/{status.node_name}"
     if status.phase is ReservationPhase.AVAILABLE:
-        return f"Reservation {name} is held on {status.node_name}"
+        return f"Reservation {name} is held on node/{status.node_name}"
     return f"Reservation {name} has no capacity yet: {status.phase}{_said(room)}"
 
 

@@ -165,10 +165,14 @@ def _headline(picture: ClusterPicture, under_way: Sequence[ShownMove], waiting: 
         planned = f"{told}: {planned}"
     if not under_way:
         return planned.replace("nothing", "Nothing", 1) if planned.startswith("nothing") else planned
+    return work_words(len(under_way), waiting) + (f"; {planned}" if planned else "")
+
+
+def work_words(under_way: int, waiting: Sequence[Blocker]) -> str:
+    """As in "15 moves under way, 6 wait (DisruptionBudget 6)"."""
     count = sum(one.pods for one in waiting)
-    which = "all of them wait" if count == len(under_way) > 1 else f"{count:,} {verb(count, 'waits', 'wait')}"
-    waits = f", {which} ({_counted(waiting)})" if count else ""
-    return f"{plural(len(under_way), 'move')} under way{waits}" + (f"; {planned}" if planned else "")
+    which = "all of them wait" if count == under_way > 1 else f"{count:,} {verb(count, 'waits', 'wait')}"
+    return f"{plural(under_way, 'move')} under way" + (f", {which} ({_counted(waiting)})" if count else "")
 
 
 def _counted(blockers: Iterable[Blocker]) -> str:

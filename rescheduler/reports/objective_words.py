@@ -82,7 +82,9 @@ def _violations(before: int, after: int, skipped: Sequence[Skipped]) -> Iterator
         yield f"repairs {before - after:,} of {plural(before, 'violation')}"
     if after and (why := _reasons(skipped)):
         pods = sum(number for _, number in why)
-        those = f"{plural(pods, 'pod')} that {verb(pods, 'breaks', 'break')} rules {verb(pods, 'stays', 'stay')}"
+        those = (
+            f"{plural(pods, 'pod')} that {verb(pods, 'breaks', 'break')} rules {verb(pods, 'stays', 'stay')}"
+        )
         told = (f"{number:,} {reason}" for reason, number in why)
         yield f"{those} {why[0][0]}" if len(why) == 1 else f"{those}: {', '.join(told)}"
     elif after:

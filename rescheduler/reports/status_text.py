@@ -6,6 +6,7 @@ from typing import Final
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import RELEASE
+from rescheduler.reports.cluster_status import work_words
 from rescheduler.reports.health import health
 from rescheduler.reports.status_document import ClusterStatus
 from rescheduler.reports.table import cut, table, wrapped
@@ -19,8 +20,8 @@ _LINES: Final = 4
 _INDENT: Final = 15 * " "
 
 
-def status_text(report: ClusterStatus, width: int) -> str:
-    """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis."""
+def status_text(report: ClusterStatus, width: int | None) -> str:
+    """One screen. ``width``: columns of the terminal; longer lines end with an ellipsis. None: nothing is cut."""
     lines = [
         *(row for line in health(report) for row in _wrapped(f"{line.part:<15}{line.says}", width)),
         "",
@@ -30,10 +31,11 @@ def status_text(report: ClusterStatus, width: int) -> str:
         *_blocked(report),
         *(line for text in report.warnings for line in _wrapped(f"warning: {text}", width, "  ")),
     ]
-    return "\n".join(cut(visible_line(line), max(width, _LEAST)) for line in lines) + "\n"
+    shown = map(visible_line, lines)
+    return "".join(f"{line if width is None else cut(line, max(width, _LEAST))}\n" for line in shown)
 
 
-def _gated(report: ClusterStatus, width: int) -> list[str]:
+def _gated(report: ClusterStatus, width: int | None) -> list[str]:
     if report.gated is None:
         return ["whether pods wait at the gate is not known"]
     if not report.gated:
@@ -52,11 +54,11 @@ def _moves(report: ClusterStatus) -> list[str]:
     if not report.moves:
         return ["no moves under way"]
     rows = [
-        (f"{m.namespace}/{m.pod}", m.source or "-", m.target or "-", m.phase, _waits(m.reason, m.message))
+        (f"{m.namespace}/{m.pod}", m.source or "-", m.target or "-", m.phase, m.message or m.reason)
         for m in report.moves[:_ROWS]
     ]
     out = f", {plural(report.evicted_now, 'pod')} evicted and not bound yet" if report.evicted_now else ""
-    title = f"{plural(len(report.moves), 'move')} under way{_cut(len(report.moves))}{out}"
+    title = f"{work_words(len(report.moves), report.waiting)}{_cut(len(report.moves))}{out}"
     return [title, *table(("pod", "from", "to", "step", "says"), rows), ""]
 
 
@@ -82,14 +84,12 @@ def _blocked(report: ClusterStatus) -> list[str]:
     return [title, *table(("why", "pods", "by"), rows, right=frozenset({1}))]
 
 
-def _waits(reason: str, message: str) -> str:
-    return f"{reason}: {message}" if message else reason
-
-
 def _cut(count: int) -> str:
     return f", the first {_ROWS}" if count > _ROWS else ""
 
 
-def _wrapped(text: str, width: int, indent: str = _INDENT) -> list[str]:
+def _wrapped(text: str, width: int | None, indent: str = _INDENT) -> list[str]:
     """A sentence on a few lines: what is wrong often stands at its end."""
+    if width is None:
+        return [text]
     return wrapped(text, max(width, _LEAST), others=indent, most=_LINES)

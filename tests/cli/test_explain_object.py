@@ -51,7 +51,7 @@ def test_a_reservation_is_told_with_phase_owner_and_end(command, cluster):
     said = {line["about"]: line["message"] for line in json.loads(done.stdout)["lines"]}
     assert said["wants"] == "cpu 1, memory 1Gi"
     assert said["for"] == "pods of namespace default and app=web"
-    assert {"phase", "since", "until"} <= said.keys()
+    assert {"phase", "since", "ends"} <= said.keys()
 
 
 @pytest.mark.parametrize(

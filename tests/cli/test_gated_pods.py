@@ -38,7 +38,7 @@ def without_controller(work, monkeypatch):
 ROOMS = {
     "unknown": (None, "it waits for Reservation room, of which nothing is known here"),
     "missing": ({}, "Reservation room does not exist, so the controller lets it go"),
-    "held": ({"phase": "Available", "nodeName": "n1"}, "Reservation room is held on n1"),
+    "held": ({"phase": "Available", "nodeName": "n1"}, "Reservation room is held on node/n1"),
     "waits": (
         {
             "phase": "Pending",

@@ -32,7 +32,7 @@
     { title: "waits", of: (p) => -Date.parse(p.since), show: (p) => span((Date.parse(state.at) - Date.parse(p.since)) / 1000) },
     { title: "for", kind: "long", of: (p) => p.message }], { namespace: (p) => p.namespace });
   const showFinished = parts.table(at("finished"), "ended moves",
-    [{ title: "ended", of: (m) => m.endedAt, show: (m) => clock(m.endedAt) }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
+    [{ title: "ended", kind: "when", of: (m) => m.endedAt, show: (m) => clock(m.endedAt) }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
       took, done, moveColumns[4], { title: "how", kind: "long", of: (m) => m.message || m.reason }], groups);
   const KINDS = { ReservationWindow: "window", HeadRoom: "head-room" };
   const showHeld = parts.table(at("held"), "reservations, windows and head-rooms", [
@@ -42,8 +42,8 @@
     { title: "asked for by", of: (h) => h.askedBy },
     { title: "node", kind: "name node", of: (h) => (h.nodes || []).join(", ") },
     { title: "cpu, memory", of: (h) => h.cpuMilli || 0, show: (h) => (h.cpuMilli || h.memoryBytes ? `${parts.cpu(h.cpuMilli || 0)}, ${parts.memory(h.memoryBytes || 0)}` : "") },
-    { title: "since", of: (h) => h.since || "", show: (h) => (h.since ? when(h.since) : "") },
-    { title: "until", of: (h) => h.until || "", show: (h) => (h.until ? when(h.until) : "no end") },
+    { title: "since", kind: "when", of: (h) => h.since || "", show: (h) => (h.since ? when(h.since) : "") },
+    { title: "until", kind: "when", of: (h) => h.until || "", show: (h) => (h.until ? when(h.until) : "no end") },
     { title: "why it is not held", kind: "long", of: (h) => h.message || "" },
   ], { kind: (h) => h.kind, node: (h) => (h.nodes || [])[0] });
   // A moment as seen from the state: "4 min ago", "in 2 h".
@@ -146,7 +146,7 @@
     showMoves(moving);
     at("planned-section").hidden = !planned.length;
     showPlanned(planned);
-    showPolicies(state.policies);
+    showPolicies(state.policies.filter((p) => p.badlyPlaced));
     showBlocked([...state.waiting, ...state.blocked]);
     showFinished(state.finished);
     at("finished-section").hidden = !state.finished.length;
