@@ -240,7 +240,7 @@ class World:
         return self.api.create(self.path("pods", name, "eviction"), body, **query)
 
     def migrate(self, pod: Json, target: str, *, ttl: str = "2m", **more: Any) -> str:
-        """Asks for a move by a PodMigration, with ``more`` in its spec; gives its name."""
+        """Asks for a move by a PodMigration, with ``more`` in its spec; gives its name. Target "": any node."""
         name = f"move-{pod['metadata']['name']}"
         body = {
             "apiVersion": API_VERSION,
@@ -248,7 +248,7 @@ class World:
             "metadata": {"name": name},
             "spec": {
                 "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-                "target": {"nodeName": target},
+                **({"target": {"nodeName": target}} if target else {}),
                 "ttl": ttl,
                 **more,
             },

@@ -325,3 +325,29 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
         assert found[name]["phase"] == "Succeeded", found[name]
         assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
     world.wait(lambda: not listed(world, THEIRS), 60)
+
+
+def test_a_move_without_room_asks_for_a_node_and_the_room_there_is_koordinators(controller, world):
+    """The pod that asks names no scheduler that exists: koord-scheduler must not bind it, nor hold anything for it."""
+    source = world.node("src", cpu="2", labels={"karpenter.sh/nodepool": "default"})
+    world.workload("Deployment", "web", 2, **KOORD)
+    (first, _) = world.wait_ready("web", 2, 60)
+    assert node_of(first) == source
+    move = world.migrate(first, "")
+
+    def asking():
+        for pod in placeholders(world):
+            said = [c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"]
+            if said and said[0].get("reason") == "Unschedulable":
+                return pod
+        return None
+
+    pod = world.wait(asking, 60)
+    assert pod["metadata"]["name"].startswith("node-for-")
+    assert not node_of(pod)
+    assert not listed(world, THEIRS)
+    new = world.node("new", cpu="2")
+    (found,) = ended(world, [move], 90).values()
+    assert found["phase"] == "Succeeded", found
+    assert node_of(world.get_pod(found["replacement"]["name"])) == new
+    world.wait(lambda: not listed(world, THEIRS) and not placeholders(world), 60)

@@ -1,4 +1,4 @@
-"""Karpenter consolidates some two dozen nodes for minutes, beside our guard and our own consolidating policy.
+"""Karpenter consolidates 20 to 30 nodes for ten minutes, beside our guard and our own consolidating policy.
 
 Its evictions find their room reserved, it can still remove nodes, and neither undoes what the other has done. Not part of a change's
 tests: ``make strangers`` and nightly. Prints the figures of ``docs/measurements``.
@@ -21,7 +21,7 @@ from harness.strangers.landings import Landings, Pending
 from harness.strangers.tools import KARPENTER
 from tests.guard.evictions_of_others import guarding, moves
 
-pytestmark = [pytest.mark.strangers, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.strangers, pytest.mark.timeout(2400)]
 
 APPS = 12
 CONSOLIDATES = {
@@ -170,7 +170,7 @@ def test_consolidation(guarded_plane, world, program, guarded):
     program(KARPENTER)
     with consolidating(guarded_plane, world, guarded=guarded) as (made, seen):
         rows = []
-        for up, down in ((8, 4), (7, 3)):
+        for up, down in ((8, 4), (7, 3), (10, 5), (8, 3)):
             scale(world, up)
             full = len(made.nodes())
             scale(world, down)
