@@ -17,6 +17,7 @@ from rescheduler.calls.pods import say_unschedulable, withdraw_request
 from rescheduler.controller.crashes import Step
 from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import PeriodicStep
+from rescheduler.coordination.assumed import hypothetical_pod
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.node_requests import (
     SETTLED_S,
@@ -30,10 +31,13 @@ from rescheduler.coordination.node_requests import (
 )
 from rescheduler.coordination.observe_reservations import default_class
 from rescheduler.coordination.placement import Placement
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import API_VERSION
 from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.node_request import request_key, request_node
+from rescheduler.reservations.node_request import key_of, request_key, request_node
 from rescheduler.reservations.quota import AskedNodes
 from rescheduler.reservations.settings import ReservationSettings
 
@@ -56,7 +60,7 @@ class NodeRequestKeeper:
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
     """When a move, that asks or may, was first found without a target."""
     _spoiled: frozenset[ObjectKey] = frozenset()
-    """Moves whose pod somebody has changed so that it was bound, or could be."""
+    """Moves and Reservations whose pod somebody has changed so that it was bound, or could be."""
     _asked: bool = False
     _said: NodeAutoscaler | None = None
     """For what configuration that was found out, and until when it counts."""
@@ -70,27 +74,29 @@ class NodeRequestKeeper:
         standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             self.again_s = self._looked_s + _BETWEEN_LOOKS_S
-            for pod in placed(standing, self._since_s, snapshot, namespace):
+            for pod in placed(self._since_s, snapshot, found.rooms, standing, namespace):
                 yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
             return
         self._looked_s, self.again_s = now_s, None
-        asks = asking(snapshot, standing, namespace)
+        asks = asking(snapshot, found.rooms, standing, namespace)
         if asks and not self._may_ask(index, settings, now_s):
             asks = []
         gone = tuple(withdrawn(standing, asks, namespace))
-        self._since_s = {one.move.key: self._since_s.get(one.move.key, now_s) for one in asks}
-        self.machines = tuple(request_machine(request_key(one.move, namespace)) for one in asks)
+        keys = [key_of(one.source) for one in asks]
+        self._since_s = {key: self._since_s.get(key, now_s) for key in keys}
+        self.machines = tuple(request_machine(request_key(one.source, namespace)) for one in asks)
         self.machines += tuple(request_machine(pod.key) for pod in gone)
         if asks:
             self.again_s = now_s + _BETWEEN_LOOKS_S
         for pod in gone:
             yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
-        keys = frozenset(one.move.key for one in asks if one.pod is not None and spoiled(one.pod))
-        self._spoiled = (self._spoiled & self._since_s.keys()) | keys
+        changed = (key_of(one.source) for one in asks if one.pod is not None and spoiled(one.pod))
+        self._spoiled = (self._spoiled & self._since_s.keys()) | set(changed)
         look = _Look(found, placement, settings, _asked_nodes(asks, snapshot, settings), now_s)
-        for one in (one for one in asks if one.move.key not in self._spoiled):
-            machine, since_s = request_machine(request_key(one.move, namespace)), self._since_s[one.move.key]
-            yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, since_s))
+        for key, one in zip(keys, asks, strict=True):
+            if key not in self._spoiled:
+                machine = request_machine(request_key(one.source, namespace))
+                yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, self._since_s[key]))
 
     def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
         said = settings.node_autoscaler
@@ -112,44 +118,56 @@ class _Look:
 
     def due(self, one: Asking, since_s: float) -> Sequence[AnyCall]:
         """What is to be sent for one that has been without a target since then."""
-        move, index = one.move, self.found.index
-        pod = index.snapshot.pods.get(ObjectKey(move.namespace, move.pod_name))
-        if pod is None or move.pod_uid not in ("", pod.uid):
+        source, pod = one.source, self._leaving(one.source)
+        if isinstance(source, PodMigration) and pod is None:
             return ()
+        whom = f"the replacement of pod {pod.key}" if pod is not None else f"Reservation {source.name}"
         if one.pod is not None:
             if one.pod.unschedulable_message or one.pod.deleting:
                 return ()
-            words = f"no node has room for the replacement of pod {pod.key}"
-            return (say_unschedulable(one.pod, words, self.now_s),)
+            return (say_unschedulable(one.pod, f"no node has room for {whom}", self.now_s),)
         if self.now_s < since_s + SETTLED_S:
             return ()
-        return self._asks(one, pod)
-
-    def _asks(self, one: Asking, pod: Pod) -> Sequence[AnyCall]:
-        coming = self.found.replacements.of(pod).pod
-        if coming is None or self.asked.refusal(pod, coming.spec.requests):
+        coming = hypothetical_pod(source) if isinstance(source, Reservation) else self._replacement(pod)
+        if coming is None:
             return ()
-        index = self.found.index
-        volumes, domains = (
-            index.volumes_of(pod.namespace, pod.name, pod.spec),
-            self.placement.open_domains(pod),
-        )
+        name = pod.name if pod is not None else ""
+        volumes = self.found.index.volumes_of(coming.namespace, name, coming.spec)
+        domains = self.placement.open_domains(coming, pod)
         where = (*volumes.affinities, *((domains,) if domains is not None else ()))
-        deployment = own_deployment(index.snapshot, self.settings.namespace)
-        call = request_node(one.move, coming, where, self.settings, deployment)
-        words = (
-            f"no node has room for its replacement; pending pod {call.key} asks the node autoscaler for one"
-        )
-        return (call, Event("v1", "Pod", pod.namespace, pod.name, pod.uid, ASKS_FOR_NODE, words))
+        deployment = own_deployment(self.found.index.snapshot, self.settings.namespace)
+        call = request_node(source, coming, where, self.settings, deployment)
+        words = f"no node has room for {whom}; pending pod {call.key} asks the node autoscaler for one"
+        return (call, self._event(source, pod, words))
+
+    def _leaving(self, source: PodMigration | Reservation) -> Pod | None:
+        """The pod that a move is for."""
+        if isinstance(source, Reservation):
+            return None
+        pod = self.found.index.snapshot.pods.get(ObjectKey(source.namespace, source.pod_name))
+        return pod if pod is not None and source.pod_uid in ("", pod.uid) else None
+
+    def _replacement(self, pod: Pod | None) -> Pod | None:
+        """What comes for it, within share and quotas, which Reservations have passed."""
+        coming = self.found.replacements.of(pod).pod if pod is not None else None
+        if pod is None or coming is None or self.asked.refusal(pod, coming.spec.requests):
+            return None
+        return coming
+
+    def _event(self, source: PodMigration | Reservation, pod: Pod | None, words: str) -> Event:
+        if pod is None:
+            return Event(API_VERSION, "Reservation", "", source.name, source.uid, ASKS_FOR_NODE, words)
+        return Event("v1", "Pod", pod.namespace, pod.name, pod.uid, ASKS_FOR_NODE, words)
 
 
 def _asked_nodes(asks: Sequence[Asking], snapshot: Snapshot, settings: ReservationSettings) -> AskedNodes:
     """With those that ask already."""
     asked = AskedNodes(settings.quotas, tuple(snapshot.resource_quotas.values()), default_class(snapshot))
-    for one in asks:
-        pod = snapshot.pods.get(ObjectKey(one.move.namespace, one.move.pod_name))
-        if one.pod is not None and pod is not None:
-            asked.count(pod, one.pod.spec.requests)
+    for source, asking_pod in asks:
+        if isinstance(source, PodMigration) and asking_pod is not None:
+            pod = snapshot.pods.get(ObjectKey(source.namespace, source.pod_name))
+            if pod is not None:
+                asked.count(pod, asking_pod.spec.requests)
     return asked
 
 

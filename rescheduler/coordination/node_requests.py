@@ -1,4 +1,4 @@
-"""Which moves ask the node autoscaler for a node, and what is done about the pods that ask. Pure.
+"""Which moves and Reservations ask the node autoscaler for a node, and what is done about the pods that ask. Pure.
 
 A move that people ask for (``kubectl drain`` by the guard, ``move``, ``drain``, an EvictionRequest) and that no node takes has no
 placeholder yet, so no node autoscaler would see it. While it waits, a pod of ours stands for it (``reservations.node_request``). Once
@@ -11,8 +11,11 @@ a node with room is there, the move chooses it like any other, and the pod goes.
 | has a target, is paused, has begun or ended, is gone | is deleted |
 | is one too many (``MOST``; namespaces take turns) | is not made, or deleted |
 
-One pod for each running pod that is to move, of the shape that its controller would create anyway: nobody grows the pool by more than
-what runs already. Everything is read off the objects, so a restart leaves nothing; only the time of waiting begins anew.
+A Reservation of people, of a HeadRoom or of a ReservationWindow asks in the same way while it is Pending because no node has room for
+its template. One that names its node, waits for room that others leave or make, or may not be admitted yet does not ask.
+
+One pod for each running pod that is to move, of the shape that its controller would create anyway, or for each Reservation within
+the share and the quotas of its namespace: nobody grows the pool by more. Everything is read off the objects, so a restart leaves nothing; only the time of waiting begins anew.
 """
 
 from __future__ import annotations
@@ -26,8 +29,12 @@ from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import NODE_REQUEST_SCHEDULER
 from rescheduler.model.records import ObjectKey, Pod, Workload
+from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.room_of_move import key_of_move
+from rescheduler.model.room_pod import made_for_pod, namespace_of_pods
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reservations.node_request import request_key
+from rescheduler.reservations.node_request import key_of, request_key
+from rescheduler.reservations.observed_reservation import ObservedReservation
 
 MOST: Final = 100
 """Pods that ask at the same time."""
@@ -51,14 +58,19 @@ _COMPONENT: Final = {"app.kubernetes.io/name": "rescheduler", "app.kubernetes.io
 
 
 class Asking(NamedTuple):
-    """A move that may ask."""
+    """A move or a Reservation that may ask."""
 
-    move: PodMigration
+    source: PodMigration | Reservation
     pod: Pod | None
     """The pod that asks for it now."""
 
 
-def asking(snapshot: Snapshot, standing: Mapping[ObjectKey, Pod], namespace: str) -> list[Asking]:
+def asking(
+    snapshot: Snapshot,
+    rooms: Mapping[str, ObservedReservation],
+    standing: Mapping[ObjectKey, Pod],
+    namespace: str,
+) -> list[Asking]:
     """Those that ask, or do once they have waited for long enough. ``standing``: all pods that ask; ``namespace``: ours."""
     of_namespace: dict[str, list[Asking]] = defaultdict(list)
     for move in snapshot.migrations.values():
@@ -66,6 +78,10 @@ def asking(snapshot: Snapshot, standing: Mapping[ObjectKey, Pod], namespace: str
             pod = standing.get(request_key(move, namespace))
             if pod is not None or move.status.reason == Why.NO_TARGET:
                 of_namespace[move.namespace].append(Asking(move, pod))
+    for observed in rooms.values():
+        if _finds_no_node(observed):
+            room = observed.reservation
+            of_namespace[namespace_of_pods(room)].append(Asking(room, observed.node_request))
     in_turns = chain.from_iterable(
         zip_longest(*(_one_for_each_pod(of_namespace[name]) for name in sorted(of_namespace)))
     )
@@ -74,10 +90,11 @@ def asking(snapshot: Snapshot, standing: Mapping[ObjectKey, Pod], namespace: str
 
 def _one_for_each_pod(asks: list[Asking]) -> Iterable[Asking]:
     """The one that asks already, or the oldest."""
-    asks.sort(key=lambda one: (one.pod is None, one.move.created_at_s, one.move.key))
-    first: dict[str, Asking] = {}
+    asks.sort(key=lambda one: (one.pod is None, one.source.created_at_s, key_of(one.source)))
+    first: dict[ObjectKey, Asking] = {}
     for one in asks:
-        first.setdefault(one.move.pod_name, one)
+        key, source = key_of(one.source), one.source
+        first.setdefault(ObjectKey("pod", source.pod_name) if isinstance(source, PodMigration) else key, one)
     return first.values()
 
 
@@ -89,6 +106,19 @@ def _waits(move: PodMigration) -> bool:
         and move.requested
         and not (move.target_node or move.reservation_ref or move.after)
         and not (move.paused or move.deleting or move.unreadable)
+    )
+
+
+def _finds_no_node(observed: ObservedReservation) -> bool:
+    """No node takes the pod of the template, and neither a node nor pods that leave are named for it."""
+    room = observed.reservation
+    return (
+        room.status.phase is ReservationPhase.PENDING
+        and observed.placeholder is None
+        and bool(observed.choice.message)
+        and not (observed.choice.failed or observed.migration is not None or key_of_move(room) is not None)
+        and not (room.template_node or room.preallocated or room.make_room or made_for_pod(room) is not None)
+        and not (room.deleting or room.unreadable)
     )
 
 
@@ -106,12 +136,18 @@ def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: 
 
 
 def placed(
-    standing: Mapping[ObjectKey, Pod], moves: Iterable[ObjectKey], snapshot: Snapshot, namespace: str
+    asked: Iterable[ObjectKey],
+    snapshot: Snapshot,
+    rooms: Mapping[str, ObservedReservation],
+    standing: Mapping[ObjectKey, Pod],
+    namespace: str,
 ) -> Iterator[Pod]:
-    """The pods that are to go because of what has become of these moves. ``moves``: those that asked at the last look."""
-    for key in moves if standing else ():
-        move = snapshot.migrations.get(key)
-        pod = standing.get(request_key(move, namespace)) if move is not None and not _waits(move) else None
+    """The pods that are to go because of what has become of those that ``asked`` at the last look, by ``key_of``."""
+    for key in asked if standing else ():
+        move, room = snapshot.migrations.get(key), rooms.get(key.name) if not key.namespace else None
+        waits = _waits(move) if move is not None else room is None or _finds_no_node(room)
+        source = move or (room.reservation if room is not None else None)
+        pod = standing.get(request_key(source, namespace)) if source is not None and not waits else None
         if pod is not None and not pod.deleting:
             yield pod
 

@@ -15,6 +15,7 @@ from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.index import RoundIndex, Volumes
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import precedence
+from rescheduler.coordination.node_requests import request_machine
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
@@ -28,6 +29,7 @@ from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.identity import lacks_pods, may_replace
 from rescheduler.reservations.koordinator import backs
 from rescheduler.reservations.koordinator import unlike_asked as unlike_asked_of_koordinator
+from rescheduler.reservations.node_request import request_key
 from rescheduler.reservations.observed_reservation import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
 from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
@@ -97,7 +99,8 @@ class ReservationObserver:
             and self.memory.answers.of(migration.key).evicted_for(migration.status),
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
-            node_autoscaler=self.index.snapshot.node_autoscaler,
+            node_request=self.index.snapshot.pods.get(asks := request_key(reservation, self.namespace)),
+            node_request_refused=self._failure(request_machine(asks)),
             making=self.index.waiting_room.of_reservation(reservation, self.now_s),
             volumes=volumes.affinities,
             changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),
@@ -113,6 +116,10 @@ class ReservationObserver:
             choice=self._choice(reservation, holder),
         )
         return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
+
+    def _failure(self, machine: ObjectKey) -> str:
+        failure = self.memory.backoff.failures.get(machine)  # also while it is tried again
+        return failure.message if failure is not None else ""
 
     def _landed_since_s(self, observed: ObservedReservation) -> float:
         claimant, machine = observed.claimant, ObjectKey("", observed.reservation.name)
@@ -154,7 +161,7 @@ class ReservationObserver:
         # In backoff the message of the failed call becomes the reason for which nothing is placed.
         failure = self.memory.backoff.pausing(machine, self.now_s)
         if failure is not None:
-            return Choice(message=failure.message)
+            return Choice(message=failure.message, failed=True)
         if self.memory.elsewhere.due(machine) and placeholder is not None and not placeholder.node:
             return self._elsewhere(reservation, placeholder)
         pending = reservation.status.phase is ReservationPhase.PENDING

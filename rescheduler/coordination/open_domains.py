@@ -25,16 +25,17 @@ _ANYWHERE: Final = (Toleration(operator="Exists"),)
 
 
 def open_domains(
-    state: SchedulingState, nodes: Mapping[str, Node], pod: Pod, replacement: Pod
+    state: SchedulingState, nodes: Mapping[str, Node], pod: Pod | None, replacement: Pod
 ) -> NodeSelector | None:
-    """The labels that its node must have; None: any. ``state`` is changed: ``pod`` is taken off."""
+    """The labels that its node must have; None: any. ``state`` is changed: ``pod``, which it replaces, is taken off."""
     spec = replacement.spec
     spread = tuple(one for one in spec.spread if one.hard and one.topology_key != HOSTNAME)
     apart = tuple(term for term in spec.pod_anti_affinity if term.topology_key != HOSTNAME)
     keys = sorted({*(one.topology_key for one in spread), *(term.topology_key for term in apart)})
     if not keys:
         return None
-    take_off(state, pod)
+    if pod is not None:
+        take_off(state, pod)
     judged = msgspec.structs.replace(
         spec, spread=spread, pod_anti_affinity=apart, pod_affinity=(), volumes=(), tolerations=_ANYWHERE
     )

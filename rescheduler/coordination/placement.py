@@ -252,13 +252,10 @@ class Placement:
             self.take(pod, choice.node)
         return choice
 
-    def open_domains(self, pod: Pod) -> NodeSelector | None:
-        """Where a node would have to be that is added for the replacement of ``pod``; None: anywhere."""
-        replacement = self._replacements.of(pod).pod
-        if replacement is None:
-            return None
-        with self._trial(pod.uid) as state:
-            return open_domains(state, self._replacements.snapshot.nodes, pod, replacement)
+    def open_domains(self, coming: Pod, pod: Pod | None) -> NodeSelector | None:
+        """Where a node would have to be that is added for ``coming``, which may be the replacement of ``pod``; None: anywhere."""
+        with self._trial(pod.uid if pod is not None else "") as state:
+            return open_domains(state, self._replacements.snapshot.nodes, pod, coming)
 
     def movable(self, pod: Pod, *, drained: bool = False) -> Permission:
         """Whether this pod may be moved at all: by ``movable_by_nature``, then by the protections.

@@ -311,12 +311,8 @@ def _target_known(draft: Draft) -> bool:
     if migration.reservation_ref and not reference_fits(draft):
         return False
     if not observed.target:
-        why, request = observed.target_message or "no node takes the pod now", observed.node_request
-        if observed.node_request_refused:
-            why = f"{why}; the node autoscaler cannot be asked for a node: {observed.node_request_refused}"
-        elif request is not None:
-            why = asks_words(request, why)
-        draft.say(Why.NO_TARGET, why)
+        why = observed.target_message or "no node takes the pod now"
+        draft.say(Why.NO_TARGET, asks_words(observed.node_request, observed.node_request_refused, why))
         return False
     if observed.target_node is None:
         draft.missing(Why.TARGET_NOT_FOUND, f"node/{observed.target} does not exist")

@@ -54,6 +54,8 @@ class Choice:
     """Its name; "" if there is none."""
     message: str = ""
     """Why there is none, in the manner of kube-scheduler."""
+    failed: bool = False
+    """A call failed and is tried again: ``message`` is its answer, and nodes were not looked at."""
 
 
 def move_refusal(

@@ -23,6 +23,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.room_of_move import made_for
 from rescheduler.reservations.handover import wait_for_scheduler
 from rescheduler.reservations.koordinator import create_koordinator_reservation, given_away, let_go
+from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_draft import ReservationDraft
 from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, FINISHED, ReservationEvent
 from rescheduler.reservations.waits import claim_message, look_again_s
@@ -87,7 +88,7 @@ def _reserve(draft: ReservationDraft) -> None:
     if choice.node:
         draft.do(create_koordinator_reservation(reservation, choice.node, draft.settings))
     else:
-        draft.enter(ReservationEvent.UNSCHEDULABLE, choice.message or "no node has been chosen yet")
+        _no_node(draft, choice.message or "no node has been chosen yet")
 
 
 def _unscheduled(draft: ReservationDraft, held: KoordinatorReservation) -> None:
@@ -97,8 +98,13 @@ def _unscheduled(draft: ReservationDraft, held: KoordinatorReservation) -> None:
         draft.wake(again_s)
     elif not observed.reservation.template_node and elsewhere:
         draft.do(*let_go(observed))
-    message = held.refusal or "Koordinator's scheduler has not looked at it yet"
-    draft.enter(ReservationEvent.UNSCHEDULABLE, message)
+    _no_node(draft, held.refusal or "Koordinator's scheduler has not looked at it yet")
+
+
+def _no_node(draft: ReservationDraft, why: str) -> None:
+    observed = draft.observed
+    words = asks_words(observed.node_request, observed.node_request_refused, why)
+    draft.enter(ReservationEvent.UNSCHEDULABLE, words)
 
 
 # While the room is held and no pod has claimed it ---------------------------------------------------

@@ -1,11 +1,13 @@
-"""A pod that asks the node autoscaler for a node, as a manifest: shaped like the replacement of a pod that no node takes (pure).
+"""A pod that asks the node autoscaler for a node, as a manifest: shaped like the pod that no node takes (pure).
+
+That is the replacement of a pod that is to move, or the pod of a Reservation's template.
 
 cluster-autoscaler and Karpenter add nodes for pods whose condition PodScheduled is False with reason Unschedulable, whoever wrote it.
 This pod is for them alone. Promises: no scheduler serves it, so it is never bound, takes no room and preempts nobody; no label of the
 workload is on it; it goes with the Deployment of the controller.
 
-It has what node autoscalers judge: requests, host ports, node constraints, tolerations, affinity of bound volumes, and what the
-replacement demands of other pods, as it can be said from another namespace: required pod affinity, and that a node has none of its
+It has what node autoscalers judge: requests, host ports, node constraints, tolerations, affinity of bound volumes, and what it
+demands of other pods, as it can be said from another namespace: required pod affinity, and that a node has none of its
 siblings (required anti-affinity by host name, or spread by it that allows a skew of 1). In which zones the node must be is worked out
 beforehand (``coordination.open_domains``). The node that the pod leaves is not named: Karpenter refuses pods that speak of host names
 or of the fields of nodes.
@@ -25,6 +27,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, Workload
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import placeholder_resources
 from rescheduler.model.selectors import LabelSelector, NodeSelector, Operator, Requirement
 from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, digest, slug
@@ -46,35 +49,45 @@ def holds_nothing(pod: Pod) -> bool:
     return pod.labels.get(names.LABEL_PLACEHOLDER) in names.ASKS
 
 
-def request_key(migration: PodMigration, namespace: str) -> ObjectKey:
-    """Always the same for one move. ``namespace``: that of placeholders."""
-    name = f"node-for-{slug(migration.name, 'move')}-{digest(f'{migration.uid}/{migration.key}')}"
+def key_of(source: PodMigration | Reservation) -> ObjectKey:
+    """A Reservation is in no namespace."""
+    return source.key if isinstance(source, PodMigration) else ObjectKey("", source.name)
+
+
+def request_key(source: PodMigration | Reservation, namespace: str) -> ObjectKey:
+    """Always the same for one move or Reservation. ``namespace``: that of placeholders."""
+    name = f"node-for-{slug(source.name, 'move')}-{digest(f'{source.uid}/{key_of(source)}')}"
     return ObjectKey(namespace, name)
 
 
-def asks_words(request: Pod, why: str) -> str:
-    """What a move says that waits while ``request`` asks."""
-    return f"no node has room; pending pod {request.key} asks the node autoscaler for one: {why}"
+def asks_words(request: Pod | None, refused: str, why: str) -> str:
+    """What a move or Reservation says that waits while ``request`` asks, or is ``refused``; ``why``: no node takes its pod."""
+    if refused:
+        return f"{why}; the node autoscaler cannot be asked for a node: {refused}"
+    if request is not None:
+        return f"no node has room; pending pod {request.key} asks the node autoscaler for one: {why}"
+    return why
 
 
 def request_node(
-    migration: PodMigration,
-    replacement: Pod,
+    source: PodMigration | Reservation,
+    coming: Pod,
     where: Sequence[NodeSelector],
     settings: ReservationSettings,
     controller: Workload | None,
 ) -> Call:
-    """Make the pod. ``where``: node affinity of its bound volumes, and what else its node must be. ``controller``: the Deployment of this program; None: there is none."""
-    key = request_key(migration, settings.namespace)
+    """Make the pod. ``coming``: whom the node is for. ``where``: node affinity of its bound volumes, and what else its node must be. ``controller``: the Deployment of this program; None: there is none."""
+    key = request_key(source, settings.namespace)
     metadata: Json = {
         "name": key.name,
         "namespace": key.namespace,
         "labels": {names.LABEL_PLACEHOLDER: names.NODE_REQUEST, names.LABEL_CREATED_BY: names.CREATED_BY},
-        "annotations": {names.ANNOTATION_MIGRATION: str(migration.key)},
     }
+    if isinstance(source, PodMigration):
+        metadata["annotations"] = {names.ANNOTATION_MIGRATION: str(source.key)}
     if controller is not None:
         metadata["ownerReferences"] = [_owner(controller)]
-    spec = _spec(replacement, where, settings)
+    spec = _spec(coming, where, settings)
     body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     return create("request_node", Kind.POD, key, body)
 
@@ -90,16 +103,16 @@ def _owner(controller: Workload) -> Json:
     }
 
 
-def _spec(replacement: Pod, where: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
-    template = template_of(replacement.namespace, replacement.spec, where, "")["spec"]
+def _spec(coming: Pod, where: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
+    template = template_of(coming.namespace, coming.spec, where, "")["spec"]
     container = {
         **template["containers"][0],
         "name": "request",
         "image": settings.pause_image,
-        "resources": placeholder_resources(replacement.spec.requests),
+        "resources": placeholder_resources(coming.spec.requests),
         "securityContext": CONTAINER_SECURITY,
     }
-    affinity = {**template.get("affinity", {}), **_pod_affinity(replacement)}
+    affinity = {**template.get("affinity", {}), **_pod_affinity(coming)}
     return {
         "schedulerName": names.NODE_REQUEST_SCHEDULER,
         "priorityClassName": names.PRIORITY_CLASS,

@@ -76,8 +76,10 @@ class ObservedReservation:
     """Why the API server takes no pod of the template; "": it does, or need not be asked; None: it has not been asked yet."""
     beyond_quota: str = ""
     """Why it must wait until others of its namespace have ended; "": it need not."""
-    node_autoscaler: bool = False
-    """One reports that it is at work. It adds nodes for pods, and sees none of a Reservation that fits nowhere."""
+    node_request: Pod | None = None
+    """The pending pod that asks the node autoscaler for a node."""
+    node_request_refused: str = ""
+    """Why the API server refused that pod; "": it did not."""
     making: ObservedMaking = NOBODY_MAKES_ROOM
     higher_waits: str = ""
     """Why its owners would lose its capacity to a pending pod of higher priority as soon as they land; "": they would not."""

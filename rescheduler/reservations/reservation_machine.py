@@ -27,6 +27,7 @@ from rescheduler.reservations.expiry import abandoned, end_of, expired, expiry_w
 from rescheduler.reservations.handover import hand_over
 from rescheduler.reservations.koordinator import given_away
 from rescheduler.reservations.koordinator_steps import follow
+from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
@@ -204,9 +205,7 @@ def _why_not_placed(draft: ReservationDraft) -> str:
         return (
             f"{message}; makeRoom: policy PendingPods is not configured, so no running pods are moved for it"
         )
-    if observed.node_autoscaler and observed.choice.message and not observed.reservation.template_node:
-        return f"{message}; the node autoscaler adds no node for it, because it sees no pod"
-    return message
+    return asks_words(observed.node_request, observed.node_request_refused, message)
 
 
 def _unbound(draft: ReservationDraft, placeholder: Pod) -> None:

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from scenes import Scene
+from scenes import Scene, lone_pod
 
-from kube_sandbox.controllers.unstructured import NODE, GroupKind, labels, spec, status
+from kube_sandbox.controllers.unstructured import NODE, GroupKind, key, labels, spec, status
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.coordination.node_requests import SETTLED_S
 from rescheduler.model import names
@@ -13,6 +13,8 @@ from tests.seeds import parts
 
 HEAD = b"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: []\n"
 PRESENT = HEAD + b"reservations: {nodeAutoscaler: Present}\n"
+ROOM = GroupKind("rescheduler.dev", "Reservation")
+OWNERS = [{"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "later"}}}]
 ABSENT = HEAD + b"reservations: {nodeAutoscaler: Absent}\n"
 
 
@@ -98,6 +100,73 @@ def test_no_pod_asks_any_more_when_placeholders_have_filled_the_new_node():
     assert scene.until(lambda: len(scene.ready()) == 3 and not scene.placeholders(), 60.0)
     assert asking
     assert not any(asking)
+
+
+def phase(scene, room):
+    return status(scene.api.get(ROOM, "", room)).get("phase")
+
+
+def test_a_reservation_that_fits_nowhere_asks_for_a_node_and_holds_its_room_there():
+    scene = full()
+    room = scene.room()
+    assert scene.until(lambda: any(map(refused, requests(scene))), 30.0)
+    (pod,) = requests(scene)
+    scene.advance(2.0)
+    named = f"pending pod rescheduler/{pod['metadata']['name']} asks the node autoscaler for one"
+    (said,) = [c for c in status(scene.api.get(ROOM, "", room))["conditions"] if c["type"] == "Scheduled"]
+    assert named in said["message"]
+    (told,) = [event for event in scene.program.events.told if event.startswith("AsksForNode")]
+    assert "no node has room for Reservation room" in told
+    add_node(scene)
+    assert scene.until(lambda: phase(scene, room) == "Available", 30.0)
+    assert not requests(scene)
+    assert status(scene.api.get(ROOM, "", room))["nodeName"] == "n2"
+    assert scene.faults == []
+
+
+def test_a_head_room_keeps_its_rooms_on_nodes_that_are_added():
+    scene = full()
+    spec_of = {"template": {"spec": lone_pod("t", cpu_milli=1000)["spec"]}, "owners": OWNERS, "rooms": 3}
+    scene.api.create(
+        {"apiVersion": names.API_VERSION, "kind": "HeadRoom", "metadata": {"name": "spare"}, "spec": spec_of}
+    )
+    assert scene.until(lambda: sum(map(refused, requests(scene))) == 3, 30.0)
+    add_node(scene, cpu="2")
+    assert scene.until(lambda: len(requests(scene)) == 1, 30.0)
+    add_node(scene, name="n3", cpu="2")
+    assert scene.until(lambda: not requests(scene), 30.0)
+    scene.advance(20.0)
+    assert not requests(scene)
+    assert [phase(scene, key(room).name) for room in scene.api.list(ROOM)] == ["Available"] * 3
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [{"node": "n1"}, {"preAllocation": True}, {"makeRoom": True}, {"cpu": "nothing"}],
+    ids=["names its node", "waits for room that others leave", "others make room", "fits"],
+)
+def test_a_reservation_that_waits_for_something_else_asks_for_nothing(wish):
+    scene = full()
+    if wish.pop("cpu", ""):
+        add_node(scene)
+    scene.room(**wish)
+    scene.advance(30.0)
+    assert not requests(scene)
+
+
+@pytest.mark.parametrize("end", ["deleted", "expired", "quota"])
+def test_the_pod_of_a_reservation_goes_with_it(end):
+    scene = full()
+    room = scene.room(ttl="40s" if end == "expired" else "1h")
+    assert scene.until(lambda: any(map(refused, requests(scene))), 30.0)
+    if end == "deleted":
+        scene.api.delete(scene.api.get(ROOM, "", room))
+    if end == "quota":
+        scene.program.document.content = PRESENT.replace(
+            b"Present}", b"Present, shares: {default: {reservations: 0}}}"
+        )
+    scene.advance(45.0)
+    assert not requests(scene)
 
 
 @pytest.mark.parametrize(

@@ -36,10 +36,11 @@ def move(name, *, namespace="shop", phase=MigrationPhase.PENDING, reason=Why.NO_
     )
 
 
-def found(*moves, standing=()):
+def found(*moves, standing=(), rooms=()):
     snapshot = Snapshot(taken_at_s=0.0, migrations={m.key: m for m in moves})
     pods = {pod.key: pod for pod in standing}
-    return asking(snapshot, pods, OURS), list(withdrawn(pods, asking(snapshot, pods, OURS), OURS))
+    asks = asking(snapshot, {one.reservation.name: one for one in rooms}, pods, OURS)
+    return asks, list(withdrawn(pods, asks, OURS))
 
 
 def request(of, namespace=OURS, scheduler=NODE_REQUEST_SCHEDULER):
@@ -49,7 +50,7 @@ def request(of, namespace=OURS, scheduler=NODE_REQUEST_SCHEDULER):
 
 
 def names_of(asks):
-    return [one.move.name for one in asks]
+    return [one.source.name for one in asks]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_however_many_one_namespace_has_the_others_have_their_turn():
     late = [move(f"s{i}", created_at_s=1e6) for i in range(3)]
     asks, gone = found(*greedy, *late, standing=standing)
     assert len(asks) == MOST
-    assert Counter(one.move.namespace for one in asks) == {"greedy": MOST - 3, "shop": 3}
+    assert Counter(one.source.namespace for one in asks) == {"greedy": MOST - 3, "shop": 3}
     assert len(gone) == 3
 
 

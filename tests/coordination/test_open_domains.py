@@ -19,9 +19,11 @@ def where(owner, *, cordoned="n-a", nodes=(("n-a", "a"), ("n-b", "b"), ("n-c", "
     pods = [owner.pod(f"web-{name}").label(app="web").on(name) for name, _ in nodes]
     snapshot = b.snapshot(owner, *made, *pods)
     placement = Placement(namespace="rescheduler")
-    placement.begin(Replacements(snapshot))
+    placement.begin(replacements := Replacements(snapshot))
     (pod,) = [pod for pod in snapshot.pods.values() if pod.node == "n-a"]
-    found = placement.open_domains(pod)
+    coming = replacements.of(pod).pod
+    assert coming is not None
+    found = placement.open_domains(coming, pod)
     if found is None:
         return None
     ((requirement,),) = [term.expressions for term in found.terms]

@@ -20,6 +20,7 @@ from rescheduler.reservations.observed_reservation import Choice, ObservedMaking
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
+from rescheduler.testing import builders as b
 from tests.reservations.looks import part
 
 NOW = 1_000_000.0
@@ -175,20 +176,19 @@ def test_the_room_of_a_pending_pod_is_kept_in_the_same_way_and_the_pod_is_told()
     assert "delete_placeholder" not in did(found)
 
 
-def test_a_room_that_fits_nowhere_says_that_the_node_autoscaler_does_not_see_it():
+def test_a_room_that_fits_nowhere_says_who_asks_for_a_node():
     def told(**fields):
-        named = fields.pop("template_node", "")
         waiting = ObservedReservation(
-            reservation=reservation(making=None, template_node=named),
-            choice=Choice(message="no node fits"),
-            **fields,
+            reservation=reservation(making=None), choice=Choice(message="no node fits"), **fields
         )
         decided = step(waiting, NOW, SETTINGS)
         return condition(decided.status.conditions, "Scheduled").message
 
     assert told() == "no node fits"
-    assert (
-        told(node_autoscaler=True)
-        == "no node fits; the node autoscaler adds no node for it, because it sees no pod"
+    request = b.pod("node-for-big", "rescheduler").build()
+    assert told(node_request=request) == (
+        "no node has room; pending pod rescheduler/node-for-big asks the node autoscaler for one: no node fits"
     )
-    assert told(node_autoscaler=True, template_node="n1") == "no node fits"
+    assert told(node_request_refused="exceeded quota") == (
+        "no node fits; the node autoscaler cannot be asked for a node: exceeded quota"
+    )

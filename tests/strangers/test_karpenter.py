@@ -15,7 +15,7 @@ from harness.strangers.build import source
 from harness.strangers.karpenter import ZONES, Karpenter
 from harness.strangers.tools import KARPENTER
 from rescheduler.cli.main import main
-from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_PLACEHOLDER, ZONE
+from rescheduler.model.names import ANNOTATION_MODE, API_VERSION, HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from tests.guard.evictions_of_others import DRAINED, OWN, drain, guarded_moves, guarding
 from tests.guard.test_guard_on_the_control_plane import may_start_first  # noqa: F401 - a fixture
 
@@ -163,3 +163,41 @@ def test_our_own_drain_waits_for_the_node(control_plane, world, karpenter):
         assert done.exit_code == 0, (done.output, made.log_tail())
         (new,) = made.nodes()
         assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {new["metadata"]["name"]}
+
+
+@pytest.mark.strangers
+def test_a_head_room_gets_its_nodes(guarded_plane, world, karpenter):
+    """Room for four more pods where there is none; they start on it at once, and it is filled up again."""
+    world.node("source", cpu="1")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    made = karpenter(NEVER, sizes=(2, 4))
+    owner = {
+        "controller": {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "name": "web",
+            "namespace": world.namespace,
+        }
+    }
+    wish = {"rooms": 4, "template": {"spec": world.spec("1")}, "owners": [owner]}
+    name = f"{world.namespace}-spare"
+    body = {"apiVersion": API_VERSION, "kind": "HeadRoom", "metadata": {"name": name}, "spec": wish}
+    path = f"/apis/{API_VERSION}/headrooms"
+
+    def standing(rooms):
+        return world.api.get(f"{path}/{name}").expect().body.get("status", {}).get("standing") == rooms
+
+    with guarding(guarded_plane, world):
+        world.api.create(path, body).expect()
+        world.wait(lambda: standing(4), 60)
+        nodes = {node["metadata"]["name"] for node in made.nodes()}
+        assert len(nodes) == 1
+        deployment = world.path("deployments", "web", group="apps/v1")
+        world.api.patch(deployment, {"spec": {"replicas": 5}}).expect()
+        new = {node_of(pod) for pod in world.wait_ready("web", 5, 30)} & nodes
+        assert new == nodes
+        world.wait(lambda: len(made.nodes()) == 2 and standing(4), 60)
+        world.api.delete(f"{path}/{name}").expect()
+        ours = f"/api/v1/namespaces/{OWN}/pods"
+        world.wait(lambda: not world.api.get(ours, labelSelector=LABEL_PLACEHOLDER).expect().items)
