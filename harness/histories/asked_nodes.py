@@ -1,4 +1,4 @@
-"""A node autoscaler in a full cluster: moves without a target ask it for nodes, and it adds some, too small ones, or none.
+"""A node autoscaler in a full cluster: moves without a target and Reservations without a node ask it for nodes, and it adds some, too small ones, or none.
 
 Somebody may delete a pod that asks, and a node that was added may be cordoned again. Checked at every write: a pod that asks is never
 bound, is made only while a move of its pod waits without a target, and one at a time for each pod; that nothing is left is checked
@@ -92,6 +92,8 @@ class AskedNodes:
         self._in(rng.uniform(0.0, 1.0), "the cluster is full", self._fill)
         for _ in range(rng.randint(1, _MOST_MOVES)):
             self._in(rng.uniform(0.0, _UNTIL_S), "a move to anywhere is asked for", self._move)
+        if rng.random() < 0.5:  # noqa: PLR2004 - a share
+            self._in(rng.uniform(1.0, _UNTIL_S), "room is reserved in a full cluster", self._reserve)
         if rng.random() < 0.3:  # noqa: PLR2004 - a share
             self._in(rng.uniform(6.0, 11.0), "a pod that asks for a node is deleted", self._delete_one)
 
@@ -159,6 +161,21 @@ class AskedNodes:
         metadata = {"name": f"anywhere-{self._serial}", "namespace": "default"}
         self._api.create(
             {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": metadata, "spec": wish}
+        )
+
+    def _reserve(self) -> None:
+        self._serial += 1
+        name, priority = f"wanted-{self._serial}", self._plan.priority_class
+        template = lone_pod("template", cpu_milli=self._rng.choice((500, 1500)), priority_class=priority)
+        owner = {"object": {"namespace": "default", "name": name}}
+        wish = {
+            "template": {"spec": template["spec"]},
+            "owners": [owner],
+            "ttl": f"{self._rng.choice((15, 40))}s",
+        }
+        metadata = {"name": name}
+        self._api.create(
+            {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": metadata, "spec": wish}
         )
 
     def _delete_one(self) -> None:
