@@ -75,7 +75,6 @@ def run_command() -> None:
     help="How long moves that have evicted their pods may take to end.",
 )
 @flag("--yes", help="Do not ask.")
-@click.option("--gates-only", is_flag=True, hidden=True, help="As release-gates.")
 def uninstall_command() -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind.
 

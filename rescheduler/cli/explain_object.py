@@ -10,8 +10,6 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, plan_drain
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.output import emit, style
-from rescheduler.cli.reservation_client import status_message
-from rescheduler.cli.reservation_words import until
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import rare_collections
@@ -25,7 +23,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import decide
-from rescheduler.reports.reservation_words import amounts, owner_text
+from rescheduler.reports.reservation_words import amounts, owner_text, status_message, until
 from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.table import cpu, memory
 from rescheduler.reservations.reservation_lifecycle import FINISHED

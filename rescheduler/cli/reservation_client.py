@@ -22,11 +22,9 @@ from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
-from rescheduler.model.own_objects import condition
-from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.placeholder import slug
-from rescheduler.visible import visible_line
 
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
 API_TIMEOUT_S: Final = 10.0
@@ -173,33 +171,6 @@ def release_summary(left: Mapping[str, str], group: str = "") -> str:
         f"Not released ({whys}): {', '.join(left)}. Those that exist hold room until they expire; "
         f"to release them: rescheduler reserve release {chosen}"
     )
-
-
-def status_message(reservation: Reservation) -> str:
-    """Message of the condition that explains the phase; while it is Pending that of the scheduler."""
-    status = reservation.status
-    if not status.conditions:
-        return "no controller has processed it yet"
-    for kind in (
-        ("Scheduled", "Ready") if status.phase is ReservationPhase.PENDING else ("Ready", "Scheduled")
-    ):
-        found = condition(status.conditions, kind)
-        if found is not None and (found.message or found.reason):
-            return found.message or found.reason
-    return str(status.phase)
-
-
-def reservation_line(room: Reservation) -> str:
-    """One line for watching."""
-    used = ", ".join(f"{o.namespace}/{o.name}" for o in room.status.current_owners)
-    node = f" on {room.status.node_name}" if room.status.node_name else ""
-    taken = f", used by {used}" if used else ""
-    return visible_line(f"{room.name}: {room.status.phase}{node}{taken}: {status_message(room)}")
-
-
-def is_unobserved(reservation: Reservation) -> bool:
-    """True if no controller has written its status."""
-    return not reservation.status.conditions and not reservation.status.observed_generation
 
 
 def reservation_client(cluster: NamedCluster) -> ReservationClient:

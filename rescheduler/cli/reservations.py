@@ -17,17 +17,19 @@ from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.following import emit_objects, follow
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.reservation_client import (
-    reservation_client,
-    reservation_line,
-    status_message,
-)
-from rescheduler.cli.reservation_words import span, until
+from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.own_objects import who_waits
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.reports.reservation_words import amounts, owner_text
+from rescheduler.reports.reservation_words import (
+    amounts,
+    owner_text,
+    reservation_line,
+    span,
+    status_message,
+    until,
+)
 from rescheduler.reports.table import flat_table
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.visible import visible_line

@@ -20,13 +20,7 @@ from rescheduler.cli.options import (
     parse_seconds,
 )
 from rescheduler.cli.output import StatusLine, emit, tell
-from rescheduler.cli.reservation_client import (
-    NOT_PROCESSED_AFTER_S,
-    ReservationClient,
-    is_unobserved,
-    reservation_client,
-    reservation_line,
-)
+from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, ReservationClient, reservation_client
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
@@ -34,6 +28,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.reports.reservation_words import is_unobserved, reservation_line
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _LONG = "15m"

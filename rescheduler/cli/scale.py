@@ -10,11 +10,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import StatusLine, emit
-from rescheduler.cli.reservation_client import (
-    ReservationClient,
-    manifests,
-    status_message,
-)
+from rescheduler.cli.reservation_client import ReservationClient, manifests
 from rescheduler.cli.reserve_flags import rooms_of_workload
 from rescheduler.cli.scale_up import ScaleResult, ScaleUp, room_for
 from rescheduler.cli.snapshot_input import read_input
@@ -30,6 +26,7 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.reports.reservation_words import status_message
 from rescheduler.reports.table import table
 
 

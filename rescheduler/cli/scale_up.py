@@ -21,11 +21,9 @@ from rescheduler.cli.following import follow
 from rescheduler.cli.reservation_client import (
     NOT_PROCESSED_AFTER_S,
     ReservationClient,
-    is_unobserved,
     manifests,
     release_summary,
     room_template,
-    status_message,
     stem_of,
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
@@ -35,6 +33,7 @@ from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
+from rescheduler.reports.reservation_words import is_unobserved, status_message
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 _GATE_LIMIT_S: Final = 15.0

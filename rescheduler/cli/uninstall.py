@@ -46,49 +46,45 @@ Before it is installed here again, restart the API servers: they do not follow C
 """
 
 
-def run(
-    *,
-    cluster: NamedCluster,
-    dry_run: bool,
-    namespace: str,
-    wait_s: float,
-    gates_only: bool,
-    yes: bool,
-) -> None:
+def run(*, cluster: NamedCluster, dry_run: bool, namespace: str, wait_s: float, yes: bool) -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind."""
-    installed = InstalledCluster(cluster.api(DEADLINE_S), namespace)
-    server, said = cluster.server(), list[str]()
-    asks = sys.stdin.isatty() and not (yes or dry_run or gates_only)
-    if asks and not _confirmed(server):
+    installed, server = InstalledCluster(cluster.api(DEADLINE_S), namespace), cluster.server()
+    if sys.stdin.isatty() and not (yes or dry_run) and not _confirmed(server):
         raise CommandError("nothing was changed")
+    said = _carry_out(server, lambda steps: uninstall(installed, steps, dry_run=dry_run, wait_s=wait_s))
+    if dry_run:
+        emit("Nothing was changed.\n")
+    elif any(line.startswith(_THING) for line in said):
+        emit(_DONE)
+    else:
+        emit(f"rescheduler is not installed in {server}: nothing of it was found.\n")
+
+
+def let_go(*, cluster: NamedCluster, dry_run: bool) -> None:
+    """Let the pods go that wait at the gate of a controller that has stopped; all else stays."""
+    installed = InstalledCluster(cluster.api(DEADLINE_S), cluster.controller_namespace)
+    _carry_out(cluster.server(), lambda steps: release_gates(installed, steps, dry_run=dry_run))
+    emit("Nothing was changed.\n" if dry_run else "No pod waits at the gate.\n")
+
+
+def _carry_out(server: str, work: Callable[[Steps], tuple[str, ...]]) -> list[str]:
+    """The lines that were told. Raises SystemExit where something is left over; ApiError, TransportError, CommandError."""
+    said = list[str]()
 
     def say(line: str) -> None:
         emit(f"{line}\n" if said else f"The cluster: {server}\n{line}\n")
         said.append(line)
 
-    steps = Steps(say=say)
     try:
-        if gates_only:
-            left = release_gates(installed, steps, dry_run=dry_run)
-        else:
-            left = uninstall(installed, steps, dry_run=dry_run, wait_s=wait_s)
+        left = work(Steps(say=say))
     except (ApiError, TransportError) as error:
         error.add_note("Nothing is lost: run it again, it goes on where it stopped.")
         raise
-    if dry_run:
-        emit("Nothing was changed.\n")
-    elif left:
-        tell(
-            "\n".join(
-                ["Not everything could be removed in time; run it again:", *(f"  {what}" for what in left)]
-            )
-        )
+    if left:
+        listed = "".join(f"\n  {what}" for what in left)
+        tell(f"Not everything could be removed in time; run it again:{listed}")
         raise SystemExit(EXIT_BLOCKED)
-    elif gates_only:
-        emit("No pod waits at the gate.\n")
-    else:
-        there = any(line.startswith(_THING) for line in said)
-        emit(_DONE if there else f"rescheduler is not installed in {server}: nothing of it was found.\n")
+    return said
 
 
 def _confirmed(server: str) -> bool:
@@ -182,18 +178,6 @@ def _after(seconds: float, clock: Callable[[], float]) -> Callable[[], bool]:
         return now_s - began_s[0] >= seconds
 
     return passed
-
-
-def let_go(*, cluster: NamedCluster, dry_run: bool) -> None:
-    """Let the pods go that wait at the gate of a controller that has stopped; all else stays."""
-    run(
-        cluster=cluster,
-        dry_run=dry_run,
-        namespace=cluster.controller_namespace,
-        wait_s=0.0,
-        gates_only=True,
-        yes=True,
-    )
 
 
 def refuse_a_running_controller(cluster: InstalledCluster, steps: Steps, remedy: str = _STOP_IT) -> None:

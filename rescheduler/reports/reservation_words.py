@@ -1,11 +1,13 @@
-"""What a Reservation, window or head-room is in words: for which pods it is, and what it holds. Pure."""
+"""What a Reservation, window or head-room is in words: for which pods it is, what it holds, and until when. Pure."""
 
 from __future__ import annotations
 
-from rescheduler.model.reservation import ReservationOwner
+from rescheduler.model.own_objects import condition
+from rescheduler.model.reservation import Reservation, ReservationOwner, ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import Operator, Requirement
 from rescheduler.reports.table import cpu, memory
+from rescheduler.visible import visible_line
 
 
 def owner_text(owner: ReservationOwner) -> str:
@@ -48,3 +50,47 @@ def amounts(held: Resources) -> str:
     parts += [f"storage {memory(held.ephemeral_bytes)}"] if held.ephemeral_bytes else []
     parts += [f"{name} {amount}" for name, amount in held.scalars if amount]
     return ", ".join(parts) or "-"
+
+
+def status_message(reservation: Reservation) -> str:
+    """Message of the condition that explains the phase; while it is Pending that of the scheduler."""
+    status = reservation.status
+    if not status.conditions:
+        return "no controller has processed it yet"
+    for kind in (
+        ("Scheduled", "Ready") if status.phase is ReservationPhase.PENDING else ("Ready", "Scheduled")
+    ):
+        found = condition(status.conditions, kind)
+        if found is not None and (found.message or found.reason):
+            return found.message or found.reason
+    return str(status.phase)
+
+
+def reservation_line(room: Reservation) -> str:
+    """One line for watching."""
+    used = ", ".join(f"{o.namespace}/{o.name}" for o in room.status.current_owners)
+    node = f" on {room.status.node_name}" if room.status.node_name else ""
+    taken = f", used by {used}" if used else ""
+    return visible_line(f"{room.name}: {room.status.phase}{node}{taken}: {status_message(room)}")
+
+
+def is_unobserved(reservation: Reservation) -> bool:
+    """True if no controller has written its status."""
+    return not reservation.status.conditions and not reservation.status.observed_generation
+
+
+def until(room: Reservation, now_s: float) -> str:
+    """In how long it expires."""
+    if room.status.expires_at_s is not None:
+        return span(room.status.expires_at_s - now_s)
+    return "-" if is_unobserved(room) else "never"
+
+
+def span(seconds: float) -> str:
+    """A duration as kubectl prints ages (45s, 12m, 5h, 3d), or ``now`` if it is not positive."""
+    if seconds <= 0:
+        return "now"
+    for unit_s, unit, upto in ((1, "s", 120), (60, "m", 7_200), (3_600, "h", 172_800)):
+        if seconds < upto:
+            return f"{int(seconds // unit_s)}{unit}"
+    return f"{int(seconds // 86_400)}d"

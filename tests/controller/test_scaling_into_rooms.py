@@ -8,11 +8,12 @@ from reserving import SANDBOX
 
 from harness.controlplane.world import gates_of, node_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.reservation_client import ReservationClient, reservation_line
+from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.scale_up import ScaleUp
 from rescheduler.cli.workload import parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.reservation import ReservationPhase
+from rescheduler.reports.reservation_words import reservation_line
 
 pytestmark = pytest.mark.usefixtures("api")
 
