@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Final, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.suggestions import did_you_mean
@@ -24,6 +25,9 @@ OF_CLUSTER: Final = (
     "controller_namespace",
     "config_file",
 )
+
+MAY_BE_EMPTY: Final = ("context", "as_user", "request_timeout", "namespace", "selector")
+"""As in kubectl: as if they were not given. An empty --to of a script must not become "anywhere"."""
 
 
 def imported(place: str) -> Any:
@@ -48,7 +52,16 @@ def command(
 
 
 def _called(work: str, **flags: Any) -> None:
-    """The options of a cluster and its controller become its ``cluster``."""
+    """The options of a cluster and its controller become its ``cluster``. Raises UsageError: an option is empty."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        name = option.name or ""
+        if (
+            flags.get(name) == ""
+            and name not in MAY_BE_EMPTY
+            and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        ):
+            raise click.UsageError(f"{option.opts[-1]}: the value is empty; leave the option out")
     if "kubeconfig" in flags:
         named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
         flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)

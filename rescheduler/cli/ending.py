@@ -62,6 +62,11 @@ def _told(error: BaseException) -> int | None:
             shown = io.StringIO()
             error.show(shown)
             said = shown.getvalue().rstrip("\n")
+            for kind, words in (
+                ("integer", "whole number"),
+                ("float", "number"),
+            ):  # click's words for a type with bounds
+                said = said.replace(f"is not a valid {kind} range", f"is not a {words}")
             usage, _, message = said.rpartition("Error: ")
             return _say(f"{usage}error: {message}" if message else said, error, error.exit_code)
         case CommandError() | PolicyError():

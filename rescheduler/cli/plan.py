@@ -24,7 +24,7 @@ from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.selectors import NO_LABELS, LabelSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan, PodRef
@@ -120,11 +120,19 @@ def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: LabelSelector)
     if not namespace and labels.empty:
         return plan
 
+    def chosen(key: ObjectKey, pod: Pod | None) -> bool:
+        return namespace in ("", key.namespace) and labels.matches(pod.labels if pod else NO_LABELS)
+
     def shown(ref: PodRef) -> bool:
-        pod = snapshot.pods.get(ObjectKey(ref.namespace, ref.name))
-        return namespace in ("", ref.namespace) and labels.matches(
-            pod.labels if pod is not None else NO_LABELS
+        key = ObjectKey(ref.namespace, ref.name)
+        return chosen(key, snapshot.pods.get(key))
+
+    if not any(chosen(pod.key, pod) for pod in snapshot.pods.values()):
+        place, those = (
+            f" in namespace {namespace}" if namespace else "",
+            "" if labels.empty else " with these labels",
         )
+        warn(f"there is no pod{place}{those}")
 
     moves = tuple(move for move in plan.moves if shown(move.pod))
     skipped = tuple(one for one in plan.skipped if shown(one.pod))

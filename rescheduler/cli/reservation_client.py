@@ -13,7 +13,7 @@ from tenacity import stop_before_delay
 
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, installed, select, why_left, why_refused
-from rescheduler.cli.errors import CommandError
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
@@ -29,6 +29,7 @@ from rescheduler.reservations.placeholder import slug
 COLLECTION: Final = RESOURCES[Kind.RESERVATION].collection_path
 API_TIMEOUT_S: Final = 10.0
 """An API server that does not answer a command about Reservations is reported after this time."""
+MOST_AT_ONCE: Final = 1000
 _AT_ONCE: Final = 32
 _LEAST_S: Final = 1.0
 NOT_PROCESSED_AFTER_S: Final = 15.0
@@ -56,8 +57,10 @@ def room_template(pods: bytes, namespace: str, node: str = "") -> bytes:
 def manifests(room: Reservation, count: int, group: str) -> list[Json]:
     """``count`` of this Reservation, ready to be created, sorted by name: of several each has its number behind its name.
 
-    ``group``: a random word, the value of the label of all of them.
+    ``group``: a random word, the value of the label of all of them. Raises CommandError: too many.
     """
+    if count > MOST_AT_ONCE:
+        raise CommandError(f"{count:,} Reservations: at most {MOST_AT_ONCE:,} at once", EXIT_USAGE)
     width = len(str(count))
     names = [room.name] if count == 1 else [f"{room.name}-{i:0{width}}" for i in range(1, count + 1)]
     labels = LabelSet({LABEL_CREATED_BY: CREATED_BY, LABEL_GROUP: group})

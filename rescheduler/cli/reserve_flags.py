@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -9,7 +10,8 @@ import msgspec
 
 from rescheduler.cli.clients import select
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.options import parse_moment, parse_pairs, parse_seconds
+from rescheduler.cli.label_query import label_query
+from rescheduler.cli.options import object_name, parse_moment, parse_pairs, parse_seconds
 from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
 from rescheduler.cli.workload import WorkloadName, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
@@ -19,7 +21,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
 from rescheduler.model.resources import QuantityError, parse_amounts
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.selectors import LabelSelector
 from rescheduler.model.times import parse_duration
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
@@ -69,12 +71,15 @@ def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, gro
     base, template, owner, count = (
         _of_workload(api, workload, given) if workload is not None else _of_flags(given)
     )
+    expires_at_s = parse_moment("--expires", given.expires) if given.expires else None
+    if expires_at_s is not None and expires_at_s <= time.time():
+        raise CommandError(f"--expires {given.expires} is past", EXIT_USAGE)
     room = Reservation(
-        name=given.name or stem_of(base, group),
+        name=object_name("--name", given.name) if given.name else stem_of(base, group),
         template_raw=room_template(template, given.namespace, given.node),
         owners=(owner,),
         ttl_s=ttl_s,
-        expires_at_s=parse_moment("--expires", given.expires) if given.expires else None,
+        expires_at_s=expires_at_s,
         pre_allocation=given.pre_allocation,
         make_room=given.make_room,
         allocate_once=not given.several,
@@ -167,4 +172,10 @@ def _requests(given: CreateFlags) -> dict[str, str]:
 
 def _selector(text: str) -> LabelSelector:
     pairs = parse_pairs("--owner-selector", text, " (in a file, -f, any selector is possible)")
-    return LabelSelector(tuple(Requirement(key, Operator.IN, (value,)) for key, value in pairs))
+    return LabelSelector(
+        tuple(
+            one
+            for key, value in pairs
+            for one in label_query("--owner-selector", f"{key}={value}").requirements
+        )
+    )

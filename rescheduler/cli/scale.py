@@ -7,7 +7,7 @@ import secrets
 import msgspec
 
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.errors import EXIT_FAILED, CommandError
+from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import StatusLine, emit
 from rescheduler.cli.reservation_client import ReservationClient, manifests
@@ -41,6 +41,8 @@ def run(
 ) -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room."""
     limit_s = parse_seconds("--timeout", timeout)
+    if len(words) > 1 + ("/" not in words[0]):
+        raise CommandError(f"{' '.join(words)}: name one workload, as deployment/NAME", EXIT_USAGE)
     name = parse_workload("/".join(words), cluster.namespace(namespace))
     api = cluster.api(DEADLINE_S)
     found = read_workload(api, name)

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
+from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
@@ -48,7 +48,7 @@ Before it is installed here again, restart the API servers: they do not follow C
 
 def run(*, cluster: NamedCluster, dry_run: bool, namespace: str, wait_s: float, yes: bool) -> None:
     """Take rescheduler out of a cluster: no pod stays gated, no room, taint or object stays behind."""
-    installed, server = InstalledCluster(cluster.api(DEADLINE_S), namespace), cluster.server()
+    installed, server = _installed(cluster, namespace, "--namespace"), cluster.server()
     if sys.stdin.isatty() and not (yes or dry_run) and not _confirmed(server):
         raise CommandError("nothing was changed")
     said = _carry_out(server, lambda steps: uninstall(installed, steps, dry_run=dry_run, wait_s=wait_s))
@@ -62,9 +62,17 @@ def run(*, cluster: NamedCluster, dry_run: bool, namespace: str, wait_s: float, 
 
 def let_go(*, cluster: NamedCluster, dry_run: bool) -> None:
     """Let the pods go that wait at the gate of a controller that has stopped; all else stays."""
-    installed = InstalledCluster(cluster.api(DEADLINE_S), cluster.controller_namespace)
+    installed = _installed(cluster, cluster.controller_namespace, "--controller-namespace")
     _carry_out(cluster.server(), lambda steps: release_gates(installed, steps, dry_run=dry_run))
     emit("Nothing was changed.\n" if dry_run else "No pod waits at the gate.\n")
+
+
+def _installed(cluster: NamedCluster, namespace: str, option: str) -> InstalledCluster:
+    """Raises CommandError: the controller is in another namespace, where nothing would stop it."""
+    found = InstalledCluster(cluster.api(DEADLINE_S), namespace)
+    if elsewhere := found.elsewhere():
+        raise CommandError(f"the controller is in namespace {elsewhere}: {option} {elsewhere}", EXIT_USAGE)
+    return found
 
 
 def _carry_out(server: str, work: Callable[[Steps], tuple[str, ...]]) -> list[str]:

@@ -18,7 +18,7 @@ from rescheduler.cli.uninstall_steps import Removal
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import proves_absent, resource_of
-from rescheduler.kube.errors import NotFoundError, NotServedError, RejectedError
+from rescheduler.kube.errors import ForbiddenError, NotFoundError, NotServedError, RejectedError
 from rescheduler.kube.installation import Manifest, path_of
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, parse_kept_empty
@@ -66,6 +66,16 @@ class InstalledCluster:
         lease = (self._read(path) or {}).get("spec") or {}
         lasts_s = float(lease.get("leaseDurationSeconds") or 0)
         return lease.get("holderIdentity") or "", lease.get("renewTime") or "", lasts_s
+
+    def elsewhere(self) -> str:
+        """The namespace of the Lease of another controller, if there is none here; "": there is none, or it may not be known."""
+        query = {"fieldSelector": f"metadata.name={names.LEASE_NAME}"}
+        try:
+            found = self._items("/apis/coordination.k8s.io/v1/leases", **query)
+        except ForbiddenError:
+            return ""
+        places = {lease["metadata"]["namespace"] for lease in found}
+        return "" if self.namespace in places else min(places, default="")
 
     def leader_is_outside(self) -> bool:
         """True if whoever holds the Lease is no pod of the Deployment, so that nothing here stops it."""

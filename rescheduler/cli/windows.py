@@ -13,6 +13,7 @@ from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.following import emit_objects
+from rescheduler.cli.options import object_name
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker
@@ -55,6 +56,9 @@ def create(
     **flags: Any,
 ) -> None:
     """Hold room for pods at certain hours."""
+    object_name("NAME", name)
+    if duration and end:
+        raise CommandError("--duration and --end exclude each other", EXIT_USAGE)
     if workload is not None and in_sum:
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api

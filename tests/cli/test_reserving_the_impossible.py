@@ -2,6 +2,10 @@
 
 import pytest
 
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
+from rescheduler.cli.reservation_client import manifests
+from rescheduler.model.reservation import Reservation
+
 RESERVATIONS = "/apis/rescheduler.dev/v1alpha1/reservations"
 OWNER = ("--owner-selector", "app=x")
 REFUSED = {
@@ -55,3 +59,15 @@ def test_rooms_of_an_earlier_command_count(work, command):
     names = [one["metadata"]["name"] for one in work.api.get(RESERVATIONS).items]
     command("reserve", "release", *names, "--kubeconfig", work.kubeconfig)
     work.remove("Deployment", "web")
+
+
+@pytest.mark.parametrize(("count", "fits"), [(1000, True), (1001, False), (999_999, False)])
+def test_a_command_makes_no_more_than_a_thousand(count, fits):
+    """``scale --replicas 1000000`` would else create rooms for hours before it finds that not all fit."""
+    room = Reservation(name="room")
+    if fits:
+        assert len(manifests(room, count, "word")) == count
+        return
+    with pytest.raises(CommandError, match="at most 1,000 at once") as refused:
+        manifests(room, count, "word")
+    assert refused.value.exit_code == EXIT_USAGE

@@ -1,5 +1,7 @@
 """``rescheduler uninstall`` as people type it: it names the cluster, refuses before it changes anything, and says if there is nothing."""
 
+import pytest
+
 from kube_sandbox.sandbox import Sandbox
 
 
@@ -21,3 +23,12 @@ def test_where_nothing_is_installed_it_says_so(tmp_path, command):
         assert done.stdout.splitlines()[-1] == (
             f"rescheduler is not installed in {server.url}: nothing of it was found."
         )
+
+
+@pytest.mark.parametrize("words", [("uninstall", "--yes", "-n"), ("release-gates", "--controller-namespace")])
+def test_a_namespace_without_the_controller_is_refused_with_the_one_that_has_it(work, command, words):
+    """Else the policies of a controller at work would go, or its gated pods."""
+    done = command(*words, "elsewhere", "--kubeconfig", work.kubeconfig)
+    assert done.exit_code == 2, done.output
+    assert "the controller is in namespace rescheduler" in done.stderr
+    assert done.stdout == ""
