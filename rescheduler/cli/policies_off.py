@@ -17,6 +17,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 
 MOST_S: Final = 2.0
@@ -35,13 +36,12 @@ def policies_off(
     """A line for each policy that is off and would move pods. ``state`` follows the snapshot, and is left as it was."""
     if len(snapshot.pods) > _MOST_PODS:
         return
-    on = {policy.name for policy in configuration.build_policies()}
     ends_s = clock() + MOST_S
     least = msgspec.structs.replace(inputs, effort=1, max_moves=_MOVES)
-    for name, kind in REGISTRY.items():
-        if name in on or clock() >= ends_s:
-            continue
-        args = kind.args()
+    for name, args in _off(configuration):
+        kind = REGISTRY[name]
+        if clock() >= ends_s:
+            return
         if kind.problems(args):
             continue  # it has to be told what to look for
         plan = decide(snapshot, (kind.build(args),), least, state).plan()
@@ -49,3 +49,11 @@ def policies_off(
             emptied = plan.after.empty_nodes - plan.before.empty_nodes
             more = f" and empty {plural(emptied, 'node')}" if emptied > 0 else ""
             yield f"{name} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
+
+
+def _off(configuration: Configuration) -> Iterator[tuple[str, PolicyArgs]]:
+    """Entries with ``enabled: false``, with their own arguments; then what the document does not name, with the defaults."""
+    yield from ((one.name, one.args) for one in configuration.policies if not one.args.enabled)
+    named = {one.name for one in configuration.policies}
+    named |= {one.name for one in configuration.build_policies()}
+    yield from ((name, kind.args()) for name, kind in REGISTRY.items() if name not in named)

@@ -113,6 +113,17 @@ def test_plan_names_policies_that_are_off_and_would_move_pods(dump):
     assert "is off" not in run("plan", "--from", dump, "-o", "json").stderr
 
 
+@pytest.mark.parametrize(("threshold", "moves"), [(1, False), (50, True)])
+def test_a_policy_that_is_off_is_judged_by_its_own_arguments(dump, tmp_path, threshold, moves):
+    """With its defaults it would move pods of this dump."""
+    off = f"{{name: HighNodeUtilization, enabled: false, thresholds: {{cpu: {threshold}}}, targetThresholds: {{cpu: 90}}}}"
+    path = tmp_path / "config.yaml"
+    head = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
+    path.write_text(f"{head}policies: [{off}, {{name: NodeTaints}}]\n")
+    done = run("plan", "--from", dump, "--config", str(path))
+    assert ("HighNodeUtilization is off" in done.stderr) is moves, done.output
+
+
 def test_plan_lists_the_names_of_pods_that_move(tmp_path, app):
     owner, *pods = app("web", ["n1"], namespace="shop")
     items = [b.node("n1").taint("old"), b.node("n2"), owner, *pods]
