@@ -48,6 +48,8 @@ _LEVEL: Final = {
         {"type": "string", "pattern": r"^(0(\.[0-9]+)?|1(\.0+)?)$"},
     ]
 }
+_PERCENT: Final = {"thresholds", "targetThresholds"}
+_DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
 Schema = dict[str, Any]
 
 
@@ -102,6 +104,10 @@ def _policies() -> Schema:
     cases = []
     for name, kind in REGISTRY.items():
         arguments = _struct(kind.args)
+        for key in _PERCENT & arguments["properties"].keys():
+            for case in (shares := arguments["properties"][key]).get("anyOf", [shares]):
+                if case["type"] == "object":
+                    case["additionalProperties"] |= {"minimum": 0, "maximum": 100}
         arguments["properties"] = {"name": {}, **arguments["properties"]}
         cases.append({"if": {"properties": {"name": {"const": name}}}, "then": arguments})
     return {
@@ -153,7 +159,7 @@ def schema_of(kind: Any) -> Schema:
 def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
     written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
     if written is SECONDS:
-        return {"type": "string"}
+        return _DURATION
     if written is not None:
         return schema_of(written.kind)
     found = schema_of(kind)

@@ -149,7 +149,7 @@ def check_nodes(api: KubeApi, rooms: Iterable[Reservation]) -> None:
             raise CommandError(f"there is no node/{node}{did_you_mean(node, nodes)}", EXIT_USAGE)
         have = [nodes[node].allocatable] if node else [one.allocatable for one in nodes.values()]
         known = {name for one in have for name, value in one.items() if value}
-        where = node or "no node"
+        where = f"node/{node}" if node else "no node"
         for name, value in wanted.items():
             most = max(one.amount(name) for one in have)
             if value and not most:

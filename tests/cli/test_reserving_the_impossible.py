@@ -11,7 +11,7 @@ OWNER = ("--owner-selector", "app=x")
 REFUSED = {
     "unknown node": (("--cpu", "1", "--node", "n99"), "there is no node/n99"),
     "more than any node has": (("--cpu", "9999"), "cpu 9999: the largest node has 4"),
-    "more than the node has": (("--memory", "100Ti", "--node", "n1"), "memory 100Ti: n1 has "),
+    "more than the node has": (("--memory", "100Ti", "--node", "n1"), "memory 100Ti: node/n1 has "),
     "a resource that none has": (("--request", "nvidia.com/gpu=1"), "no node has any nvidia.com/gpu"),
     "no resource": (("--request", "gpu=1"), "--request: 'gpu' is no resource"),
 }

@@ -210,6 +210,9 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
         ({"policies": [{"name": "NodeTaints", "enabled": "no"}]}, "enabled"),
         ({"policies": "NodeTaints"}, "policies"),
         ({"protections": {"minAge": 5}}, "minAge"),
+        ({"protections": {"minAge": "1y"}}, "minAge"),
+        ({"protections": {"minAge": "-5m"}}, "minAge"),
+        ({"policies": [{"name": "LowNodeUtilization", "targetThresholds": {"cpu": 200}}]}, "cpu"),
         ({"kind": "DeschedulerPolicy"}, "kind"),
         (
             {"policies": [{"name": "LowNodeUtilization"}, {"name": "HighNodeUtilization"}]},
@@ -235,6 +238,14 @@ def test_a_configuration_that_the_program_refuses_is_refused_before_it_is_instal
     done = render(f"configuration={json.dumps(configuration)}")
     assert done.returncode != 0
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("port", [0, 9000])
+def test_a_port_that_the_probes_do_not_ask_is_refused(render, port):
+    done = render(f'configuration={{"server":{{"port":{port}}}}}')
+    assert done.returncode != 0
+    assert f"configuration.server.port: {port}" in done.stderr
+    rendered(render('configuration={"server":{"port":8080,"page":true}}'))
 
 
 def test_policies_that_fill_and_empty_other_nodes_are_installed(render):
