@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
@@ -18,9 +17,6 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
-_PART: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_NAME: Final = re.compile(rf"{_PART}(\.{_PART})*")
-_LONGEST_NAME: Final = 253
 
 
 class PathText(click.ParamType[str]):
@@ -151,15 +147,6 @@ def parse_moment(option: str, text: str) -> float:
     except ValueError as error:
         message = f"{option}: {text!r} is not an RFC 3339 time; write it like 2026-11-21T10:00:00Z"
         raise CommandError(message, EXIT_USAGE) from error
-
-
-def object_name(option: str, text: str) -> str:
-    """The name of an object that is to be created. Raises CommandError: the API server would refuse it."""
-    if len(text) > _LONGEST_NAME or not _NAME.fullmatch(text):
-        raise CommandError(
-            f"{option}: {text!r} is no name: lower case letters, digits, '-' and '.'", EXIT_USAGE
-        )
-    return text
 
 
 def parse_pairs(option: str, text: str, remedy: str = "") -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ What can never match is refused. What does not exist now may come later, so that
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,12 +20,14 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import kinds_served
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
+from rescheduler.model.bounds import LONGEST_NAME
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Node
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import SCHEDULED, UNSCHEDULABLE
+from rescheduler.model.selectors import DOMAIN_SYNTAX
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
@@ -115,6 +118,15 @@ def _line(name: str, found: Plan) -> str:
     targets = {move.pod: move.target for move in found.moves}
     aside = ", ".join(f"{pod.namespace}/{pod.name} (to {targets.get(pod, '?')})" for pod in room.moves)
     return f"{name}: on node/{room.node}, once these have stepped aside: {aside or 'those that leave for others'}"
+
+
+def object_name(option: str, text: str) -> str:
+    """The name of an object that is to be created. Raises CommandError: the API server would refuse it."""
+    if len(text) > LONGEST_NAME or not re.fullmatch(DOMAIN_SYNTAX, text):
+        raise CommandError(
+            f"{option}: {text!r} is no name: lower case letters, digits, '-' and '.'", EXIT_USAGE
+        )
+    return text
 
 
 def check_owners(api: KubeApi, bodies: Sequence[Json]) -> None:

@@ -11,8 +11,9 @@ import msgspec
 from rescheduler.cli.clients import select
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.label_query import label_query
-from rescheduler.cli.options import object_name, parse_moment, parse_pairs, parse_seconds
+from rescheduler.cli.options import parse_moment, parse_pairs, parse_seconds
 from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
+from rescheduler.cli.reserve_checks import object_name
 from rescheduler.cli.workload import WorkloadName, parse_workload, read_workload
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError

@@ -13,10 +13,9 @@ from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.following import emit_objects
-from rescheduler.cli.options import object_name
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.reservation_client import reservation_client
-from rescheduler.cli.reserve_checks import check_owners, need_room_maker
+from rescheduler.cli.reserve_checks import check_owners, need_room_maker, object_name
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi

@@ -173,10 +173,10 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 _NAME_SYNTAX: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE_SYNTAX: Final = f"({_NAME_SYNTAX})?"
-_DOMAIN_SYNTAX: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+DOMAIN_SYNTAX: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _NAME: Final = re.compile(_NAME_SYNTAX)
 _VALUE: Final = re.compile(_VALUE_SYNTAX)
-_DOMAIN: Final = re.compile(_DOMAIN_SYNTAX)
+_DOMAIN: Final = re.compile(DOMAIN_SYNTAX)
 _REMEMBERED: Final = 4096
 _EMPTY: Final = "must be non-empty"
 _ENDS: Final = "and must start and end with an alphanumeric character"
@@ -195,7 +195,7 @@ _VALUE_RULE: Final = _against(
 )  # fmt: skip
 _DOMAIN_RULE: Final = _against(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',",
-    _DOMAIN_SYNTAX, "example.com",
+    DOMAIN_SYNTAX, "example.com",
 )  # fmt: skip
 _KEY_RULE: Final = f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Final
 
@@ -11,6 +12,7 @@ import msgspec
 from rescheduler.model.names import DEFAULT_NAMESPACE, KOORDINATOR_SCHEDULER
 from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.resources import QuantityError, parse_resources
+from rescheduler.model.selectors import DOMAIN_SYNTAX
 from rescheduler.model.times import LEAST_GATE_LIMIT_S
 from rescheduler.model.written import (
     LONGEST_S,
@@ -119,6 +121,8 @@ class ReservationSettings(DocumentSection, frozen=True, kw_only=True):
         return KOORDINATOR_SCHEDULER if self.engine is EngineChoice.KOORDINATOR else ""
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The longest move is shorter than the usual one."""
+        """The longest move is shorter than the usual one, or no namespace has such a name."""
+        if not re.fullmatch(DOMAIN_SYNTAX, self.namespace) or "." in self.namespace:
+            yield ("namespace",), f"is {self.namespace!r}", "use lower case letters, digits and '-'"
         if self.max_ttl_s is not None and self.max_ttl_s < self.ttl_s:
             yield ("maxTtl",), f"is {SECONDS.show(self.max_ttl_s)}", f"must be at least {self.ttl_s:g}s"

@@ -233,6 +233,8 @@ def test_the_longest_move_is_never_shorter_than_the_usual_one():
     assert (found.longest_ttl_s, found.max_lifetime_s) == (3600, 2_592_000)
     with pytest.raises(ConfigurationError, match=r"maxTtl.*at least 600s"):
         read("{ttl: 10m, maxTtl: 1m}")
+    with pytest.raises(ConfigurationError, match=r"reservations.namespace: is 'No Such'"):
+        read('{namespace: "No Such"}')
 
 
 def test_shares_of_namespaces_are_read_as_amounts():
