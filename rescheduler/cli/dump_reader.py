@@ -29,12 +29,18 @@ from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.decode.dump import DumpError, Item, ItemBatch, TypeName, items_of
-from rescheduler.model.decode.node_metrics import GROUP as METRICS_GROUP
-from rescheduler.model.decode.node_metrics import NODE_METRICS, decode_node_metrics
+from rescheduler.model.decode.usage_metrics import GROUP as METRICS_GROUP
+from rescheduler.model.decode.usage_metrics import (
+    NODE_METRICS,
+    POD_METRICS,
+    decode_node_metrics,
+    decode_pod_metrics,
+)
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
 from rescheduler.model.records import ConfigMap, NodeUsage
+from rescheduler.model.usage import PodUsage, Readings
 
 __all__ = ["InputError", "SourceWarning", "read_sources"]
 
@@ -150,6 +156,7 @@ class _Collection:
         self._damaged: Counter[str] = Counter()
         self._objects = 0
         self._usage: dict[str, NodeUsage] = {}
+        self._pod_usage: dict[int, tuple[int, float, float, float]] = {}
 
     def warn(self, warning: SourceWarning) -> None:
         """Add a warning about one object. Only the first warnings are listed, the others are counted."""
@@ -182,7 +189,8 @@ class _Collection:
                 self.warn(SourceWarning(f"{path}:{item.line}", f"skipped: {record.error}", name))
                 continue
             self._note_repeated(path, kind, state.add(kind, (record,)))
-        state.set_usage(self._usage.values())
+        pods = PodUsage.of_readings(Readings.of(self._pod_usage.values())) if self._pod_usage else None
+        state.set_usage(self._usage.values(), pods)
         if problem is not None and self._objects == before:
             raise InputError(path, problem.line, problem.problem, _REMEDY)
 
@@ -197,8 +205,13 @@ class _Collection:
         return True
 
     def _take_usage(self, path: str, item: Item) -> bool:
-        """True if the object is the usage of a node; the newest of each counts."""
-        if item.type.kind != NODE_METRICS or not item.type.api_version.startswith(f"{METRICS_GROUP}/"):
+        """True if the object is the usage of a node or a pod; the newest of each counts."""
+        if not item.type.api_version.startswith(f"{METRICS_GROUP}/"):
+            return False
+        if item.type.kind == POD_METRICS:
+            self._take_pod_usage(path, item)
+            return True
+        if item.type.kind != NODE_METRICS:
             return False
         usage = decode_node_metrics(item.raw)
         if usage is None:
@@ -209,6 +222,16 @@ class _Collection:
         if known is None or usage.measured_at_s > known.measured_at_s:
             self._usage[usage.node] = usage
         return True
+
+    def _take_pod_usage(self, path: str, item: Item) -> None:
+        usage = decode_pod_metrics(item.raw)
+        if usage is None:
+            message = "skipped: PodMetrics without a name, containers with a usage of cpu and memory, or a valid time"
+            self.warn(SourceWarning(f"{path}:{item.line}", message))
+            return
+        known = self._pod_usage.get(usage[0])
+        if known is None or usage[1] > known[1]:
+            self._pod_usage[usage[0]] = usage
 
     def take_batch(self, path: str, batch: ItemBatch) -> int:
         """Add many objects of one file at once, if they are of a known kind and undamaged; how many."""

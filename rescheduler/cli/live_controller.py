@@ -83,7 +83,13 @@ def load_configuration(path: str | None) -> Configuration:
 def read_for(cluster: NamedCluster, configuration: Configuration, **where: Any) -> SnapshotInput:
     """The cluster, or a dump, by the rules of a configuration. ``where``: paths, more_paths and now, as ``read_input`` takes them."""
     namespace = configuration.reservations.namespace if cluster.config_file else ""
-    return read_input(cluster, rules=configuration.replacements, namespace=namespace, **where)
+    return read_input(
+        cluster,
+        rules=configuration.replacements,
+        namespace=namespace,
+        pod_usage=configuration.goes_by_measurement,
+        **where,
+    )
 
 
 def load_profile(path: str | None, configuration: Configuration) -> Profile:

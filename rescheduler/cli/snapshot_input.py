@@ -65,11 +65,13 @@ def read_input(
     now: str | None = None,
     rules: ReplacementRules = DEFAULT_RULES,
     namespace: str = "",
+    pod_usage: bool = False,
 ) -> SnapshotInput:
     """Read a dump if paths are given, else the live cluster; warnings are written to stderr too.
 
     ``rules``: which controllers replace their pods, by configuration.
     ``namespace``: where the controller of the live cluster keeps its ConfigMaps, if not as the options say.
+    ``pod_usage``: measured usage of pods too; a dump tells what is in it.
 
     Without --now the time of a dump is its newest timestamp, or UNDATED_S, so that the same input gives the same output.
     """
@@ -85,7 +87,9 @@ def read_input(
         with StatusLine() as line:
             namespace = namespace or cluster.controller_namespace
             advance = line.progress("reading the cluster")
-            read = read_cluster(api, Decoder(), advance, now_s=time.time(), namespace=namespace)
+            read = read_cluster(
+                api, Decoder(), advance, now_s=time.time(), namespace=namespace, pod_usage=pod_usage
+            )
             found = read.state.snapshot(time.time() if moment is None else moment, read_rules(read, rules))
         texts = read.warnings if found.nodes else (*read.warnings, "the live cluster has no nodes")
     for text in texts:

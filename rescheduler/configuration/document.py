@@ -32,6 +32,7 @@ from rescheduler.model.written import (
 )
 from rescheduler.planning.limits import NAMED_LEVELS, Level, Limits, PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.utilization import ACTUAL
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
@@ -85,6 +86,11 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
                         f"is {name!r}{did_you_mean(name, known)}",
                         "name policies of the list `policies`",
                     )
+
+    @property
+    def goes_by_measurement(self) -> bool:
+        """True if a policy that is switched on asks for measured usage."""
+        return any(getattr(p.args, "usage", "") == ACTUAL for p in self.policies if p.args.enabled)
 
     @property
     def modes(self) -> dict[str, MoveMode]:

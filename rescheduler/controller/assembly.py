@@ -38,7 +38,7 @@ from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate
-from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.metrics_api import measured_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.kinds import Kind
@@ -49,6 +49,7 @@ from rescheduler.model.names import (
 )
 from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.usage import NOTHING_MEASURED
 from rescheduler.policies.making_room import RoomMakingPolicy
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -123,10 +124,12 @@ class _Assembly:
             inputs=DecisionInputs(
                 usage=RepeatedRead(
                     what=USAGE,
-                    read=lambda: node_usage(ports.api),
+                    read=lambda: measured_usage(
+                        ports.api, pods=self.configuration.current.goes_by_measurement
+                    ),
                     pool=ports.pool,
                     every_s=30.0,
-                    unknown=(),
+                    unknown=NOTHING_MEASURED,
                 ),
                 node_autoscaler=RepeatedRead(
                     what=AUTOSCALER,

@@ -6,16 +6,16 @@ autoscaler) and fails or hangs delays nothing but what it would have told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from rescheduler.controller.call_pool import CallPool, OneCall
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.records import NodeUsage
+from rescheduler.model.usage import MeasuredUsage
 
-USAGE: Final = "measured usage of nodes"
+USAGE: Final = "measured usage"
 AUTOSCALER: Final = "whether a node autoscaler is at work"
 GATE: Final = "whether the gate is in force"
 
@@ -75,7 +75,7 @@ class RepeatedRead(Generic[T]):
 class Inputs:
     """The inputs of one decision."""
 
-    usage: Sequence[NodeUsage]
+    usage: MeasuredUsage
     node_autoscaler: bool
     """One reports that it is at work."""
     past_moves: Mapping[str, PastMove]
@@ -87,7 +87,7 @@ class Inputs:
 class DecisionInputs:
     """Used by the core thread only."""
 
-    usage: RepeatedRead[Sequence[NodeUsage]]
+    usage: RepeatedRead[MeasuredUsage]
     node_autoscaler: RepeatedRead[bool]
     recorder: MoveRecorder
     gate: RepeatedRead[bool]

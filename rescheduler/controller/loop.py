@@ -304,7 +304,8 @@ class Loop:
         if inputs is None:
             return
         self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
-        self._state.set_usage(self._usage.add(inputs.usage))
+        usage = inputs.usage
+        self._state.set_usage(self._usage.add(usage.nodes, usage.pods, self._wall()), self._usage.pods)
         self._state.set_node_autoscaler(reports=inputs.node_autoscaler)
         self._state.set_past_moves(inputs.past_moves)
         with self._ports.deciding(first):

@@ -18,7 +18,7 @@ from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.discovery import proves_absent
 from rescheduler.kube.errors import ForbiddenError, NotServedError
 from rescheduler.kube.list_page import read_page
-from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.metrics_api import measured_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
@@ -26,6 +26,7 @@ from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
 from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.usage import PodUsage
 
 Advance = Callable[[int, int, str], None]
 """(done, total, what is being read)."""
@@ -43,9 +44,17 @@ class ReadCluster(NamedTuple):
 
 
 def read_cluster(
-    api: KubeApi, decoder: Decoder, advance: Advance, *, now_s: float, namespace: str = DEFAULT_NAMESPACE
+    api: KubeApi,
+    decoder: Decoder,
+    advance: Advance,
+    *,
+    now_s: float,
+    namespace: str = DEFAULT_NAMESPACE,
+    pod_usage: bool = False,
 ) -> ReadCluster:
-    """Everything that a Snapshot is made of, and warnings about what could not be read. ``namespace``: the controller's.
+    """Everything that a Snapshot is made of, and warnings about what could not be read.
+
+    ``namespace``: the controller's. ``pod_usage``: measured usage of pods too, which is much on a large cluster.
 
     Kinds that the cluster does not serve are empty. Kinds that may not be read are one warning together, except for
     nodes and pods, without which there is nothing to decide.
@@ -67,7 +76,8 @@ def read_cluster(
                 if kind in _ESSENTIAL:
                     raise
                 forbidden[kind] = error.message
-        state.set_usage(node_usage(api))
+        usage = measured_usage(api, pods=pod_usage)
+        state.set_usage(usage.nodes, PodUsage.of_readings(usage.pods) if usage.pods.size else None)
         state.set_node_autoscaler(reports=node_autoscaler_reports(api, now_s))
         warnings += _read_history(api, state, namespace)
     finally:

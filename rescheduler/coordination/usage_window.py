@@ -1,21 +1,24 @@
-"""Measured usage of nodes over some minutes: the mean, and how far chance alone may be off it. Pure; times are handed in.
+"""Measured usage of nodes and pods over a window: what is known of each, and how far chance alone may be off it. Pure; times are handed in.
 
 A single sample says little: on an even cluster whose nodes vary by 15 points, moves would follow the noise for ever. Promises: a node
-is only known once it was measured a few times since the start, since a gap, and since a move came to it or left it; what was measured
-before says nothing of what stands there now. A sample that is read again counts once.
+or a pod is only known once it was measured a few times since the start, and since a gap; a node also since a move came to it or left it.
+What was measured of the node before counts with the pod's own samples added or taken away, and not at all where those are not known.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from rescheduler.coordination.usage_series import UsageSeries
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import NodeUsage
+from rescheduler.model.usage import NO_READINGS, Amounts, PodUsage, Readings, UsageStatistic, usage_key
 
 WINDOW_S: Final = 300.0
 """So old a sample may be; ten of them where the controller reads every 30 s."""
@@ -23,73 +26,132 @@ LEAST: Final = 3
 """Fewer samples tell nothing of how much they vary."""
 SETTLED_S: Final = 60.0
 """A sample may reach so far back (``window`` of metrics-server), so those of the first minute after a move are left out."""
+_NOWHERE: Final = ""
 
 
 class UsageWindow:
-    """The samples of all nodes. Used by the core thread only."""
+    """The samples of all nodes and pods. Used by the core thread only."""
 
-    def __init__(self, least: int = LEAST) -> None:
+    def __init__(
+        self,
+        least: int = LEAST,
+        window_s: float = WINDOW_S,
+        statistic: UsageStatistic = UsageStatistic.MEAN,
+    ) -> None:
         """``least``: samples that make a node known, at least 1: that is for a process that decides once."""
         self._least = least
-        self._samples: dict[str, deque[NodeUsage]] = {}
-        self._answers: dict[str, NodeUsage] = {}
-        self._moved_at_s: dict[str, float] = {}
+        self._statistic = statistic
+        self._nodes = UsageSeries.empty(window_s, statistic)
+        self._pods = UsageSeries.empty(window_s, statistic)
+        self._newest: dict[int, NodeUsage] = {}
+        """The last sample of each node."""
+        self._moved_at_s: dict[int, float] = {}
+        self._followed: set[tuple[str, str]] = set()
+        """Moves, by uid and the node that is known to be changed by them."""
+        self._settled: dict[int, NodeUsage] = {}
+        self._of: UsageSeries | None = None
+        """The series that ``_settled`` was made of."""
+        self._pod_usage: PodUsage | None = None
+
+    @property
+    def pods(self) -> PodUsage | None:
+        """What is known of pods; None: nobody measures them."""
+        if not self._pods.keys.size:
+            return None
+        if self._pod_usage is None:
+            series, kind, least = self._pods, self._statistic, self._least
+            self._pod_usage = PodUsage(series.keys, lambda: series.statistic(kind, least)[0])
+        return self._pod_usage
+
+    @property
+    def bytes_per_pod(self) -> float:
+        """What is kept of a pod."""
+        return self._pods.bytes_each
 
     def follow(self, moves: Iterable[object]) -> None:
         """Take in when pods left their nodes and landed. ``moves``: PodMigrations, in any state."""
-        for move in moves:
-            if isinstance(move, PodMigration):
-                self._moved(move.status.source_node, move.status.evicted_at_s)
-                self._moved(move.status.node_name, move.status.landed_at_s)
+        known = [move for move in moves if isinstance(move, PodMigration)]
+        for move in known:
+            status = move.status
+            self._moved(move, status.source_node, status.evicted_at_s, -1.0)
+            self._moved(move, status.node_name, status.landed_at_s, 1.0)
+        if self._followed:
+            self._followed &= {(m.uid, n) for m in known for n in (m.status.source_node, m.status.node_name)}
 
-    def _moved(self, node: str, at_s: float) -> None:
-        if at_s > self._moved_at_s.get(node, 0.0):
-            self._moved_at_s[node] = at_s
+    def _moved(self, move: PodMigration, node: str, at_s: float, sign: float) -> None:
+        if not at_s or not node or (move.uid, node) in self._followed:
+            return
+        self._followed.add((move.uid, node))
+        key = usage_key(_NOWHERE, node)
+        row = self._nodes.row(key)
+        if row is None or at_s <= self._nodes.last_s[row] - SETTLED_S:
+            # Samples since then are there already: of a move that ended before this process began.
+            return
+        self._moved_at_s[key] = max(at_s, self._moved_at_s.get(key, 0.0))
+        counted = self._nodes.last_s[row] <= at_s
+        series = self._series_of(move) if counted else None
+        self._nodes = self._nodes.anew(key, None if series is None else sign * series)
 
-    def add(self, usage: Iterable[NodeUsage]) -> tuple[NodeUsage, ...]:
-        """What is known of all nodes that are measured now, their newest samples being these."""
-        newest = {sample.node: sample for sample in usage}
-        for gone in self._samples.keys() - newest.keys():
-            del self._samples[gone]
-            self._answers.pop(gone, None)
-        self._moved_at_s = {node: s for node, s in self._moved_at_s.items() if node in newest}
-        return tuple(self._known(node, sample) for node, sample in newest.items())
+    def _series_of(self, move: PodMigration) -> Amounts | None:
+        """The samples of the pod that moves, in the parts that those of nodes stand in."""
+        row = self._pods.row(usage_key(move.namespace, move.pod_name))
+        parts = self._pods.values.shape[2]
+        shift = self._nodes.newest - self._pods.newest
+        if row is None or abs(shift) >= parts or self._pods.number[row] < self._least:
+            return None
+        found = np.full_like(self._pods.values[:, row], np.nan)
+        if shift >= 0:
+            found[:, : parts - shift] = self._pods.values[:, row, shift:]
+        else:
+            found[:, -shift:] = self._pods.values[:, row, :shift]
+        return found
 
-    def _known(self, node: str, sample: NodeUsage) -> NodeUsage:
-        samples = self._samples.setdefault(node, deque())
-        number = len(samples)
-        if not samples or sample.measured_at_s > samples[-1].measured_at_s:
-            samples.append(sample)
-        new = len(samples) > number
-        since_s = max(sample.measured_at_s - WINDOW_S, self._moved_at_s.get(node, -math.inf) + SETTLED_S)
-        while samples and samples[0].measured_at_s < since_s:
-            samples.popleft()
+    def add(
+        self, nodes: Iterable[NodeUsage], pods: Readings = NO_READINGS, now_s: float = math.inf
+    ) -> tuple[NodeUsage, ...]:
+        """What is known of all nodes that are measured, their newest samples being these.
+
+        ``now_s``: samples of a node whose clock is ahead count as of then, or they would push all others out of the window.
+        """
+        came = [(usage_key(_NOWHERE, sample.node), sample) for sample in nodes]
+        found = Readings.of(
+            (key, min(sample.measured_at_s, now_s), sample.cpu_milli, sample.memory_bytes)
+            for key, sample in came
+            if sample.measured_at_s >= self._moved_at_s.get(key, -math.inf) + SETTLED_S
+        )
+        self._nodes = self._nodes.plus(found)
+        if found.size:
+            kept = set(self._nodes.keys.tolist())
+            self._newest = {key: sample for key, sample in self._newest.items() if key in kept}
+            self._moved_at_s = {key: s for key, s in self._moved_at_s.items() if key in kept}
+        self._newest.update(came)
+        series = self._pods.plus(replace(pods, at_s=np.minimum(pods.at_s, now_s)))
+        if series is not self._pods:
+            self._pods, self._pod_usage = series, None
         # Most decisions come between two reads.
-        if new or len(samples) != number or node not in self._answers:
-            self._answers[node] = self._judged(sample, samples)
-        return self._answers[node]
-
-    def _judged(self, sample: NodeUsage, samples: Sequence[NodeUsage]) -> NodeUsage:
-        if len(samples) < self._least:
-            return msgspec.structs.replace(sample, settled=False)
-        counted = samples or (sample,)
-        cpu_milli, cpu_error = _mean([one.cpu_milli for one in counted])
-        memory_bytes, memory_error = _mean([one.memory_bytes for one in counted])
-        return NodeUsage(
-            sample.node,
-            cpu_milli,
-            memory_bytes,
-            sample.measured_at_s,
-            cpu_error_milli=cpu_error,
-            memory_error_bytes=memory_error,
+        if self._of is not self._nodes:
+            self._settled, self._of = self._judged(), self._nodes
+        return tuple(
+            self._settled.get(key) or msgspec.structs.replace(sample, settled=False)
+            for key, sample in self._newest.items()
         )
 
-
-def _mean(amounts: list[int]) -> tuple[int, int]:
-    """The mean, and its standard error."""
-    number = len(amounts)
-    mean = sum(amounts) / number
-    if number == 1:
-        return round(mean), 0
-    variance = sum((one - mean) ** 2 for one in amounts) / (number - 1)
-    return round(mean), math.ceil(math.sqrt(variance / number))
+    def _judged(self) -> dict[int, NodeUsage]:
+        """What is known of the nodes that were measured often enough."""
+        series = self._nodes
+        found, error = series.statistic(self._statistic, self._least)
+        rows = np.flatnonzero(~np.isnan(found[0])).tolist()
+        cpu, memory = np.rint(np.nan_to_num(found)).astype(np.int64).tolist()
+        cpu_error, memory_error = np.ceil(np.nan_to_num(error)).astype(np.int64).tolist()
+        keys, last_s = series.keys.tolist(), series.last_s.tolist()
+        return {
+            keys[row]: NodeUsage(
+                self._newest[keys[row]].node,
+                cpu[row],
+                memory[row],
+                last_s[row],
+                cpu_error_milli=cpu_error[row],
+                memory_error_bytes=memory_error[row],
+            )
+            for row in rows
+        }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import ChangeLog, Snapshot
+
+if TYPE_CHECKING:
+    from rescheduler.model.usage import PodUsage
 
 Key = str | ObjectKey
 """The key of an object: the uid of a workload, NAMESPACE/NAME or NAME of all others."""
@@ -61,6 +64,7 @@ class ClusterState:
         self._tombstones: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
         """Deleted uids, each with the last known version."""
         self._usage: dict[str, NodeUsage] = {}
+        self._pod_usage: PodUsage | None = None
         self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
         self._node_autoscaler = False
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
@@ -143,9 +147,10 @@ class ClusterState:
         self._touch(kind)
         return tuple(changes)
 
-    def set_usage(self, usage: Iterable[NodeUsage]) -> None:
-        """Replace the measured usage of all nodes."""
+    def set_usage(self, usage: Iterable[NodeUsage], pods: PodUsage | None = None) -> None:
+        """Replace the measured usage of all nodes, and of all pods where they are measured."""
         self._usage = {item.node: item for item in usage}
+        self._pod_usage = pods
 
     def set_node_autoscaler(self, *, reports: bool) -> None:
         """Whether a node autoscaler reports that it is at work."""
@@ -194,6 +199,7 @@ class ClusterState:
             windows=self._copy(Kind.RESERVATION_WINDOW),
             head_rooms=self._copy(Kind.HEAD_ROOM),
             usage=MappingProxyType(dict(self._usage)),
+            pod_usage=self._pod_usage,
             past_moves=self._past_moves,
             node_autoscaler=self._node_autoscaler,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.node_marks import NodeMarksSince
@@ -42,6 +42,9 @@ from rescheduler.model.storage_records import (
     StorageClass,
     VolumeAttachment,
 )
+
+if TYPE_CHECKING:
+    from rescheduler.model.usage import PodUsage
 
 _EMPTY: MappingProxyType[Any, Any] = MappingProxyType({})
 
@@ -80,6 +83,8 @@ class Snapshot:
     """Since when taints and labels of a node are known to be as they are; empty where nobody watched."""
     usage: Mapping[str, NodeUsage] = field(default_factory=_empty)
     """Measured usage by node name; empty without metrics.k8s.io."""
+    pod_usage: PodUsage | None = field(default=None, compare=False)
+    """Measured usage of pods; None: nobody measures them, or no policy asks."""
     node_autoscaler: bool = False
     """cluster-autoscaler or Karpenter reports that it is at work."""
     past_moves: Mapping[str, PastMove] = field(default_factory=_empty)

@@ -7,12 +7,14 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
@@ -33,6 +35,13 @@ from rescheduler.scheduling.nodes import NodeTable
 _EPSILON: Final = 1e-9
 
 
+class WhoGoes(enum.StrEnum):
+    """Which pods leave an overloaded node."""
+
+    HEAVIEST = "heaviest"
+    NEIGHBOURS = "neighbours"
+
+
 class LowNodeUtilizationArgs(
     NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
@@ -40,6 +49,7 @@ class LowNodeUtilizationArgs(
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
+    ``who_goes``: heaviest: few pods, so that the one that carries the load goes; neighbours: on each node it stays, and others make way.
     ``use_default_requests``: a container without a CPU or memory request counts as in kube-scheduler's scores; else as nothing.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. ``minimum_relief``: what a move must
     take from what is above the targets, in percent of a node: as the objective counts it, more on a fuller node, and twice for memory.
@@ -51,6 +61,7 @@ class LowNodeUtilizationArgs(
     )
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
+    who_goes: WhoGoes = WhoGoes.HEAVIEST
     use_default_requests: bool = True
     number_of_nodes: Positive = 1
     minimum_relief: Annotated[float, msgspec.Meta(ge=0, le=100)] = 2.0
@@ -376,15 +387,18 @@ class LowNodeUtilization:
         # All pods of all overloaded nodes in one pass: with a pass for each node, a thousand of them take a second.
         at = np.flatnonzero(np.isin(columns.nodes, over))
         kinds, nodes = columns.kinds[at], columns.nodes[at]
-        taken = np.stack(
-            [load.taken_by(columns.classes, r)[kinds] * load.scale(r)[nodes] for r in self._resources]
-        )
+        # Of a pod that nobody measured nothing is known, so it is not proposed.
+        taken = np.nan_to_num(np.stack([load.taken_by_each(columns, at, r) for r in self._resources]))
         proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
         # A pod that takes little of what its node has too much of does not relieve it.
         excesses = amounts[:, nodes]
         parts = np.minimum(taken / np.maximum(capacity[:, nodes], 1.0), excesses)
         relieved = sum(relief(r, parts[i], excesses[i]) for i, r in enumerate(self._resources))
         useful = proposed[kinds] & (relieved > max(self._least - _EPSILON, _EPSILON))
+        if self._args.who_goes == WhoGoes.NEIGHBOURS:
+            useful &= ~_heaviest(
+                nodes, (taken / np.maximum(capacity[:, nodes], 1.0) * (excesses > 0)).sum(axis=0)
+            )
         # The pods of each node next to each other.
         order = np.flatnonzero(useful)
         order = order[np.argsort(nodes[order], kind="stable")]
@@ -426,6 +440,15 @@ class LowNodeUtilization:
             here.capacity.tobytes(), here.pods,
         )  # fmt: skip
         return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name))
+
+
+def _heaviest(nodes: npt.NDArray[np.int32], taken: FloatArray) -> BoolArray:
+    """Of the pods on each node the one that takes most of what is too much there; of equals any, as they stay or go alike."""
+    order = np.lexsort((-taken, nodes))
+    first = np.diff(nodes[order], prepend=-1) != 0
+    found = np.zeros(len(nodes), dtype=np.bool_)
+    found[order[first]] = True
+    return found
 
 
 def _below_mean(fullest: FloatArray, judged: BoolArray) -> BoolArray:

@@ -15,18 +15,17 @@ from typing import Final, TypeVar
 import numpy as np
 
 from rescheduler.model.records import Pod
+from rescheduler.model.usage import MEASURED, PodUsage
 from rescheduler.policies.emptying import NodeFilling
-from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.framework import PodColumns, PolicyView
 from rescheduler.policies.measurement import measured as measured_nodes
 from rescheduler.policies.objective import ONE
 from rescheduler.scheduling.amounts import held_amount, incoming_amount
-from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.resource_scores import scored_use
 
 REQUESTS: Final = "requests"
 ACTUAL: Final = "actual"
-MEASURED: Final = ("cpu", "memory")
 _ALL_NODES: Final = slice(None)
 STANDARD_ERRORS: Final = 3.0
 """So far a mean may be off by chance: of a thousand even nodes about one is further."""
@@ -70,9 +69,10 @@ def goes_by_measurement(resources: Collection[str], usage: str) -> bool:
 class Load:
     """Amounts on nodes in the current what-if state, by requests or by measured usage.
 
-    With usage "actual", cpu and memory come from measurements: a pod's part of its node's usage is taken in
-    proportion to what it counts for by requests, and planned moves carry that part along. Nodes without a fresh
-    measurement are neither too full nor free (``known``); of a pod that comes from one, its requests are counted.
+    With usage "actual", cpu and memory come from measurements, of nodes and of pods, and planned moves carry along what their pods
+    use. Where nobody measures pods, a pod's part of its node's usage is taken in proportion to what it counts for by requests.
+    Nodes without a fresh measurement are neither too full nor free (``known``); of a pod that comes from one, or that is not
+    measured itself while others are, its requests are counted.
 
     ``defaults``: containers without requests count with kube-scheduler's defaults.
 
@@ -87,8 +87,10 @@ class Load:
         self._rooms = rooms
         self._defaults = defaults
         self.resources = tuple(resources)
-        self._scale: Mapping[str, FloatArray] = {}
+        self._scale: dict[str, FloatArray] = {}
         self._shares: dict[str, FloatArray] = {}
+        self._pods: PodUsage | None = None
+        """What pods use, if it is measured and counts."""
         self._unmoved: dict[str, FloatArray] = {}
         self._errors: dict[str, FloatArray] = {}
         self.known: BoolArray = view.nodes.all
@@ -162,9 +164,21 @@ class Load:
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
-        held = float(held_amount(pod, resource, defaults=self._defaults))
         node = self._view.state.node_index.get(pod.node)
-        return held * self._scale[resource][node] if node is not None and resource in self._scale else held
+        scaled = node is not None and resource in self._scale
+        if scaled and self._pods is not None and (used := self._pods.of(pod.key, resource)) is not None:
+            return used
+        held = float(held_amount(pod, resource, defaults=self._defaults))
+        return held * float(self._scale[resource][node]) if scaled else held
+
+    def taken_by_each(self, columns: PodColumns, rows: IntArray, resource: str) -> FloatArray:
+        """The same of many pods; NaN: it is not measured, although usage is asked for and that of other pods is measured."""
+        if self._pods is not None and resource in self._scale:
+            return self._pods.column((columns.pods[i].key for i in rows.tolist()), resource)
+        amounts = (held_amount(kind, resource, defaults=self._defaults) for kind in columns.classes)
+        held = np.fromiter(amounts, dtype=np.float64, count=len(columns.classes))[columns.kinds[rows]]
+        scale = self._scale.get(resource)
+        return held if scale is None else held * scale[columns.nodes[rows]]
 
     def left(self, resource: str, most: IntArray) -> NodeFilling:
         """How much more each node may take until it holds so much; by requests, rooms included."""
@@ -243,16 +257,6 @@ class Load:
             return leaves, leaves
         return leaves, float(incoming_amount(replacement.spec, resource, defaults=self._defaults))
 
-    def taken_by(self, kinds: Sequence[PodClass], resource: str) -> FloatArray:
-        """How much of the resource a pod of each class counts for by requests; times ``scale`` it is what it takes on a node."""
-        amounts = (held_amount(kind, resource, defaults=self._defaults) for kind in kinds)
-        return np.fromiter(amounts, dtype=np.float64, count=len(kinds))
-
-    def scale(self, resource: str) -> FloatArray:
-        """For each node what its pods take in proportion to what they request; 1 unless usage is measured."""
-        found = self._scale.get(resource)
-        return np.ones(self._view.nodes.size) if found is None else found
-
     def pressure(self) -> FloatArray:
         """The share of the fullest resource of each node."""
         fullest: FloatArray = np.max([self.share(r) for r in self.resources], axis=0)
@@ -286,7 +290,7 @@ class Load:
         usage = self._view.snapshot.usage
         names = self._view.state.node_names
         self.known = measured_nodes(self._view.snapshot, names)
-        scale: dict[str, FloatArray] = {}
+        self._pods = self._view.snapshot.pod_usage
         for resource in MEASURED:
             if resource not in self.resources:
                 continue
@@ -312,13 +316,14 @@ class Load:
             requested -= 0 if held is None else held
             factor = np.divide(measured, requested, out=np.zeros_like(measured), where=requested > 0)
             factor[~self.known] = 1.0
+            if self._pods is not None:
+                factor[:] = 1.0
+            self._scale[resource] = factor
             if self._rooms and held is not None:
                 measured += held  # nothing is measured of an empty room
             self._unmoved[resource] = measured.copy()
             for move in planned.moves:
-                moved = held_amount(move.pod, resource, defaults=self._defaults) * factor[move.source]
+                moved = self.taken(move.pod, resource)
                 measured[move.source] -= moved
                 measured[move.target] += moved
-            scale[resource] = factor
             self._amounts[resource] = measured
-        self._scale = scale

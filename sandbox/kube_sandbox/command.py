@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from kube_sandbox.node_metrics import NodeMeter
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
+from kube_sandbox.usage_meter import UsageMeter
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.kube.installation import install
@@ -38,7 +38,7 @@ def run(
         path = Path(kubeconfig_file or f"{folder}/kubeconfig")
         with Sandbox(sandbox_nodes(nodes, cpu, memory), clock=time.time) as cluster:
             if usage is not None:
-                cluster.add(NodeMeter(cluster.server, cluster.api, share=usage))
+                cluster.add(UsageMeter(cluster.server, cluster.api, share=usage))
             try:
                 server = cluster.start(kubeconfig=path, port=port)
             except OSError as error:

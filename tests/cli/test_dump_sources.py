@@ -431,6 +431,38 @@ def test_a_damaged_measurement_is_unknown_and_said(tmp_path):
     assert sum("NodeMetrics" in warning for warning in warnings) == len(bad)
 
 
+def pod_metrics(name, *cpus, timestamp="2026-01-01T00:00:00Z"):
+    return {
+        "apiVersion": "metrics.k8s.io/v1beta1",
+        "kind": "PodMetrics",
+        "metadata": {"name": name, "namespace": "shop"},
+        "timestamp": timestamp,
+        "containers": [
+            {"name": f"c{i}", "usage": {"cpu": cpu, "memory": "2Mi"}} for i, cpu in enumerate(cpus)
+        ],
+    }
+
+
+def test_usage_of_pods_is_the_sum_of_their_containers_and_damaged_ones_are_unknown(tmp_path):
+    late = "2026-01-01T00:05:00Z"
+    samples = [
+        pod_metrics("a", "1500000000n", "250m"),
+        pod_metrics("b", "1"),
+        pod_metrics("b", "3", timestamp=late),
+        pod_metrics("c", "much"),
+        pod_metrics("d", "1", timestamp=""),
+    ]
+    found, warnings = read(file(tmp_path, "a.json", as_list([*OBJECTS, *samples])))
+    assert [found.pod_usage.of(ObjectKey("shop", name), "cpu") for name in "abcd"] == [
+        1750.0,
+        3000.0,
+        None,
+        None,
+    ]
+    assert found.pod_usage.of(ObjectKey("shop", "a"), "memory") == 4 << 20
+    assert sum("PodMetrics" in warning for warning in warnings) == 2
+
+
 def test_a_dump_is_as_late_as_its_measurements(tmp_path):
     measured = file(tmp_path, "a.json", as_list([*OBJECTS, node_metrics("n1", "1", "2027-01-01T00:00:00Z")]))
     state, _ = read_sources([str(measured)], Decoder(), lambda *_: None)

@@ -7,7 +7,7 @@ from scenes import Scene
 from structlog.testing import capture_logs
 
 from harness.histories.user_requests import MOVE
-from kube_sandbox.node_metrics import ANNOTATION_CPU, NodeMeter
+from kube_sandbox.usage_meter import ANNOTATION_CPU, UsageMeter
 from rescheduler.kube.transport import Response
 from rescheduler.model.times import format_seconds
 
@@ -37,7 +37,7 @@ def usage(call):
 
 
 def metered(scene):
-    scene.cluster.add(NodeMeter(scene.cluster.server, scene.api, share=0.1))
+    scene.cluster.add(UsageMeter(scene.cluster.server, scene.api, share=0.1))
     scene.advance(1.0)
 
 
@@ -108,3 +108,38 @@ def test_by_requests_the_same_node_is_overfull(scene):
     scene.start(document=DOCUMENT.replace(b"actual", b"requests"))
     scene.advance(10.0)
     assert moves(scene)
+
+
+HOT = DOCUMENT.replace(b"thresholds: {cpu: 20}", b"thresholds: {cpu: 45}").replace(b"{cpu: 50}", b"{cpu: 66}")
+
+
+def hot_spot(made):
+    """On n1 one pod uses 2.6 of 4 CPUs, the other three 0.1 each."""
+    first, *_ = pods = made.pods()
+    for pod in pods:
+        cpu = "2600m" if pod is first else "100m"
+        made.api.patch(pod, {"metadata": {"annotations": {ANNOTATION_CPU: cpu}}})
+    return first["metadata"]["name"]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_pod_that_carries_the_load_goes_and_without_the_right_to_read_pods_some_pod(allowed):
+    made = Scene({"n1": 4, "n2": 4, "n3": 4})
+    made.workload(nodes=["n1"] * 4)
+    name = hot_spot(made)
+    metered(made)
+    if not allowed:
+        made.refuse(403, "Forbidden", lambda call: usage(call) and call.path.endswith("/pods"))
+    made.start(document=HOT)
+    made.until(lambda: moves(made))
+    assert made.calls.of(lambda call: usage(call) and call.path.endswith("/pods"))
+    if allowed:
+        assert [move["spec"]["podRef"]["name"] for move in moves(made)] == [name]
+
+
+def test_usage_of_pods_is_read_only_where_a_policy_asks_for_it(scene):
+    metered(scene)
+    scene.start(document=DOCUMENT.replace(b"actual", b"requests"))
+    scene.advance(70.0)
+    assert scene.calls.of(usage)
+    assert not scene.calls.of(lambda call: usage(call) and call.path.endswith("/pods"))

@@ -1,0 +1,168 @@
+"""The samples of many things over a window, in arrays: about 100 bytes for each with ten samples. Pure; times are in the samples.
+
+The window is cut into parts of equal length, the same for all, so that the series of a pod can be added to that of a node. In each part
+stands the mean of its samples, or the highest one where peaks are asked for. Promises: a sample that comes again counts once; a gap is a
+gap and not zero; nothing is forgotten because one reading is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.usage import MEASURED, Amounts, Numbers, Readings, Times, UsageStatistic
+
+SAMPLE_S: Final = 30.0
+"""The shortest part: samples are read so often."""
+MOST_PARTS: Final = 48
+"""Of a day half an hour each."""
+GONE_S: Final = 600.0
+"""Who was not measured for so long while others were is gone."""
+_OF_MEDIAN: Final = 1.25
+"""The standard error of a median, in those of the mean; with few samples the distances between them say too little."""
+_MOST: Final = np.iinfo(np.uint16).max
+
+Counts = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSeries:
+    """Rows in the order of ``keys``; the last part is the newest. The arrays are never changed."""
+
+    part_s: float
+    keys: Numbers
+    newest: int
+    """Number of the last part since the epoch."""
+    values: Amounts
+    """Shape (resources, things, parts); NaN: no sample."""
+    last_s: Times
+    """When each was measured last."""
+    in_part: Counts
+    """Samples in the last part that has one."""
+    number: Counts
+    """Samples altogether, since the start or ``anew``."""
+    highest: bool
+    """The highest sample of a part stands for it, not the mean."""
+
+    @classmethod
+    def empty(cls, window_s: float, statistic: UsageStatistic) -> UsageSeries:
+        """Nothing was measured yet."""
+        part_s = max(SAMPLE_S, window_s / MOST_PARTS)
+        parts = max(1, math.ceil(window_s / part_s))
+        return cls(
+            part_s=part_s,
+            keys=np.zeros(0, dtype=np.int64),
+            newest=0,
+            values=np.full((len(MEASURED), 0, parts), np.nan, dtype=np.float32),
+            last_s=np.zeros(0),
+            in_part=np.zeros(0, dtype=np.uint16),
+            number=np.zeros(0, dtype=np.uint16),
+            highest=statistic is UsageStatistic.PEAK,
+        )
+
+    @property
+    def bytes_each(self) -> float:
+        """What one thing costs."""
+        arrays = (self.keys, self.values, self.last_s, self.in_part, self.number)
+        return sum(array.nbytes for array in arrays) / max(len(self.keys), 1)
+
+    def row(self, key: int) -> int | None:
+        """Where it stands; None: it was not measured."""
+        row = int(np.searchsorted(self.keys, key))
+        return row if row < len(self.keys) and self.keys[row] == key else None
+
+    def plus(self, found: Readings) -> UsageSeries:
+        """With one sample more of each."""
+        if not found.size:
+            return self
+        newest_s = max(float(found.at_s.max()), float(self.last_s.max(initial=0.0)))
+        series = self._with_rows(found.keys, newest_s, max(self.newest, int(newest_s // self.part_s)))
+        rows = np.searchsorted(series.keys, found.keys)
+        part = (found.at_s // self.part_s).astype(np.int64)
+        parts = series.values.shape[2]
+        column = part - series.newest + parts - 1
+        new = (found.at_s > series.last_s[rows]) & (column >= 0)
+        rows, part, column = rows[new], part[new], column[new]
+        came = found.amounts[:, new]
+        again = (series.last_s[rows] // self.part_s).astype(np.int64) == part
+        count = np.where(again, np.minimum(series.in_part[rows], _MOST - 1) + 1, 1).astype(np.uint16)
+        known = series.values[:, rows, column]
+        merged = np.fmax(known, came) if self.highest else known + (came - known) / count
+        series.values[:, rows, column] = np.where(again & ~np.isnan(known), merged, came)
+        series.in_part[rows] = count
+        series.number[rows] = np.minimum(series.number[rows], _MOST - 1) + 1
+        series.last_s[rows] = found.at_s[new]
+        return series
+
+    def _with_rows(self, keys: Numbers, newest_s: float, newest: int) -> UsageSeries:
+        """A copy with rows for these too, without those that are gone, and with ``newest`` as the last part."""
+        stay = self.last_s >= newest_s - GONE_S
+        known = self.keys[stay | np.isin(self.keys, keys)]
+        all_keys = np.union1d(known, keys)
+        old, new = np.searchsorted(self.keys, known), np.searchsorted(all_keys, known)
+        resources, _, parts = self.values.shape
+        size, shift = len(all_keys), newest - self.newest
+        values = np.full((resources, size, parts), np.nan, dtype=np.float32)
+        if shift < parts:
+            values[:, new, : parts - shift] = self.values[:, old, shift:]
+        last_s, in_part = np.zeros(size), np.zeros(size, dtype=np.uint16)
+        number = np.zeros(size, dtype=np.uint16)
+        last_s[new], in_part[new], number[new] = self.last_s[old], self.in_part[old], self.number[old]
+        number[np.isnan(values[0]).all(axis=1)] = 0  # after a gap as long as the window it begins anew
+        return replace(
+            self, keys=all_keys, newest=newest, values=values, last_s=last_s, in_part=in_part, number=number
+        )
+
+    def anew(self, key: int, change: Amounts | None) -> UsageSeries:
+        """Something came or left: it is known again after new samples only, and what was before counts with ``change`` added; None: no more."""
+        row = self.row(key)
+        if row is None:
+            return self
+        values, number = self.values.copy(), self.number.copy()
+        values[:, row] = np.nan if change is None else np.maximum(values[:, row] + change, 0.0)
+        number[row] = 0
+        return replace(self, values=values, number=number)
+
+    def statistic(self, kind: UsageStatistic, least: int) -> tuple[Amounts, Amounts]:
+        """Of each thing: the number that stands for its samples, and its standard error. NaN: fewer samples than ``least``."""
+        values = np.sort(self.values.astype(np.float64), axis=2)  # NaN last
+        count = np.sum(~np.isnan(values), axis=2)
+        if kind.part is None:
+            found, error = _mean(values, count)
+        else:
+            found, error = _quantile(values, count, kind.part)
+            error = np.maximum(error, _OF_MEDIAN * _mean(values, count)[1])
+        unknown = (self.number < least) | (count == 0)
+        found[unknown] = np.nan
+        return found.astype(np.float32), error.astype(np.float32)
+
+
+def _mean(values: Times, count: Numbers) -> tuple[Times, Times]:
+    total = np.nansum(values, axis=2)
+    mean = total / np.maximum(count, 1)
+    squares = np.nansum((values - mean[:, :, np.newaxis]) ** 2, axis=2)
+    return mean, np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
+
+
+def _quantile(values: Times, count: Numbers, part: float) -> tuple[Times, Times]:
+    """The error is how far the quantiles are that lie one standard deviation of their rank below and above: no distribution is assumed."""
+    rank = np.minimum(part, 1.0 - 0.5 / np.maximum(count, 1))
+    deviation = np.sqrt(rank * (1.0 - rank) / np.maximum(count, 1))
+    found = _at(values, count, np.full(count.shape, part))
+    below = _at(values, count, np.maximum(rank - deviation, 0.0))
+    above = _at(values, count, np.minimum(rank + deviation, 1.0))
+    return found, np.maximum(np.maximum(above - found, found - below), 0.0)
+
+
+def _at(values: Times, count: Numbers, part: Times) -> Times:
+    place = part * np.maximum(count - 1, 0)
+    low = np.floor(place).astype(np.int64)
+    high = np.minimum(low + 1, np.maximum(count - 1, 0))
+    lower = np.take_along_axis(values, low[:, :, np.newaxis], axis=2)[:, :, 0]
+    upper = np.take_along_axis(values, high[:, :, np.newaxis], axis=2)[:, :, 0]
+    found: Times = lower + (upper - lower) * (place - low)
+    return found

@@ -1,0 +1,134 @@
+"""Measured usage of many things as arrays: one reading of all pods, and what is known of each of them. Pure.
+
+At 150,000 pods an object for each would cost more than all that the controller knows of them. So a pod is a 64-bit number here
+(``usage_key``), and its amounts stand in arrays in the order of those numbers. NaN: not known, which is no number and never zero.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from rescheduler.model.records import NodeUsage, ObjectKey
+
+Numbers = npt.NDArray[np.int64]
+Amounts = npt.NDArray[np.float32]
+Times = npt.NDArray[np.float64]
+
+MEASURED: Final = ("cpu", "memory")
+"""The resources that are measured, in the order of the rows of ``Amounts``; in milli and in bytes."""
+
+
+class UsageStatistic(enum.StrEnum):
+    """Which number stands for the samples of a window."""
+
+    MEAN = "mean"
+    P50 = "p50"
+    P90 = "p90"
+    P95 = "p95"
+    P99 = "p99"
+    PEAK = "peak"
+
+    @property
+    def part(self) -> float | None:
+        """The part of the samples that is no higher; None: it is their mean."""
+        return _PARTS[self]
+
+
+_PARTS: Final[dict[UsageStatistic, float | None]] = {
+    UsageStatistic.MEAN: None,
+    UsageStatistic.P50: 0.5,
+    UsageStatistic.P90: 0.9,
+    UsageStatistic.P95: 0.95,
+    UsageStatistic.P99: 0.99,
+    UsageStatistic.PEAK: 1.0,
+}
+
+
+def usage_key(namespace: str, name: str) -> int:
+    """The number of a pod, in this process; that of a node with the namespace ""."""
+    return hash((namespace, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """One sample of many things."""
+
+    keys: Numbers
+    """Ascending, each once."""
+    at_s: Times
+    """When each was measured."""
+    amounts: Amounts
+    """Shape (resources, things)."""
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[int, float, float, float]]) -> Readings:
+        """Of (key, time, cpu in milli, memory in bytes), in any order; of one that is named twice one entry counts."""
+        table = list(found)
+        keys, first = np.unique(np.array([one[0] for one in table], dtype=np.int64), return_index=True)
+        at_s = np.array([one[1] for one in table], dtype=np.float64)[first]
+        amounts = np.array([[one[2] for one in table], [one[3] for one in table]], dtype=np.float32)
+        return cls(keys, at_s, amounts.reshape(len(MEASURED), -1)[:, first])
+
+    @property
+    def size(self) -> int:
+        """How many were measured."""
+        return len(self.keys)
+
+
+NO_READINGS: Final = Readings.of(())
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUsage:
+    """What one look at the metrics brought."""
+
+    nodes: Sequence[NodeUsage] = ()
+    pods: Readings = NO_READINGS
+    """Empty: nobody measures pods, or they may not be read."""
+
+
+NOTHING_MEASURED: Final = MeasuredUsage()
+
+
+@dataclass(frozen=True)
+class PodUsage:
+    """What is known of the usage of each pod."""
+
+    keys: Numbers
+    """Ascending."""
+    find: Callable[[], Amounts]
+    """The amounts, NaN where nothing is known. Asked once, and only if a policy wants to know."""
+
+    @classmethod
+    def of_readings(cls, found: Readings) -> PodUsage:
+        """Of one sample, where there is no more."""
+        return cls(found.keys, lambda: found.amounts)
+
+    @cached_property
+    def _amounts(self) -> Amounts:
+        return self.find()
+
+    def of(self, key: ObjectKey, resource: str) -> float | None:
+        """What one pod uses; None: not known."""
+        number = usage_key(*key)
+        row = int(np.searchsorted(self.keys, number))
+        if row == len(self.keys) or self.keys[row] != number:
+            return None
+        amount = float(self._amounts[MEASURED.index(resource), row])
+        return None if np.isnan(amount) else amount
+
+    def column(self, pods: Iterable[ObjectKey], resource: str) -> Times:
+        """What each of these pods uses; NaN: not known."""
+        numbers = np.array([usage_key(*key) for key in pods], dtype=np.int64)
+        if not len(self.keys):
+            return np.full(len(numbers), np.nan)
+        rows = np.minimum(np.searchsorted(self.keys, numbers), len(self.keys) - 1)
+        amounts = self._amounts[MEASURED.index(resource), rows].astype(np.float64)
+        return np.where(self.keys[rows] == numbers, amounts, np.nan)
