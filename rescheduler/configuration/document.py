@@ -97,6 +97,12 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
         """Modes that policies declare for their own moves, by the policy's name."""
         return {p.name: MoveMode(p.args.mode) for p in self.policies if p.args.mode and p.args.enabled}
 
+    @property
+    def hints(self) -> dict[str, float]:
+        """For how long a node is avoided that a pod leaves, in seconds, where policies say it for their own moves."""
+        said = ((p.name, p.args.hint) for p in self.policies if p.args.enabled)
+        return {name: hint_s for name, hint_s in said if hint_s is not None}
+
     def inputs(self, *, unlimited: bool = False, max_moves: int | None = None) -> PlanningInputs:
         """What planning takes of it."""
         return PlanningInputs(

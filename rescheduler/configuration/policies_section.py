@@ -28,6 +28,10 @@ DEFAULT_POLICIES: Final = (
 """Where the section is not there."""
 
 
+_OF_MOVES: Final = ("mode", "hint")
+"""Moves name the policy, not the entry."""
+
+
 class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """One entry: the policy's name and its own arguments."""
 
@@ -57,10 +61,12 @@ def read_policies(reader: SectionReader, document: Mapping[str, Any]) -> tuple[C
         if policy is None:
             continue
         # A move tells its policy by name only, so all entries of one name must declare the same.
-        if any(p.name == policy.name and p.args.mode != policy.args.mode for p in found):
-            reader.complain(
-                ("policies", index, "mode"), f"another {policy.name} says otherwise", "write the same"
-            )
+        others = [p.args for p in found if p.name == policy.name]
+        for key in _OF_MOVES:
+            if any(getattr(args, key) != getattr(policy.args, key) for args in others):
+                reader.complain(
+                    ("policies", index, key), f"another {policy.name} says otherwise", "write the same"
+                )
         found.append(policy)
     if _fill_and_empty(found):
         reader.complain(

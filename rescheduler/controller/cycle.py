@@ -97,6 +97,7 @@ class Cycle:
             snapshot=snapshot,
             mode=configuration.mode,
             modes=configuration.modes,
+            hints=configuration.hints,
             ttl_s=configuration.reservations.ttl_s,
             windows=configuration.limits.windows,
             rooms=plan.rooms,

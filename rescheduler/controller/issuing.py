@@ -60,13 +60,14 @@ _MOST_TTL_S: Final = parse_duration(MOST_MOVE_TTL)
 class Order:
     """How the moves of one decision are carried out. ``ttl_s``: the time limit of each move.
 
-    ``modes``: modes that policies declare for their own moves, by name of the policy. They override ``mode``.
+    ``modes``: modes that policies declare for their own moves, by name of the policy. They override ``mode``. ``hints``: as ``spec.hint``.
     """
 
     snapshot: Snapshot
     mode: MoveMode
     ttl_s: float
     modes: Mapping[str, MoveMode] = field(default_factory=dict)
+    hints: Mapping[str, float] = field(default_factory=dict)
     windows: Sequence[ChangeWindow] = ()
     """In which they begin."""
     rooms: Sequence[PendingRoom] = ()
@@ -340,6 +341,7 @@ def _manifest(
             target_node=move.target,
             mode=_mode_of(order.modes.get(move.policy, order.mode)),
             ttl_s=_ttl_s(move, order, stage),
+            hint_s=order.hints.get(move.policy),
             reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
             policy=move.policy,
             after=tuple(earlier),

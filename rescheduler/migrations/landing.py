@@ -76,14 +76,17 @@ def finished(draft: Draft) -> None:
 def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     """Write a hint that pods of this controller should avoid the source node for a while (rows R53-R58)."""
     migration, source = draft.observed.migration, draft.observed.source
-    if source is None or owner is None or not owner.uid:
+    if source is None or owner is None or not owner.uid or migration.hint_s == 0:
         return
-    reason = migration.policy or "Moved"
-    if any(
-        entry.reason == reason for entry in holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
-    ):
+    reason, asked_s = migration.policy or "Moved", migration.hint_s
+    standing = [
+        one
+        for one in holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
+        if one.reason == reason
+    ]
+    entry = entry_for(owner, migration.namespace, reason, draft.now_s, asked_s)
+    if any(asked_s is None or one.expires_at_s >= entry.expires_at_s for one in standing):
         return
-    entry = entry_for(owner, migration.namespace, reason, draft.now_s)
     entries = with_entry(source.avoid, entry, draft.now_s)
     draft.do(write_avoid_hints(source, entries))
 

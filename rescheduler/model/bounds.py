@@ -11,7 +11,7 @@ from typing import Final
 MOST_TTL: Final = "8760h"
 """``spec.ttl`` of a Reservation; 0 is no limit."""
 MOST_MOVE_TTL: Final = "168h"
-"""``spec.ttl`` of a PodMigration."""
+"""``spec.ttl`` and ``spec.hint`` of a PodMigration."""
 LONGEST_NAME: Final = 253
 """Bytes of the name of an object."""
 LONGEST_LABEL: Final = 63

@@ -81,6 +81,8 @@ class PodMigration(OwnObject, frozen=True, kw_only=True):
     """Empty: the controller chooses the node."""
     mode: MoveMode = MoveMode.AUTO
     ttl_s: Duration | None = field(default=None, name="ttl")
+    hint_s: Duration | None = field(default=None, name="hint")
+    """For how long pods of its controller avoid the node that it leaves. 0: no hint; None: by the policy."""
     paused: bool = False
     reservation_ref: str = field(default="", name="reservationRef.name")
     """An existing Reservation to use as the target."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from rescheduler.model.records import AvoidEntry, OwnerRef
+from rescheduler.policies.wire import MOST_HINT_S
 
 LIMIT: Final = 20
 """Entries that a node carries at most. Beyond it, of the namespace with most of them the one that ends first is dropped."""
@@ -38,15 +39,18 @@ def holds(
     return tuple(e for e in entries if (e.namespace, e.controller_uid) == wanted and e.expires_at_s > now_s)
 
 
-def entry_for(owner: OwnerRef, namespace: str, reason: str, now_s: float) -> AvoidEntry:
-    """The hint to leave on the node that a pod of ``owner`` is moved away from."""
+def entry_for(
+    owner: OwnerRef, namespace: str, reason: str, now_s: float, ttl_s: float | None = None
+) -> AvoidEntry:
+    """The hint to leave on the node that a pod of ``owner`` is moved away from. ``ttl_s`` None: by the reason."""
+    lasts_s = TTL_S.get(reason, DEFAULT_TTL_S) if ttl_s is None else min(ttl_s, MOST_HINT_S)
     return AvoidEntry(
         controller_kind=owner.kind,
         controller_name=owner.name,
         controller_uid=owner.uid,
         namespace=namespace,
         reason=reason,
-        expires_at_s=now_s + TTL_S.get(reason, DEFAULT_TTL_S),
+        expires_at_s=now_s + lasts_s,
     )
 
 

@@ -12,9 +12,11 @@ from typing import Annotated, Final
 
 import msgspec
 
+from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.times import parse_duration
 from rescheduler.model.written import SECONDS, MistakenError, WrittenAs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
@@ -27,6 +29,7 @@ _OPERATORS: Final = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOE
 _WITH_VALUES: Final = (Operator.IN, Operator.NOT_IN)
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 PERCENT: Final = 100.0
+MOST_HINT_S: Final = parse_duration(MOST_MOVE_TTL)
 Age = Annotated[float, SECONDS, msgspec.Meta(ge=0.0)]
 """Seconds for which something must have been so; it is written as a duration, such as ``5m``."""
 
@@ -101,7 +104,8 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
 
     Pods outside, and pods on nodes without the labels of ``node_selector``, are still counted (utilisation, skew,
-    conflicts); they are only never proposed. ``mode`` None: the one of the configuration.
+    conflicts); they are only never proposed. ``mode`` None: the one of the configuration. ``hint``: for how long the node that a
+    pod leaves is avoided by pods of its controller; 0: not at all; None: ``planning.avoid`` says.
     """
 
     enabled: bool = True
@@ -109,6 +113,7 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     namespaces: NamespacesArgs = NamespacesArgs()
     node_selector: dict[str, str] = {}
     mode: PolicyMode | None = None
+    hint: Annotated[float, SECONDS, msgspec.Meta(ge=0.0, le=MOST_HINT_S)] | None = None
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""

@@ -226,6 +226,27 @@ policies:
     assert machine_settings(found).migrations.start_first_policies == {"NodeTaints"}
 
 
+def test_a_policy_says_for_how_long_the_node_that_a_pod_leaves_is_avoided():
+    entries = "- {name: NodeTaints, hint: 2h}\n- {name: NodeAffinity, hint: 0s}\n- {name: TopologySpread, hint: 1h, enabled: false}\n"
+    found = parse_configuration(f"{HEAD}policies:\n{entries}- name: InterPodAntiAffinity\n", "c.yaml")
+    assert found.hints == {"NodeTaints": 7200.0, "NodeAffinity": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("entries", "field"),
+    [
+        ("[{name: NodeTaints, hint: 8d}]", "policies[0].hint"),
+        ("[{name: NodeTaints, hint: 169h}]", "policies[0].hint"),
+        ("[{name: NodeTaints, hint: -1s}]", "policies[0].hint"),
+        ("[{name: NodeTaints, hint: 1h}, {name: NodeTaints, nodeSelector: {a: b}}]", "policies[1].hint"),
+    ],
+)
+def test_a_wrong_hint_is_refused_with_its_place(entries, field):
+    (problem,) = problems(HEAD + f"policies: {entries}\n")
+    assert (problem.field, problem.line) == (field, 3)
+    assert problem.remedy
+
+
 def test_the_longest_move_is_never_shorter_than_the_usual_one():
     read = lambda text: parse_configuration(HEAD + f"reservations: {text}\n", "c").reservations  # noqa: E731
     assert (read("{}").longest_ttl_s, read("{ttl: 48h}").longest_ttl_s) == (86_400, 172_800)

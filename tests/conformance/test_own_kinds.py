@@ -213,8 +213,10 @@ def test_bad_migrations_are_refused_by_the_schema(world, spec, message):
     assert refused(migrate(world, **spec), message)
 
 
-def test_a_migration_takes_a_duration(world):
-    assert refused(migrate(world, ttl="soon"), "ttl is a duration")
+@pytest.mark.parametrize("field", ["ttl", "hint"])
+def test_a_migration_takes_durations(world, field):
+    assert refused(migrate(world, **{field: "soon"}), f"{field} is a duration")
+    assert refused(migrate(world, **{field: "169h"}), "at most 168h")
 
 
 def test_what_a_migration_moves_cannot_be_changed(world):

@@ -49,6 +49,7 @@ LENGTHS = {
     "values": LONGEST_LABEL,
     "matchLabels": LONGEST_LABEL,
     "ttl": LONGEST_DURATION_TEXT,
+    "hint": LONGEST_DURATION_TEXT,
     "reason": LONGEST_REASON,
     "policy": LONGEST_NAME,
     "requestedBy": LONGEST_USER,
@@ -107,6 +108,7 @@ def spec_of(plural):
     [
         ("reservations", "ttl", MOST_TTL),
         ("podmigrations", "ttl", MOST_MOVE_TTL),
+        ("podmigrations", "hint", MOST_MOVE_TTL),
         ("reservationwindows", "duration", MOST_WINDOW),
         ("reservationwindows", "startReserveAgo", MOST_WINDOW),
     ],
