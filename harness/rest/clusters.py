@@ -46,6 +46,7 @@ _TAINTS: Final = (
     ("bad", "NoExecute"),
 )
 _TAINTED, _CORDONED, _STATEFUL = 0.35, 0.05, 0.15
+_FAULTY: Final = 0.1
 """How often, as shares of nodes and of applications."""
 _ROOM_MILLI: Final = {"2": 2000, "4": 4000, "8": 8000}
 
@@ -60,6 +61,7 @@ def random_objects(seed: int, *, nodes: int = 8, apps: int = 8, stateful: bool =
     chance = random.Random(seed)  # noqa: S311 -- no secret, and the same cluster for the same seed
     objects: list[Any] = []
     room: list[int] = []
+    faulty = random.Random(f"faulty {seed}")  # noqa: S311 -- apart, so that all else stays as it was
     for i in range(chance.randint(3, nodes)):
         size = chance.choice(list(_ROOM_MILLI))
         node = b.node(f"n{i}").zone("abc"[i % 3]).cpu(size).label({HOSTNAME: f"n{i}"})
@@ -69,6 +71,8 @@ def random_objects(seed: int, *, nodes: int = 8, apps: int = 8, stateful: bool =
             node = node.taint(key, effect=effect)
         if chance.random() < _CORDONED:
             node = node.cordoned()
+        if faulty.random() < _FAULTY:
+            node = node.condition("KernelDeadlock")
         objects.append(node)
         room.append(_ROOM_MILLI[size])
     for number in range(chance.randint(2, apps)):

@@ -29,6 +29,7 @@ _FULL: Final[dict[str, Any]] = {"thresholds": {"cpu": 50.0}, "target_thresholds"
 
 VARIANTS: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     ("taints", "NodeTaints", {"include_prefer_no_schedule": True}),
+    ("health", "NodeHealth", {"after_s": 0.0}),
     ("affinity", "NodeAffinity", {"types": ("required", "preferred"), "minimum_difference": 0.1}),
     ("score", "NodeAffinity", {"types": ("score",), "minimum_score_difference": 0.05}),
     ("apart", "InterPodAntiAffinity", {}),

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.model.records import Node, PreferredNodeTerm, Taint
+from rescheduler.model.records import Node, NodeCondition, PreferredNodeTerm, Taint
 from rescheduler.model.selectors import Operator
 
 _OF_THE_SYSTEM: Final = "node.kubernetes.io/"
@@ -52,6 +52,8 @@ def own_taints(node: Node) -> list[Taint]:
 
 _REMEMBERED_S: Final = 86_400.0
 """Changes of labels that are older count as old."""
+MOST_FLAPS: Final = 32
+"""So many times at which a node stopped being Ready are remembered."""
 
 
 class NodeMarksSince(msgspec.Struct, frozen=True):
@@ -61,15 +63,28 @@ class NodeMarksSince(msgspec.Struct, frozen=True):
     """When each was seen first."""
     labels: Mapping[str, float] = {}
     """When the value of a label changed, or it came or went, while somebody watched."""
+    conditions: Mapping[NodeCondition, float] = {}
+    """When each was seen first."""
+    lost_ready: tuple[float, ...] = ()
+    """The last times at which it stopped being Ready while somebody watched."""
 
     def after(self, before: Node | None, now: Node, now_s: float) -> NodeMarksSince:
         """The same after a change of the node; ``before`` None: it is seen for the first time."""
-        taints = {taint: self.taints.get(taint, now_s) for taint in now.taints}
-        if before is None or before.labels == now.labels:
-            return NodeMarksSince(taints, self.labels)
+        seen = NodeMarksSince(
+            taints={taint: self.taints.get(taint, now_s) for taint in now.taints},
+            labels=self.labels,
+            conditions={condition: self.conditions.get(condition, now_s) for condition in now.conditions},
+            lost_ready=self.lost_ready,
+        )
+        if before is None:
+            return seen
+        if before.ready and not now.ready:
+            seen = msgspec.structs.replace(seen, lost_ready=(*self.lost_ready, now_s)[-MOST_FLAPS:])
+        if before.labels == now.labels:
+            return seen
         keys = {key for key, _ in set(before.labels.items()) ^ set(now.labels.items())}
         recent = {key: since_s for key, since_s in self.labels.items() if now_s - since_s < _REMEMBERED_S}
-        return NodeMarksSince(taints, {**recent, **dict.fromkeys(keys, now_s)})
+        return msgspec.structs.replace(seen, labels={**recent, **dict.fromkeys(keys, now_s)})
 
 
 NOTHING_SEEN = NodeMarksSince()
@@ -90,6 +105,45 @@ def young_taints(node: Node, seen: NodeMarksSince, now_s: float, least_s: float)
         since_s = said_s if 0.0 < said_s <= now_s else seen.taints.get(taint, said_s)
         if since_s > 0.0 and now_s - since_s < least_s:
             yield taint
+
+
+def condition_since_s(condition: NodeCondition, seen: NodeMarksSince, now_s: float) -> float:
+    """Since when a node has a condition; 0.0: nobody knows. As for taints, the object counts before what was seen."""
+    said_s = condition.since_s
+    return said_s if 0.0 < said_s <= now_s else seen.conditions.get(condition, 0.0)
+
+
+FAULT_CONDITIONS: Final = (
+    "KernelDeadlock",
+    "ReadonlyFilesystem",
+    "XfsShutdown",
+    "CperHardwareErrorFatal",
+    "CorruptDockerOverlay2",
+    "FrequentKubeletRestart",
+    "FrequentDockerRestart",
+    "FrequentContainerdRestart",
+    "FrequentUnregisterNetDevice",
+    "AcceleratedHardwareReady=False",
+    "ContainerRuntimeReady=False",
+    "KernelReady=False",
+    "NetworkingReady=False",
+    "StorageReady=False",
+)
+"""Conditions that say a node is faulty: those of node-problem-detector, and of the node monitoring agent of EKS."""
+
+
+def condition_written(text: str) -> tuple[str, str]:
+    """Type and status of a condition that is written ``Type`` (status True) or ``Type=Status``."""
+    kind, _, status = text.partition("=")
+    return kind, status or "True"
+
+
+_FAULTS: Final = frozenset(map(condition_written, FAULT_CONDITIONS))
+
+
+def reports_fault(node: Node) -> bool:
+    """True if a node has one of the known conditions that say so: it is taken last for rooms and moves."""
+    return any((condition.type, condition.status) in _FAULTS for condition in node.conditions)
 
 
 # The term that admission adds to pods so that kube-scheduler takes other nodes than those that their controller's pods left. It stays in the

@@ -251,6 +251,16 @@ class AvoidEntry(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     expires_at_s: float
 
 
+class NodeCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition of a node besides Ready, as node-problem-detector and the kubelet report them."""
+
+    type: str
+    status: str
+    """True, False or Unknown."""
+    since_s: float = 0.0
+    """lastTransitionTime; 0.0: not said."""
+
+
 class Image(msgspec.Struct, frozen=True, gc=False):
     """A container image on a node, with all its names."""
 
@@ -270,6 +280,8 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """When each was added (timeAdded), 0.0 where that is not said; empty if of none."""
     unschedulable: bool = False
     ready: bool = True
+    conditions: tuple[NodeCondition, ...] = ()
+    """Those besides Ready."""
     allocatable: Resources = NO_RESOURCES
     """All zero if the status has neither allocatable nor capacity."""
     images: tuple[Image, ...] = ()

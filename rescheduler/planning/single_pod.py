@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from rescheduler.model.node_marks import reports_fault
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
@@ -310,7 +311,7 @@ def _best_of(
     for i in np.flatnonzero(feasible).tolist():
         node = snapshot.nodes[state.node_names[i]]
         feasible[i] = node.usable
-        hinted[i] = avoided(node)
+        hinted[i] = avoided(node) or reports_fault(node)
     if not feasible.any():
         return Choice(message=UNFIT)
     first = feasible & ~hinted if (feasible & ~hinted).any() else feasible

@@ -25,7 +25,7 @@ class Tier(enum.IntEnum):
     """Classes of faults in the order in which they are compared: the first outweighs all that follow."""
 
     HARD = 0
-    """Pods that break a rule that the scheduler enforces: a count."""
+    """Pods that break a rule that the scheduler enforces, or stand on an unhealthy node: a count."""
     PENDING = 1
     """Pods that cannot start because other pods stand where they would fit: a count."""
     SOFT = 2

@@ -17,6 +17,7 @@ from rescheduler.policies.high_node_utilization import HighNodeUtilization, High
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinity, InterPodAntiAffinityArgs
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
+from rescheduler.policies.node_health import NodeHealth, NodeHealthArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
@@ -51,6 +52,7 @@ class PolicyType:
 _ALL: Final = (
     PolicyType("NodeTaints", NodeTaintsArgs, NodeTaints),
     PolicyType("NodeAffinity", NodeAffinityArgs, NodeAffinity),
+    PolicyType("NodeHealth", NodeHealthArgs, NodeHealth),
     PolicyType("InterPodAntiAffinity", InterPodAntiAffinityArgs, InterPodAntiAffinity),
     PolicyType("PodAffinity", PodAffinityArgs, PodAffinity),
     PolicyType("TopologySpread", TopologySpreadArgs, TopologySpread),

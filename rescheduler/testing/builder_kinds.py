@@ -95,6 +95,11 @@ class NodeBuilder(Builder[Node]):
         """Not Ready, without the taint that the node controller adds."""
         return self.set("status.conditions", [{"type": "Ready", "status": "False"}])
 
+    def condition(self, kind: str, status: str = "True", since: str = "") -> Self:
+        """Add a condition, Ready or another one; ``since``: when it last changed."""
+        known = {"lastTransitionTime": since} if since else {}
+        return self.append("status.conditions", {"type": kind, "status": status, **known})
+
     def image(self, name: str, size_bytes: int) -> Self:
         """An image that is on the node."""
         return self.append("status.images", {"names": [name], "sizeBytes": size_bytes})

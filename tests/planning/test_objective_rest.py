@@ -70,7 +70,7 @@ WISHES = {
 
 def test_no_pod_leaves_with_a_group_that_the_others_would_better_leave_without_it():
     """One pod of a fragmented node met more wishes elsewhere, and that outweighed those that the other one gave up: it came back."""
-    name = "workloads+rooms+pack+spread+apart+score+affinity+taints"
+    name = "workloads+rooms+pack+spread+apart+score+affinity+health+taints"
     one = next(chosen for chosen in pairs() if chosen.name == name)
     course = course_of(random_cluster(91010), one.policies, one.inputs, hints=one.hints)
     assert sum(course.moves) > 0

@@ -49,6 +49,7 @@ CASES = {
         name: (name, {})
         for name in (
             "NodeTaints",
+            "NodeHealth",
             "NodeAffinity",
             "InterPodAntiAffinity",
             "PodAffinity",
@@ -72,7 +73,7 @@ def cluster():
     objects = [
         *(b.node(f"n{i}").cpu("4").memory("16Gi").zone("ab"[i % 2]) for i in (1, 2)),
         b.node("n3").cpu("4").memory("16Gi").zone("a").label(disk="ssd"),
-        b.node("n4").cpu("4").memory("16Gi").zone("b").taint("maintenance"),
+        b.node("n4").cpu("4").memory("16Gi").zone("b").taint("maintenance").condition("KernelDeadlock"),
         web,
         pair,
         alone,

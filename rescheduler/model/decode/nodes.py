@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 from msgspec import Raw
@@ -16,10 +18,11 @@ from rescheduler.model.names import (
     DO_NOT_DISRUPT,
     SCALE_DOWN_DISABLED,
 )
-from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
+from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, NodeCondition, Taint
 from rescheduler.model.resources import bounded, parse_resources
 
 _MOST_AVOID_ENTRIES = 1000
+_MOST_CONDITIONS = 100
 _decode_avoid = msgspec.json.Decoder(list[AvoidEntry]).decode
 
 
@@ -82,6 +85,7 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         taints_added_s=_added(spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
         ready=_ready(status.conditions),
+        conditions=_conditions(status.conditions),
         allocatable=bounded(parse_resources(allocatable)),
         images=shared.images(status.images),
         declared_features=tuple(sorted(status.declared_features or ())),
@@ -115,6 +119,19 @@ def _added(taints: Iterable[TaintWire]) -> tuple[float, ...]:
 def _ready(conditions: Iterable[ConditionWire] | None) -> bool:
     """The Ready condition; a node that has none yet, as in a hand-written dump, counts as ready."""
     return all(c.status == "True" for c in conditions or () if c.type == "Ready")
+
+
+def _conditions(conditions: Iterable[ConditionWire] | None) -> tuple[NodeCondition, ...]:
+    """Those besides Ready; a node that was given thousands of them has the first hundred."""
+    others = (c for c in conditions or () if c.type and c.type != "Ready" and c.status)
+    return tuple(
+        NodeCondition(
+            sys.intern(c.type or ""),
+            sys.intern(c.status or ""),
+            c.last_transition_time.timestamp() if c.last_transition_time else 0.0,
+        )
+        for c in islice(others, _MOST_CONDITIONS)
+    )
 
 
 def _avoid(text: str | None) -> tuple[AvoidEntry, ...]:
