@@ -1,13 +1,17 @@
-"""Thirty things that a newcomer does in the first hour, by the command line on the sandbox, each with its seconds and exit code.
+"""What a newcomer does in the first hour, by the command line on the sandbox, each with its seconds and exit code.
 
-``python bench/newcomer.py`` prints a table; it ends with 1 if one of them ends otherwise than it should.
+``python -m bench.newcomer`` prints a table, then the same with kubectl and descheduler where they can do it (kubectl on the PATH,
+``python -m harness.strangers descheduler``). It ends with 1 if one of ours ends otherwise than it should.
 """
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +19,9 @@ from typing import Final
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
+from harness.controlplane.binaries import BinariesMissing
+from harness.strangers.build import find
+from harness.strangers.tools import DESCHEDULER
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
@@ -64,34 +71,117 @@ DURING: Final[Sequence[Task]] = (
 )
 
 
-def _run(kubeconfig: Path, folder: Path, line: str) -> tuple[int, float, str]:
-    words = [word.replace("_", " ") if "*" in word else word for word in line.format(folder=folder).split()]
-    offline = words[0] == "validate"
-    more = [] if offline else ["--kubeconfig", str(kubeconfig)]
+AFTER: Final[Sequence[Task]] = (
+    ("uninstall", "uninstall --yes", (0,)),
+    ("is it gone", "check --pre", (0,)),
+)
+BESIDE: Final[Sequence[tuple[str, str]]] = (
+    ("what is going on", "kubectl get pods,events -A"),
+    ("who holds the node", "kubectl describe node {node}"),
+    ("first plan", "descheduler --dry-run"),
+    ("first move", "descheduler"),
+    ("move one pod", "kubectl delete pod -n shop {pod}"),
+    ("drain a node", "kubectl drain {node} --ignore-daemonsets --timeout=60s"),
+    ("undo", "kubectl uncordon {node}"),
+    ("scale", "kubectl scale deployment/web -n shop --replicas=6"),
+    ("why is a pod pending", "kubectl describe pod -n shop {pod}"),
+    ("upgrade", "kubectl apply -k {manifests}"),
+)
+"""None of them reserves anything: what they evict comes back where the scheduler finds room, or nowhere."""
+POLICY: Final = """\
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: newcomer
+  pluginConfig:
+  - {name: DefaultEvictor}
+  - {name: RemovePodsViolatingNodeTaints}
+  plugins:
+    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
+"""
+
+
+def _timed(line: Sequence[str], until: str = "") -> tuple[int, float, str]:
+    """Exit code, seconds, and the last line of stderr. ``until``: a program that does not end is ended once it has written this."""
     begun_s = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words, *more],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-    )
-    return (
-        done.returncode,
-        time.monotonic() - begun_s,
-        done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "",
-    )
+    if not until:
+        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=180)
+        said = done.stderr.strip().splitlines()[-1:]
+        return done.returncode, time.monotonic() - begun_s, "".join(said)
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        stop = threading.Timer(30, running.kill)
+        stop.start()
+        found = any(until in told for told in running.stderr or ())
+        seconds = time.monotonic() - begun_s
+        stop.cancel()
+        running.kill()
+    return (0 if found else 1), seconds, ""
 
 
 def _rows(kubeconfig: Path, folder: Path, pod: str, tasks: Sequence[Task]) -> int:
     wrong = 0
     for title, asked, codes in tasks:
         line = asked.replace("web-0", pod)
-        code, seconds, said = _run(kubeconfig, folder, line)
+        words = [
+            word.replace("_", " ") if "*" in word else word for word in line.format(folder=folder).split()
+        ]
+        more = [] if words[0] == "validate" else ["--kubeconfig", str(kubeconfig)]
+        code, seconds, said = _timed([sys.executable, "-c", PROGRAM, *words, *more])
         wrong += code not in codes
         mark = "" if code in codes else f"  WRONG, wanted {codes}: {said}"
         sys.stdout.write(f"{seconds:6.1f} s  {code}  {title}: rescheduler {line}{mark}\n")
     return wrong
+
+
+def _beside(kubeconfig: Path, folder: Path, api: Api) -> None:
+    """The same with the tools that people have. Pods that they evict are waited for, as ours waits for them."""
+    (folder / "policy.yaml").write_text(POLICY)
+    pod = node = ""
+    kubectl, descheduler = shutil.which("kubectl"), None
+    with contextlib.suppress(BinariesMissing):
+        descheduler = find(DESCHEDULER)
+    for title, asked in BESIDE:
+        pod, node = _pods(api)[0] if title != "undo" else (pod, node)
+        tool, *words = asked.format(pod=pod, node=node, manifests=manifests.FOLDER).split()
+        program = {"kubectl": kubectl, "descheduler": descheduler}[tool]
+        if program is None:
+            sys.stdout.write(f"     -  -  {title}: {tool} is missing\n")
+            continue
+        line, until = [str(program), *words, "--kubeconfig", str(kubeconfig)], ""
+        if tool == "descheduler":
+            taint = {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}}
+            api.patch(f"/api/v1/nodes/{node}", taint).expect(200)
+            line += [
+                f"--policy-config-file={folder / 'policy.yaml'}",
+                "--descheduling-interval=1s",
+                "--secure-port=0",
+                "--v=1",
+            ]
+            until = "Evicted pod"
+        begun_s = time.monotonic()
+        code, seconds, said = _timed(line, until)
+        while (
+            words[:1] != ["uncordon"]
+            and len(_pods(api, ready=True)) < len(_pods(api))
+            and time.monotonic() < begun_s + 60
+        ):
+            time.sleep(0.1)
+            seconds = time.monotonic() - begun_s
+        sys.stdout.write(f"{seconds:6.1f} s  {code}  {title}: {asked}{f'  {said}' if code else ''}\n")
+
+
+def _pods(api: Api, *, ready: bool = False) -> list[tuple[str, str]]:
+    """Names, each with its node."""
+    found = api.get("/api/v1/namespaces/shop/pods").items
+    return sorted(
+        (pod["metadata"]["name"], pod["spec"].get("nodeName") or "")
+        for pod in found
+        if not ready
+        or any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in pod["status"].get("conditions") or ()
+        )
+    )
 
 
 def main() -> int:
@@ -128,9 +218,14 @@ def main() -> int:
         try:
             time.sleep(4)
             wrong += _rows(kubeconfig, folder, pod, DURING)
+            sys.stdout.write("\nbeside them, with the controller there and idle:\n")
+            _beside(kubeconfig, folder, api)
+            sys.stdout.write("\nat the end:\n")
         finally:
             controller.terminate()
             controller.wait(30)
+        time.sleep(1)
+        wrong += _rows(kubeconfig, folder, pod, AFTER)
     return int(wrong > 0)
 
 
