@@ -27,6 +27,7 @@ TTL_S: Final = {
     "PodAffinity": 1800.0,
     "NodeTaints": 3600.0,
     "NodeHealth": 3600.0,
+    "TooManyRestarts": 86_400.0,
     "TopologySpread": 900.0,
 }
 """Seconds by policy: long where the node is the trouble, short where only the distribution was."""

@@ -10,6 +10,7 @@ from harness.rest.clusters import random_cluster
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import PodPhase
+from rescheduler.planning.avoid import entry_for
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import REGISTRY
@@ -63,6 +64,36 @@ def test_where_no_replica_elsewhere_is_well_it_stays_and_the_plan_says_so(cluste
     bolder = decide(found, ("TooManyRestarts", {"require_healthy_replicas": False}))
     assert "web-0" in {m.pod.name for m in bolder.moves}
     assert not any("is well" in words for words in bolder.metadata.warnings)
+
+
+def left(cluster, *nodes, expires_at_s=b.NOW_S + 60.0, **fields):
+    """The cluster after pods of web left these nodes for TooManyRestarts."""
+    owner = cluster.pods["default", "web-0"].controller
+    entry = entry_for(owner, "default", "TooManyRestarts", b.NOW_S)
+    entry = msgspec.structs.replace(entry, expires_at_s=expires_at_s, **fields)
+    known = {name: msgspec.structs.replace(cluster.nodes[name], avoid=(entry,)) for name in nodes}
+    return dataclasses.replace(cluster, nodes={**cluster.nodes, **known})
+
+
+def test_after_moves_in_vain_it_gives_up_says_so_and_tries_again_when_the_hints_have_ended(app, decide):
+    nodes = [b.node(f"n{i}") for i in range(1, 7)]
+    found = b.snapshot(*nodes, app("web", ["n1", "n2"], lambda s: s.cpu("1")))
+    found = changed(found, web_0=OFTEN, web_1={"ready": True})
+    assert decide(left(found, "n3", "n4"), "TooManyRestarts").moves
+    tried = left(found, "n3", "n4", "n5")
+    plan = decide(tried, "TooManyRestarts")
+    assert not plan.moves
+    words = "TooManyRestarts: 1 pod restarts as often and stays, for pods of their controllers left 3 nodes for it in vain"
+    assert words in plan.metadata.warnings
+    assert decide(tried, ("TooManyRestarts", {"most_nodes": 0})).moves
+    for others in ({"expires_at_s": b.NOW_S - 1.0}, {"reason": "NodeTaints"}, {"namespace": "evil"}):
+        assert decide(left(found, "n3", "n4", "n5", **others), "TooManyRestarts").moves
+
+
+def test_without_hints_it_could_never_give_up_and_that_is_refused():
+    problems = dict(REGISTRY["TooManyRestarts"].args(hint=0.0).problems())
+    assert "mostNodes" in problems["hint",]
+    assert not list(REGISTRY["TooManyRestarts"].args(hint=0.0, most_nodes=0).problems())
 
 
 def test_pods_without_a_controller_and_of_other_namespaces_are_none_of_its_business(cluster, decide):
