@@ -17,6 +17,7 @@ from rescheduler.configuration.process_sections import GateSection, LeaderElecti
 from rescheduler.configuration.reader import SectionReader, dotted
 from rescheduler.configuration.strictyaml import Document, YamlError, load
 from rescheduler.configuration.value_checks import value_kind
+from rescheduler.coordination.usage_settings import UsageSettings
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION
@@ -67,6 +68,7 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     protections: Protections = Protections()
     replacements: ReplacementRules = ReplacementRules()
     policies: tuple[ConfiguredPolicy, ...] = ()
+    usage: UsageSettings = UsageSettings()
     profile: Annotated[Profile, WrittenAs(Any, _profile)] = msgspec.field(
         default=Profile(), name="schedulerConfiguration"
     )

@@ -6,6 +6,7 @@ autoscaler) and fails or hangs delays nothing but what it would have told.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -56,6 +57,11 @@ class RepeatedRead(Generic[T]):
     def again(self, now_s: float) -> None:
         """What is known counts no more, and is read anew."""
         self._answer, self._due_s = None, now_s
+
+    @property
+    def due_s(self) -> float:
+        """When the next read begins; while one is under way its answer wakes the loop."""
+        return math.inf if self._asks else self._due_s
 
     @property
     def awaited(self) -> bool:

@@ -40,6 +40,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.usage import MeasuredUsage
 
 _AT_A_TIME: Final = 5_000
 """The most events that one turn takes: a turn must end, however fast they come."""
@@ -106,6 +107,8 @@ class Loop:
         self._configuration, self._inputs, self._crashes = configuration, inputs, crashes
         self._seen, self._marks = SeenReplacements(), MarksMemory()
         self._usage = UsageWindow(1 if self._once else LEAST)
+        self._measured: MeasuredUsage | None = None
+        """What was taken in last."""
         self._on_configuration = on_configuration
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
@@ -181,6 +184,8 @@ class Loop:
         if not self._may_act:
             return self._look_at_s
         due_s = min(self._reconcile_at_s, self._decision_due_s())
+        if self._configuration.current.goes_by_measurement:
+            due_s = min(due_s, self._inputs.usage.due_s)
         if Step.ROUND in self._crashed:
             due_s = min(due_s, self._look_at_s)
         return min(due_s, self._reconcile_after_s) if self._dirty or self._pool.answered else due_s
@@ -233,6 +238,8 @@ class Loop:
         self._issue_moves(now_s)
         if self._once and self.decision is not None:
             return self._settled()
+        if self._configuration.current.goes_by_measurement:
+            self._sample(now_s)
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._attempt(Step.DECISION, self._decide, now_s)
         return False
@@ -303,9 +310,8 @@ class Loop:
         inputs = self._inputs.current(now_s, first=first, gated=gated)
         if inputs is None:
             return
-        self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
-        usage = inputs.usage
-        self._state.set_usage(self._usage.add(usage.nodes, usage.pods, self._wall()), self._usage.pods)
+        self._take_usage(inputs.usage)
+        self._state.set_usage(self._usage.known, self._usage.pods, self._usage.samples)
         self._state.set_node_autoscaler(reports=inputs.node_autoscaler)
         self._state.set_past_moves(inputs.past_moves)
         with self._ports.deciding(first):
@@ -320,6 +326,18 @@ class Loop:
         self._decide_at_s = self._clock() + max(rest_s, self._configuration.current.interval_s)
         self._decide_after_s = self._clock() + rest_s
         self._issue_moves(now_s)
+
+    def _sample(self, now_s: float) -> None:
+        """Take in measurements as they come: decisions may be further apart than samples must be."""
+        usage = self._inputs.usage.current(now_s)
+        if usage is not None and usage is not self._measured:
+            self._take_usage(usage)
+
+    def _take_usage(self, usage: MeasuredUsage) -> None:
+        self._usage = self._usage.under(self._configuration.current.usage)
+        self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
+        self._usage.add(usage.nodes, usage.pods, self._wall())
+        self._measured = usage
 
     def _issue_moves(self, now_s: float) -> None:
         """Go on with creating the moves of the last decision, and take the outcome once all were answered."""

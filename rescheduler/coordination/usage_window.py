@@ -16,33 +16,29 @@ import msgspec
 import numpy as np
 
 from rescheduler.coordination.usage_series import UsageSeries
+from rescheduler.coordination.usage_settings import UsageSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import NodeUsage
-from rescheduler.model.usage import NO_READINGS, Amounts, PodUsage, Readings, UsageStatistic, usage_key
+from rescheduler.model.usage import NO_READINGS, Amounts, NodeSamples, PodUsage, Readings, usage_key
 
-WINDOW_S: Final = 300.0
-"""So old a sample may be; ten of them where the controller reads every 30 s."""
 LEAST: Final = 3
 """Fewer samples tell nothing of how much they vary."""
 SETTLED_S: Final = 60.0
 """A sample may reach so far back (``window`` of metrics-server), so those of the first minute after a move are left out."""
+_BY_DEFAULT: Final = UsageSettings()
 _NOWHERE: Final = ""
 
 
 class UsageWindow:
     """The samples of all nodes and pods. Used by the core thread only."""
 
-    def __init__(
-        self,
-        least: int = LEAST,
-        window_s: float = WINDOW_S,
-        statistic: UsageStatistic = UsageStatistic.MEAN,
-    ) -> None:
+    def __init__(self, least: int = LEAST, settings: UsageSettings = _BY_DEFAULT) -> None:
         """``least``: samples that make a node known, at least 1: that is for a process that decides once."""
         self._least = least
-        self._statistic = statistic
-        self._nodes = UsageSeries.empty(window_s, statistic)
-        self._pods = UsageSeries.empty(window_s, statistic)
+        self._settings = settings
+        self._statistic = settings.statistic
+        self._nodes = UsageSeries.empty(settings.window_s, settings.statistic)
+        self._pods = UsageSeries.empty(settings.window_s, settings.statistic)
         self._newest: dict[int, NodeUsage] = {}
         """The last sample of each node."""
         self._moved_at_s: dict[int, float] = {}
@@ -52,6 +48,26 @@ class UsageWindow:
         self._of: UsageSeries | None = None
         """The series that ``_settled`` was made of."""
         self._pod_usage: PodUsage | None = None
+
+    def under(self, settings: UsageSettings) -> UsageWindow:
+        """This window, or a new one if it is to be another one: it is filled anew."""
+        return self if settings == self._settings else UsageWindow(self._least, settings)
+
+    @property
+    def samples(self) -> NodeSamples | None:
+        """Of nodes; None: there is but one of each."""
+        return NodeSamples(self._nodes.keys, self._nodes.values) if self._least > 1 else None
+
+    @property
+    def known(self) -> tuple[NodeUsage, ...]:
+        """What is known of all nodes that are measured."""
+        # Most decisions come between two reads.
+        if self._of is not self._nodes:
+            self._settled, self._of = self._judged(), self._nodes
+        return tuple(
+            self._settled.get(key) or msgspec.structs.replace(sample, settled=False)
+            for key, sample in self._newest.items()
+        )
 
     @property
     def pods(self) -> PodUsage | None:
@@ -128,13 +144,7 @@ class UsageWindow:
         series = self._pods.plus(replace(pods, at_s=np.minimum(pods.at_s, now_s)))
         if series is not self._pods:
             self._pods, self._pod_usage = series, None
-        # Most decisions come between two reads.
-        if self._of is not self._nodes:
-            self._settled, self._of = self._judged(), self._nodes
-        return tuple(
-            self._settled.get(key) or msgspec.structs.replace(sample, settled=False)
-            for key, sample in self._newest.items()
-        )
+        return self.known
 
     def _judged(self) -> dict[int, NodeUsage]:
         """What is known of the nodes that were measured often enough."""

@@ -25,7 +25,7 @@ from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import ChangeLog, Snapshot
 
 if TYPE_CHECKING:
-    from rescheduler.model.usage import PodUsage
+    from rescheduler.model.usage import NodeSamples, PodUsage
 
 Key = str | ObjectKey
 """The key of an object: the uid of a workload, NAMESPACE/NAME or NAME of all others."""
@@ -65,6 +65,7 @@ class ClusterState:
         """Deleted uids, each with the last known version."""
         self._usage: dict[str, NodeUsage] = {}
         self._pod_usage: PodUsage | None = None
+        self._node_samples: NodeSamples | None = None
         self._past_moves: Mapping[str, PastMove] = MappingProxyType({})
         self._node_autoscaler = False
         self._copies: dict[Kind, Mapping[Any, Any]] = {}
@@ -147,10 +148,15 @@ class ClusterState:
         self._touch(kind)
         return tuple(changes)
 
-    def set_usage(self, usage: Iterable[NodeUsage], pods: PodUsage | None = None) -> None:
-        """Replace the measured usage of all nodes, and of all pods where they are measured."""
+    def set_usage(
+        self,
+        usage: Iterable[NodeUsage],
+        pods: PodUsage | None = None,
+        samples: NodeSamples | None = None,
+    ) -> None:
+        """Replace the measured usage of all nodes, and of all pods where they are measured. ``samples``: of nodes, if it is made of several."""
         self._usage = {item.node: item for item in usage}
-        self._pod_usage = pods
+        self._pod_usage, self._node_samples = pods, samples
 
     def set_node_autoscaler(self, *, reports: bool) -> None:
         """Whether a node autoscaler reports that it is at work."""
@@ -200,6 +206,7 @@ class ClusterState:
             head_rooms=self._copy(Kind.HEAD_ROOM),
             usage=MappingProxyType(dict(self._usage)),
             pod_usage=self._pod_usage,
+            node_samples=self._node_samples,
             past_moves=self._past_moves,
             node_autoscaler=self._node_autoscaler,
             koordinator=self._copy(Kind.KOORDINATOR_RESERVATION),

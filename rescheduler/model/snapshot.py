@@ -44,7 +44,7 @@ from rescheduler.model.storage_records import (
 )
 
 if TYPE_CHECKING:
-    from rescheduler.model.usage import PodUsage
+    from rescheduler.model.usage import NodeSamples, PodUsage
 
 _EMPTY: MappingProxyType[Any, Any] = MappingProxyType({})
 
@@ -85,6 +85,8 @@ class Snapshot:
     """Measured usage by node name; empty without metrics.k8s.io."""
     pod_usage: PodUsage | None = field(default=None, compare=False)
     """Measured usage of pods; None: nobody measures them, or no policy asks."""
+    node_samples: NodeSamples | None = field(default=None, compare=False)
+    """What ``usage`` was made of; None: of one sample."""
     node_autoscaler: bool = False
     """cluster-autoscaler or Karpenter reports that it is at work."""
     past_moves: Mapping[str, PastMove] = field(default_factory=_empty)

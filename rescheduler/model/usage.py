@@ -97,6 +97,28 @@ class MeasuredUsage:
 NOTHING_MEASURED: Final = MeasuredUsage()
 
 
+@dataclass(frozen=True, slots=True)
+class NodeSamples:
+    """The samples of the window of each node."""
+
+    keys: Numbers
+    """Ascending."""
+    values: Amounts
+    """Shape (resources, nodes, samples), the newest last; NaN: none. Not to be changed."""
+
+    def above(self, names: Sequence[str], resource: str, most: Times, newest: int) -> Numbers:
+        """How many of the newest samples of each of these nodes are above its amount of ``most``."""
+        values = self.values[MEASURED.index(resource)]
+        taken = ~np.isnan(values)
+        rank = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
+        numbers = np.array([usage_key("", name) for name in names], dtype=np.int64)
+        if not len(self.keys):
+            return np.zeros(len(numbers), dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, numbers), len(self.keys) - 1)
+        counted = taken[rows] & (rank[rows] <= newest) & (values[rows] > most[:, np.newaxis])
+        return np.where(self.keys[rows] == numbers, counted.sum(axis=1), 0)
+
+
 @dataclass(frozen=True)
 class PodUsage:
     """What is known of the usage of each pod."""

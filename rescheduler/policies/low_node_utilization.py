@@ -27,7 +27,8 @@ from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.relieving import Overload
-from rescheduler.policies.utilization import REQUESTS, Load, goes_by_measurement, relief, weight_of
+from rescheduler.policies.sure_overload import AnomalyArgs, ReliefBounds, doubtful
+from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement, relief, weight_of
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -49,6 +50,8 @@ class LowNodeUtilizationArgs(
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
+    ``start_thresholds``: relief begins above them and ends at ``target_thresholds``; resources not named begin there.
+    ``anomaly``: in how many samples a node must be above before anything is done, with measured usage.
     ``who_goes``: heaviest: few pods, so that the one that carries the load goes; neighbours: on each node it stays, and others make way.
     ``use_default_requests``: a container without a CPU or memory request counts as in kube-scheduler's scores; else as nothing.
     ``number_of_nodes``: under-utilised nodes that there must be before anything is done. ``minimum_relief``: what a move must
@@ -61,6 +64,8 @@ class LowNodeUtilizationArgs(
     )
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
+    start_thresholds: dict[str, float] = msgspec.field(default_factory=dict)
+    anomaly: AnomalyArgs | None = None
     who_goes: WhoGoes = WhoGoes.HEAVIEST
     use_default_requests: bool = True
     number_of_nodes: Positive = 1
@@ -72,6 +77,7 @@ class LowNodeUtilizationArgs(
         yield from percent_problems("targetThresholds", self.target_thresholds)
         if not self.target_thresholds:
             yield ("targetThresholds",), "is empty: name at least one resource"
+        yield from self._start_problems()
         if self.thresholds is None:
             return
         yield from percent_problems("thresholds", self.thresholds)
@@ -84,6 +90,19 @@ class LowNodeUtilizationArgs(
             low, high = self.thresholds[resource], self.target_thresholds[resource]
             if low > high and not self.use_deviation_thresholds:
                 yield ("thresholds", resource), f"is {low:g}, above its targetThreshold {high:g}"
+
+    def _start_problems(self) -> Iterator[ArgumentProblem]:
+        """Of what must be before anything is done."""
+        yield from percent_problems("startThresholds", self.start_thresholds)
+        for resource, percent in self.start_thresholds.items():
+            if resource not in self.target_thresholds:
+                yield ("startThresholds", resource), "has no targetThreshold, where relief would end: add one"
+            elif percent < (target := self.target_thresholds[resource]):
+                yield ("startThresholds", resource), f"is {percent:g}, below its targetThreshold {target:g}"
+        if self.anomaly is not None:
+            yield from self.anomaly.problems()
+            if self.usage != ACTUAL:
+                yield ("anomaly",), "counts samples, and requests have none: set usage: actual"
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
@@ -124,6 +143,7 @@ class LowNodeUtilization:
         self._resources = tuple(sorted(args.target_thresholds))
         self._targets = {r: args.target_thresholds[r] / PERCENT for r in self._resources}
         """Shares of each resource, or how far above the mean they lie."""
+        self._starts = {r: percent / PERCENT for r, percent in args.start_thresholds.items()}
         self._least = args.minimum_relief / PERCENT
 
     def candidates(self, view: PolicyView) -> Proposals:
@@ -300,22 +320,23 @@ class LowNodeUtilization:
         def find() -> BoolArray:
             load = self._work(view)
             known: BoolArray = self._args.nodes(view.nodes) & load.known
-            return known & ~self._doubtful(load, known)
+            return known & ~self._doubtful(view, load, known)
 
         found: BoolArray = view.memo.of((self, "judged"), None, find)
         return found
 
-    def _doubtful(self, load: Load, known: BoolArray) -> BoolArray:
-        """Nodes that are above a target, and above none by more than their measurements vary."""
-        above, sure = np.zeros_like(known), np.zeros_like(known)
-        for resource in self._resources:
-            shares, noise, high = load.before(resource), load.noise(resource), self._targets[resource]
-            if self._args.use_deviation_thresholds:
-                counted = shares[known & load.offers(resource)]
-                high = min(1.0, high + (float(counted.mean()) if counted.size else 0.0))
-            above |= shares > high + _EPSILON
-            sure |= shares - (0.0 if noise is None else noise) > high + _EPSILON
-        return above & ~sure
+    def _doubtful(self, view: PolicyView, load: Load, known: BoolArray) -> BoolArray:
+        """Nodes that are above a target, of which it is not sure that something is to be done."""
+        highs, starts = dict(self._targets), dict(self._starts)
+        if self._args.use_deviation_thresholds:
+            for resource in self._resources:
+                counted = load.before(resource)[known & load.offers(resource)]
+                mean = float(counted.mean()) if counted.size else 0.0
+                highs[resource] = min(1.0, mean + highs[resource])
+                if resource in starts:
+                    starts[resource] = min(1.0, mean + starts[resource])
+        bounds = ReliefBounds(highs=highs, starts=starts, anomaly=self._args.anomaly, policy=self.name)
+        return doubtful(view, load, bounds)
 
     def _load(self, view: PolicyView) -> Load:
         """With what empty rooms hold: that much less fits on a target."""

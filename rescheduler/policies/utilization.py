@@ -76,7 +76,7 @@ class Load:
 
     ``defaults``: containers without requests count with kube-scheduler's defaults.
 
-    ``rooms``: what empty rooms hold counts, as it does for a node that pods are to go to. It is no load that pods could
+    ``rooms``: what empty rooms hold counts, and the standard error of a measurement, as they do for a node that pods are to go to. It is no load that pods could
     take away, so a node is judged as too full without it.
     """
 
@@ -319,8 +319,9 @@ class Load:
             if self._pods is not None:
                 factor[:] = 1.0
             self._scale[resource] = factor
-            if self._rooms and held is not None:
-                measured += held  # nothing is measured of an empty room
+            if self._rooms:
+                # Nothing is measured of an empty room; and what may be there by chance is no room either.
+                measured += self._errors[resource] + (0 if held is None else held)
             self._unmoved[resource] = measured.copy()
             for move in planned.moves:
                 moved = self.taken(move.pod, resource)

@@ -282,7 +282,23 @@ def guard(key, value, read):
     return {key: taken}
 
 
+def usage(key, value, read):
+    """The section is looked at with each measurement; that another window begins anew is tested with it."""
+
+    def taken():
+        lab = Lab(document())
+        lab.cluster.advance(5)
+        before = read(lab.program.configuration.current.usage)
+        lab.configure(document(**named(key, value)))
+        lab.cluster.advance(5)
+        assert read(lab.program.configuration.current.usage) != before
+
+    return {key: taken}
+
+
 SCENARIOS = {
+    **usage("usage.window", "1h", lambda section: section.window_s),
+    **usage("usage.statistic", "p95", lambda section: section.statistic),
     **guard("guard.limit", "1m", lambda section: section.limit_s),
     **guard("guard.whenNoRoom", "Refuse", lambda section: section.when_no_room),
     **guard("guard.followCordons", True, lambda section: section.follow_cordons),

@@ -143,3 +143,13 @@ def test_usage_of_pods_is_read_only_where_a_policy_asks_for_it(scene):
     scene.advance(70.0)
     assert scene.calls.of(usage)
     assert not scene.calls.of(lambda call: usage(call) and call.path.endswith("/pods"))
+
+
+def test_measurements_are_taken_however_far_decisions_are_apart(scene):
+    metered(scene)
+    scene.start(document=DOCUMENT.replace(b"interval: 2s", b"interval: 10m"))
+    scene.advance(150.0)
+    assert len(scene.calls.of(lambda call: usage(call) and call.path.endswith("/nodes"))) >= 5
+    busy(scene)
+    scene.advance(600.0)
+    assert moves(scene)

@@ -4,7 +4,7 @@ import dataclasses
 import random
 
 from rescheduler.coordination.usage_window import UsageWindow
-from rescheduler.model.migration import MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import NodeUsage
 from rescheduler.model.usage import NO_READINGS, Readings, usage_key
 from rescheduler.planning.limits import PlanningInputs
@@ -42,6 +42,7 @@ class MeasuredCluster:
         self.migrations = []
         self.pods_measured = True
         self.measured = True
+        self.most_moves = None
         self.known = None
         kind = REGISTRY["LowNodeUtilization"]
         self.policy = kind.build(kind.args(usage="actual", **args))
@@ -76,9 +77,19 @@ class MeasuredCluster:
             self.state = SchedulingState(self.known)
         usage = {one.node: one for one in known}
         found = dataclasses.replace(
-            self.known, usage=usage, pod_usage=self.window.pods, taken_at_s=self.now_s
+            self.known,
+            usage=usage,
+            pod_usage=self.window.pods,
+            node_samples=self.window.samples,
+            migrations={one.key: one for one in self.migrations},
+            taken_at_s=self.now_s,
         )
-        made = plan(found, [self.policy], PlanningInputs(aggressiveness=1.0), self.state)
+        made = plan(
+            found,
+            [self.policy],
+            PlanningInputs(aggressiveness=1.0, unlimited=self.most_moves is None, max_moves=self.most_moves),
+            self.state,
+        )
         for move in made.moves:
             self.land(move)
         return made
@@ -101,13 +112,20 @@ class MeasuredCluster:
         status = MigrationStatus(
             source_node=load.node,
             node_name=move.target,
+            phase=MigrationPhase.SUCCEEDED,
             evicted_at_s=self.now_s + 1,
             landed_at_s=self.now_s + 2,
+            finished_at_s=self.now_s + 2,
         )
         number = len(self.moves)
         self.migrations.append(
             PodMigration(
-                namespace="default", name=f"m{number}", uid=f"m{number}", pod_name=load.name, status=status
+                namespace="default",
+                name=f"m{number}",
+                uid=f"m{number}",
+                pod_name=load.name,
+                policy=self.policy.name,
+                status=status,
             )
         )
         self.known = None

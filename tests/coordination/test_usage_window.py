@@ -7,7 +7,8 @@ import statistics
 import msgspec
 import pytest
 
-from rescheduler.coordination.usage_window import LEAST, SETTLED_S, WINDOW_S, UsageWindow
+from rescheduler.coordination.usage_settings import UsageSettings
+from rescheduler.coordination.usage_window import LEAST, SETTLED_S, UsageWindow
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import NodeUsage
 from rescheduler.planning.limits import PlanningInputs
@@ -56,10 +57,10 @@ def test_what_is_older_than_the_window_counts_no_more_and_after_a_gap_it_begins_
     taken(window, *[4000] * 5)
     later = taken(window, *[1000] * 11, start_s=NOW_S + 5 * EVERY_S)
     assert later.cpu_milli == 1000
-    gap = taken(window, 2000, start_s=NOW_S + 10 * WINDOW_S)
+    gap = taken(window, 2000, start_s=NOW_S + 10 * 300.0)
     assert not gap.settled
     window.add([])
-    assert not taken(window, 1000, 1000, start_s=NOW_S + 11 * WINDOW_S).settled
+    assert not taken(window, 1000, 1000, start_s=NOW_S + 11 * 300.0).settled
 
 
 def test_what_was_measured_before_a_move_says_nothing_of_what_stands_there_now():
@@ -88,6 +89,26 @@ def test_a_node_that_is_not_settled_takes_no_part_and_is_not_called_unmeasured()
     assert measured(found, names).tolist() == [True, False, False]
     assert unsettled(found, names) == 1
     assert unmeasured(found, names).nodes == ("n3",)
+
+
+def test_another_window_begins_anew_and_the_same_goes_on():
+    window = UsageWindow()
+    taken(window, 1000, 1000, 1000)
+    assert window.under(UsageSettings()) is window
+    other = window.under(UsageSettings(window_s=3600.0))
+    assert other.known == ()
+    assert not taken(other, 1000, 1000).settled
+
+
+def test_a_node_whose_clock_is_ahead_pushes_nobody_out_of_the_window():
+    window = UsageWindow()
+    for i in range(4):
+        now_s = NOW_S + i * EVERY_S
+        found = window.add([sample(1000, now_s), sample(2000, now_s + 86_400.0, "n2")], now_s=now_s)
+    assert {one.node: (one.cpu_milli, one.settled) for one in found} == {
+        "n1": (1000, True),
+        "n2": (2000, True),
+    }
 
 
 # What becomes of it in decisions -------------------------------------------------------------------
