@@ -178,6 +178,55 @@ def explain_group() -> None:
     """Explain why a pod can or cannot go to each node; what holds a node or a Reservation, and until when."""
 
 
+def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Pods, or a share of them in percent; neither none nor all."""
+    del ctx
+    number = value.removesuffix("%")
+    if not (number.isascii() and number.isdecimal()) or not 0 < int(number) < (
+        100 if value.endswith("%") else 1000
+    ):
+        raise click.BadParameter(
+            f"{value!r} is neither a number of pods (1) nor a share of them (25%)", param=param
+        )
+    return value
+
+
+@command(
+    "budgets",
+    "rescheduler.cli.budgets:run",
+    "Show which workloads lack a PodDisruptionBudget, or have a wrong one.",
+)
+@text("-n", "--namespace", metavar="NAME", help="Workloads of this namespace.")
+@all_namespaces_option
+@text("-l", "--selector", metavar="LABELS", help="Workloads whose pods have these labels.")
+@click.option(
+    "--max-unavailable",
+    default="25%",
+    show_default=True,
+    metavar="N|N%",
+    callback=_most_unavailable,
+    help="Of the offered budgets.",
+)
+@click.option(
+    "--min-replicas",
+    type=click.IntRange(2),
+    default=2,
+    show_default=True,
+    help="Offer none to smaller workloads; a budget of a single pod would only hold up drains.",
+)
+@from_option
+@config_option
+@controller_namespace_option
+@cluster_options
+@now_option
+@output_option("text", "name", "json", "yaml")
+def budgets_command() -> None:
+    """Show which Deployments, StatefulSets and ReplicaSets no PodDisruptionBudget keeps, or one that holds up drains.
+
+    -o yaml prints the budgets that are lacking, for kubectl apply. Nothing is changed.
+    """
+
+
 @command("status", "rescheduler.cli.status:run", "Show the controller, its moves, and what is blocked.")
 @flag("-w", "--watch", help="Show it again and again, until interrupted.")
 @click.option(

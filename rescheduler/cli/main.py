@@ -37,6 +37,7 @@ COMMANDS: Final = (
     moving.uncordon_command,
     reading.status_command,
     reading.check_command,
+    reading.budgets_command,
     reading.ui_command,
     reading.history_command,
     reserve_group,

@@ -1,0 +1,145 @@
+"""``rescheduler budgets``: which workloads no PodDisruptionBudget keeps, or one that never lets a pod go; and the budgets that they lack.
+
+Reads only: what it offers is for ``kubectl apply``. A workload without a budget loses as many pods at once as somebody evicts (row R41); the
+controller itself takes a quarter of one at a time (row R45), which is what the offered budgets say to everybody.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from rescheduler.cli.clients import NamedCluster
+from rescheduler.cli.label_query import label_query
+from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
+from rescheduler.cli.move_checks import several_budgets
+from rescheduler.cli.output import emit, tell
+from rescheduler.cli.snapshot_input import need_from
+from rescheduler.kube.gc_pause import rare_collections
+from rescheduler.model.counted import plural, verb
+from rescheduler.model.decode.wire_form import encode_label_selector
+from rescheduler.model.records import DisruptionBudget, Pod, Workload
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.reports.structured import objects_text
+from rescheduler.reports.table import flat_table
+
+_HEADER: Final = ("NAMESPACE", "WORKLOAD", "REPLICAS", "BUDGET", "FOUND")
+_KINDS: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"})
+"""Of others the disruption controller knows no size, so that maxUnavailable says nothing there."""
+_NONE: Final = "no budget: all of its pods may be evicted at once"
+
+
+class Row(NamedTuple):
+    """One workload."""
+
+    workload: Workload
+    budgets: tuple[str, ...]
+    found: str
+    offered: bool
+    """It lacks a budget."""
+
+
+@rare_collections()
+def run(
+    *,
+    namespace: str | None,
+    all_namespaces: bool,
+    selector: str,
+    max_unavailable: str,
+    min_replicas: int,
+    output: str,
+    cluster: NamedCluster,
+    paths: tuple[str, ...],
+    now: float | None,
+) -> None:
+    """Show what budgets workloads have; or the budgets that they lack, as manifests."""
+    need_from(paths)
+    configuration = (
+        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
+    )
+    snapshot = read_for(cluster, configuration, paths=paths, now=now).snapshot
+    wanted = "" if all_namespaces or (paths and not namespace) else cluster.namespace(namespace)
+    query = label_query("-l", selector)
+    found = [
+        row
+        for row in rows(snapshot, min_replicas)
+        if wanted in ("", row.workload.namespace) and query.matches(row.workload.template_labels)
+    ]
+    lacking = [row.workload for row in found if row.offered]
+    if output in ("json", "yaml"):
+        taken = {(budget.namespace, budget.name) for budget in snapshot.budgets.values()}
+        emit(objects_text([offered(one, max_unavailable, taken) for one in lacking], output))
+        return
+    if output == "name":
+        emit("".join(f"{one.kind.lower()}/{one.name}\n" for one in lacking))
+        return
+    emit(flat_table(_HEADER, [_cells(row) for row in found]) if found else "")
+    lack = verb(
+        len(lacking), "lacks a budget: rescheduler budgets -o yaml", "lack one: rescheduler budgets -o yaml"
+    )
+    tell(f"{plural(len(found), 'workload')} shown; {len(lacking):,} {lack} prints what kubectl apply takes")
+
+
+def rows(snapshot: Snapshot, min_replicas: int) -> list[Row]:
+    """Workloads with pods, by namespace and name. ``min_replicas``: to smaller ones none is offered."""
+    ledger, pods = BudgetLedger(snapshot), defaultdict[str, list[Pod]](list)
+    for pod in snapshot.pods.values():
+        top = snapshot.top_workload(pod)
+        if top is not None and top.kind in _KINDS and not (pod.terminal or pod.deleting):
+            pods[top.uid].append(pod)
+    tops = (snapshot.workloads[uid] for uid in pods)
+    ordered = sorted(tops, key=lambda one: (one.namespace, one.name, one.kind))
+    return [_row(one, ledger, pods[one.uid], min_replicas) for one in ordered]
+
+
+def _row(workload: Workload, ledger: BudgetLedger, pods: Sequence[Pod], min_replicas: int) -> Row:
+    of_pods = [ledger.of(pod) for pod in pods]
+    budgets = {budget.name: budget for found in of_pods for budget in found}
+    words = next(_faults(of_pods, budgets.values()), "")
+    lacks = not budgets and max(workload.replicas, len(pods)) >= max(min_replicas, 2)
+    if lacks:
+        words = _NONE if workload.selector is not None else f"{_NONE}; its selector cannot be read"
+    return Row(workload, tuple(sorted(budgets)), words, lacks and workload.selector is not None)
+
+
+def _faults(
+    of_pods: Iterable[tuple[DisruptionBudget, ...]], budgets: Iterable[DisruptionBudget]
+) -> Iterator[str]:
+    """What keeps a drain off, worst first."""
+    yield from filter(None, map(several_budgets, of_pods))
+    for budget in budgets:
+        if budget.observed and budget.desired_healthy >= budget.expected_pods > 0:
+            yield f"{budget.name} never allows a disruption: loosen it, or declare mode StartFirst"
+
+
+def offered(workload: Workload, max_unavailable: str, taken: Iterable[tuple[str, str]]) -> bytes:
+    """The PodDisruptionBudget that a workload lacks, as JSON. ``taken``: namespaces and names of those that exist.
+
+    Pods that are not ready may go in any case, so that a broken workload holds up no drain.
+    """
+    name = workload.name if (workload.namespace, workload.name) not in taken else f"{workload.name}-pods"
+    most: str | int = int(max_unavailable) if max_unavailable.isdecimal() else max_unavailable
+    spec: dict[str, Any] = {
+        "maxUnavailable": most,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": encode_label_selector(workload.selector) if workload.selector is not None else {},
+    }
+    metadata = {"name": name, "namespace": workload.namespace}
+    return msgspec.json.encode(
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    one = row.workload
+    return (
+        one.namespace,
+        f"{one.kind}/{one.name}",
+        str(one.replicas),
+        ", ".join(row.budgets) or "-",
+        row.found or "OK",
+    )
