@@ -33,6 +33,7 @@ from rescheduler.planning.past_moves import (
     uid_of,
     workload_of,
 )
+from rescheduler.planning.workload_rest import still_resting
 
 _PRUNE_EVERY_S: Final = 10.0
 
@@ -164,7 +165,7 @@ class MoveHistory:
         if now_s < self._prune_at_s and len(self.moves) <= MOST_ENTRIES:
             return
         self._prune_at_s = now_s + _PRUNE_EVERY_S
-        kept = needed(self.moves, longest_cooldown_s(self._limits), now_s)
+        kept = needed(self.moves, longest_cooldown_s(self._limits), self._snapshot)
         if len(kept) != len(self.moves):
             self._change(kept)
 
@@ -191,14 +192,17 @@ def without_withdrawn(
     return {**stored, **withdrawn} if withdrawn else stored
 
 
-def needed(moves: Mapping[str, PastMove], cooldown_s: float, now_s: float) -> dict[str, PastMove]:
-    """The entries that some limit still counts, at most ``MOST_ENTRIES``."""
+def needed(moves: Mapping[str, PastMove], cooldown_s: float, snapshot: Snapshot) -> dict[str, PastMove]:
+    """The entries that some limit still counts, at most ``MOST_ENTRIES``, and some that workloads of the snapshot ask for."""
+    now_s = snapshot.taken_at_s
     until_s = {uid: _needed_until_s(move, cooldown_s) for uid, move in moves.items()}
     kept = [uid for uid, end_s in until_s.items() if end_s > now_s]
     if len(kept) > MOST_ENTRIES:
         hour_s = now_s - HOUR_S
         kept.sort(key=lambda uid: (moves[uid].begun_s > hour_s, until_s[uid], uid), reverse=True)
         del kept[MOST_ENTRIES:]
+    else:
+        kept += still_resting(moves, frozenset(kept), snapshot)[: MOST_ENTRIES - len(kept)]
     return {uid: moves[uid] for uid in kept}
 
 

@@ -113,6 +113,9 @@ TAINT_KEPT_EMPTY: Final = "rescheduler.dev/kept-empty"
 LABEL_CONSOLIDATION: Final = "rescheduler.dev/consolidation"
 """On a Node that ``rescheduler consolidate`` has cordoned: "Emptying" until no pod that counts is left, then "Emptied"."""
 
+ANNOTATION_COOLDOWN: Final = "rescheduler.dev/workload-cooldown"
+"""On the topmost controller of pods: the least time between two planned moves of its pods, such as 6h."""
+
 ANNOTATION_EVICT: Final = "rescheduler.dev/evict"
 """On a pod: "true" lifts protections that are a matter of taste, "false" forbids every move.
 

@@ -12,6 +12,7 @@ from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged, uid_of
+from rescheduler.planning.workload_rest import rest_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,9 @@ class History:
         return len(self._past.begun(requested=False)) + to_begin
 
     def cooldown_until(self, pod: Pod, cooldown_s: float) -> float | None:
-        """When the workload of the pod may be moved again; None: now."""
-        return self._past.cooldown_until(self._snapshot.workload_uid(pod), cooldown_s)
+        """When the workload of the pod may be moved again, as its annotation says, too; None: now."""
+        own_s = rest_s(self._snapshot.top_workload(pod)) or 0.0
+        return self._past.cooldown_until(self._snapshot.workload_uid(pod), max(cooldown_s, own_s))
 
     def backoff_until(self, pod: Pod) -> float | None:
         """When a pod whose moves failed may be tried again; it doubles with each failure. None: now."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION
+from rescheduler.model.names import ANNOTATION_COOLDOWN, DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
@@ -22,6 +22,7 @@ from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, keeps_local_data
 from rescheduler.planning.shared_rooms import owners_of_shared_rooms
 from rescheduler.planning.start_first_mode import StartFirst
+from rescheduler.planning.workload_rest import rest_s
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
@@ -174,7 +175,10 @@ class Refusals:
         return _Lasting(first, self.least_gain(pod))
 
     def _cooling_down(self, pod: Pod) -> Blocked | None:
-        now_s = self._snapshot.taken_at_s
+        now_s, workload = self._snapshot.taken_at_s, self._snapshot.top_workload(pod)
+        if rest_s(workload) is None:
+            message = f"the annotation {ANNOTATION_COOLDOWN} of its workload is no duration such as 6h: it rests until that is mended"
+            return Blocked(SkipReason.COOLDOWN, message, ANNOTATION_COOLDOWN)
         rests = self._history.cooldown_until(pod, self._inputs.limits.workload_cooldown_s)
         if rests is not None:
             message = f"its workload was moved lately and rests for {rests - now_s:.0f} s more"

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 
 from rescheduler.coordination.move_history import MoveHistory, needed
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import ANNOTATION_COOLDOWN
 from rescheduler.model.past_moves import PastMove, encode_past_move, node_digest
+from rescheduler.model.records import Workload
+from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import MOST_ENTRIES
 from rescheduler.planning.limits import Limits
@@ -50,7 +53,39 @@ def answers(found):
 
 @given(st.dictionaries(st.text("abc", min_size=1), moves, max_size=12))
 def test_nothing_is_dropped_that_still_counts(found):
-    assert answers(needed(found, 7200.0, NOW)) == answers(found)
+    assert answers(needed(found, 7200.0, Snapshot(taken_at_s=NOW))) == answers(found)
+
+
+def resting(number, namespace="shop", cooldown="24h"):
+    uid = f"{namespace}-{number}"
+    marks = LabelSet({ANNOTATION_COOLDOWN: cooldown})
+    return Workload(kind="Deployment", namespace=namespace, name=uid, uid=uid, annotations=marks)
+
+
+def done(workload, ago_s):
+    return PastMove(begun_s=NOW - ago_s, evicting_s=NOW - ago_s, ended_s=NOW - ago_s, workload_uid=workload)
+
+
+def test_the_last_move_of_a_workload_that_asks_for_rest_is_kept_for_as_long():
+    moves = {
+        "old": done("shop-0", 30 * HOUR_S),
+        "last": done("shop-0", 23 * HOUR_S),
+        "other": done("x", 23 * HOUR_S),
+    }
+    asks = Snapshot(taken_at_s=NOW, workloads={"shop-0": resting(0)})
+    assert needed(moves, 7200.0, asks).keys() == {"last"}
+    assert not needed(moves, 7200.0, Snapshot(taken_at_s=NOW))
+    assert not needed(moves, 7200.0, Snapshot(taken_at_s=NOW + HOUR_S, workloads=asks.workloads))
+    week = Snapshot(taken_at_s=NOW, workloads={"shop-0": resting(0, cooldown="9000h")})
+    assert not needed({"old": done("shop-0", 8 * 24 * HOUR_S)}, 7200.0, week), "a week at most"
+
+
+def test_no_namespace_keeps_more_than_its_part_of_the_history():
+    owners = [resting(i, "crowd") for i in range(200)] + [resting(i, f"n{i}") for i in range(20)]
+    moves = {w.uid: done(w.uid, 10 * HOUR_S + (w.namespace != "crowd")) for w in owners}
+    kept = needed(moves, 7200.0, Snapshot(taken_at_s=NOW, workloads={w.uid: w for w in owners}))
+    assert sum(key.startswith("crowd") for key in kept) == 30
+    assert sum(not key.startswith("crowd") for key in kept) == 20
 
 
 @settings(max_examples=20)
@@ -60,7 +95,7 @@ def test_beyond_the_bound_what_began_within_the_hour_stays(extra, older):
     old = {
         f"old-{i}": move(2 * HOUR_S, failed=True, ended_s=NOW - i, pod_uid="a") for i in range(older + extra)
     }
-    kept = needed({**old, **this_hour}, 7200.0, NOW)
+    kept = needed({**old, **this_hour}, 7200.0, Snapshot(taken_at_s=NOW))
     assert len(kept) == MOST_ENTRIES
     assert this_hour.keys() <= kept.keys()
     assert set(kept) - set(this_hour) == {f"old-{i}" for i in range(older)}, "the latest ones"

@@ -2,10 +2,11 @@
 
 import dataclasses
 
+import msgspec
 import pytest
 
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import LABEL_WORKLOAD_UID
+from rescheduler.model.names import ANNOTATION_COOLDOWN, LABEL_WORKLOAD_UID
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -111,6 +112,31 @@ def test_a_moved_workload_rests(decide, app):
     assert reasons(decide(cluster, "NodeTaints")) == ["WorkloadCooldown"] * 3
     rested = finished(b.snapshot(*NODES, tainted(app)), "web-0", MigrationPhase.SUCCEEDED, 2000)
     assert len(decide(rested, "NodeTaints").moves) == 3
+
+
+def annotated(cluster, value):
+    """The cluster whose workloads ask for so much rest between moves."""
+    marks = LabelSet({ANNOTATION_COOLDOWN: value})
+    known = {uid: msgspec.structs.replace(w, annotations=marks) for uid, w in cluster.workloads.items()}
+    return dataclasses.replace(cluster, workloads=known)
+
+
+@pytest.mark.parametrize(("value", "moves"), [("6h", 0), ("30m", 3), ("1m", 3), ("0", 3)])
+def test_the_owner_of_a_workload_can_ask_for_a_longer_rest(decide, app, value, moves):
+    cluster = finished(b.snapshot(*NODES, tainted(app)), "web-0", MigrationPhase.SUCCEEDED, 4 * 3600)
+    assert len(decide(annotated(cluster, value), "NodeTaints").moves) == moves
+
+
+def test_nobody_can_ask_for_less_rest_than_the_configuration(decide, app):
+    cluster = finished(b.snapshot(*NODES, tainted(app)), "web-0", MigrationPhase.SUCCEEDED, 600)
+    assert reasons(decide(annotated(cluster, "0s"), "NodeTaints")) == ["WorkloadCooldown"] * 3
+
+
+@pytest.mark.parametrize("value", ["6 hours", "-1h", ""])
+def test_a_rest_that_cannot_be_read_holds_the_workload_and_says_so(decide, app, value):
+    plan = decide(annotated(b.snapshot(*NODES, tainted(app)), value), "NodeTaints")
+    assert reasons(plan) == ["WorkloadCooldown"] * 3
+    assert "rescheduler.dev/workload-cooldown" in plan.skipped[0].message
 
 
 def test_a_failed_move_backs_off_longer_each_time(decide, app):
