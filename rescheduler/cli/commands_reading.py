@@ -302,7 +302,7 @@ def ui_command() -> None:
 @selector_option
 @text("--since", metavar="DURATION", help="Only moves of that time, such as 2h.")
 @flag("--failed", help="Only moves that have not landed.")
-@output_option("text", "wide", "json", "yaml")
+@output_option("text", "wide", "name", "json", "yaml")
 @controller_namespace_option
 @cluster_options
 def history_command() -> None:

@@ -43,6 +43,19 @@ class DeferredCommand(click.Command):
         self.work = work
         super().__init__(*args, **{**more, "callback": partial(_called, work)})
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does it, but --dry-run may have a value, as with kubectl: nothing is stored either way."""
+        found: list[str] = []
+        for word in args:
+            name, equals, value = word.partition("=")
+            if name != "--dry-run" or not equals:
+                found.append(word)
+            elif value in ("server", "client"):
+                found.append(name)
+            elif value != "none":
+                ctx.fail(f"--dry-run={value}: write none, server or client")
+        return super().parse_args(ctx, found)
+
 
 def command(
     name: str, work: str, short_help: str | None = None

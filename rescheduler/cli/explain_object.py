@@ -23,6 +23,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import decide
+from rescheduler.reports.cluster_status import hints_of
 from rescheduler.reports.reservation_words import amounts, owner_text, status_message, until
 from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.table import cpu, memory
@@ -110,11 +111,7 @@ def _held(snapshot: Snapshot, node: Node) -> Iterator[Line]:
             what = f"reservation/{room.name}: {room.status.phase}, {amounts(room.status.allocatable)}"
             since = format_seconds(room.created_at_s)
             yield "held", f"{what}, for {owners}, since {since}, ends {_ends(room, now_s)}"
-    for hint in node.avoid:
-        if hint.expires_at_s > now_s:
-            who = f"{hint.controller_kind.lower()}/{hint.controller_name} of namespace {hint.namespace}"
-            end = format_seconds(hint.expires_at_s)
-            yield "hint", f"pods of {who}, moved away for {hint.reason}, do not come back until {end}"
+    yield from (("hint", words) for words in hints_of(node, now_s))
     for move in snapshot.migrations.values():
         source, target = move.status.source_node, move.status.node_name or move.target_node
         if node.name in (source, target) and not move.status.finished_at_s:

@@ -51,6 +51,9 @@ def run(
     if output in ("json", "yaml"):
         document = {"apiVersion": API_VERSION, "kind": "History", "moves": found}
         emit(pretty_json(document) if output == "json" else pretty_yaml(document))
+    elif output == "name":
+        names = (entry.pod_migration for entry in found)
+        emit("".join(f"podmigration.rescheduler.dev/{name}\n" for name in names if name))
     elif found:
         emit(_text(found, wide=output == "wide"))
     else:

@@ -271,6 +271,7 @@ def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]
                 zone=node.labels.get(ZONE) or "",
                 marks=marks_of(node),
                 taints=tuple(map(_taint, own_taints(node)[:_MOST_TAINTS])),
+                hints=hints_of(node, seen.at_s)[:_MOST_TAINTS],
                 pods=amounts.pods,
                 badly_placed=badly_placed.get(name, 0),
                 pods_allocatable=amounts.pods_allocatable,
@@ -285,6 +286,16 @@ def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]
             )
         )
     return tuple(found)
+
+
+def hints_of(node: Node, now_s: float) -> tuple[str, ...]:
+    """What keeps replacements from coming back to a node, in words."""
+    return tuple(
+        f"pods of {one.controller_kind.lower()}/{one.controller_name} of namespace {one.namespace}, moved away for "
+        f"{one.reason}, do not come back until {format_seconds(one.expires_at_s)}"
+        for one in node.avoid
+        if one.expires_at_s > now_s
+    )
 
 
 def _shown(move: PodMigration) -> ShownMove:

@@ -154,6 +154,8 @@ class ShownNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     marks: tuple[NodeMark, ...] = ()
     taints: tuple[str, ...] = ()
     """Those that people or programs have set, at most five."""
+    hints: tuple[str, ...] = ()
+    """Whose pods do not come back until when, at most five."""
     pods: int = 0
     badly_placed: int = 0
     """Of these pods, those that the last decision moves, or would if nothing blocked it."""

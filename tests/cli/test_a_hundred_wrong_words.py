@@ -123,6 +123,8 @@ WRONG = [
     ("run --port x", 2, "x"),
     ("uninstall --wait soon", 2, "soon"),
     ("--kubeconfig /no/such status", 2, "/no/such"),
+    ("drain n1 --dry-run=maybe", 2, "--dry-run=maybe: write none, server or client"),
+    ("move -l app=nosuch --dry-run=server", 1, "app=nosuch"),
     ("plan --effort 1.5", 2, "not a whole number"),
     ("plan -n Shop", 0, "there is no pod in namespace Shop"),
     ("plan -l nosuch=x", 0, "there is no pod with these labels"),

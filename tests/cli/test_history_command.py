@@ -57,6 +57,7 @@ def test_a_move_that_was_asked_for_and_one_that_only_the_config_map_remembers(wo
     (found,) = json.loads(history("-o", "json").stdout)["moves"]
     assert (found["pod"], found["from"], found["to"], found["ended"]) == (pod, "n1", "n2", "Landed")
     assert "asked for with rescheduler move" in history("-o", "wide").stdout
+    assert history("-o", "name").stdout == f"podmigration.rescheduler.dev/{found['podMigration']}\n"
     assert history("--failed").stderr == "no moves\n"
     assert history("-n", "elsewhere").stderr == "no moves\n"
     name = found["podMigration"]

@@ -1,9 +1,14 @@
 """The document of the live page while work is done: moves under way, what they wait for, and what trends keep of them."""
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.records import AvoidEntry
+from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.cluster_status import (
@@ -93,3 +98,23 @@ def test_trends_keep_moves_that_began_and_ended_between_two_samples():
     assert (sample.moves_under_way, sample.moves_ended) == (2, 2)
     trends.add(plan, ended, 1070.0)
     assert [(one.moves_under_way, one.moves_ended) for one in trends.samples] == [(2, 2), (0, 0)]
+
+
+def test_hints_are_told_in_words_until_they_expire():
+    snapshot = b.snapshot(b.node("n1"))
+    now_s = snapshot.taken_at_s
+    hint = AvoidEntry(
+        controller_kind="Deployment",
+        controller_name="web",
+        controller_uid="u",
+        namespace="shop",
+        reason="NodeTaints",
+        expires_at_s=now_s + 60,
+    )
+    over = msgspec.structs.replace(hint, expires_at_s=now_s - 1)
+    node = msgspec.structs.replace(snapshot.nodes["n1"], avoid=(hint, over))
+    seen = dataclasses.replace(SeenObjects.of(snapshot), nodes={"n1": node})
+    (shown,) = cluster_status(ClusterPicture(seen=seen)).nodes
+    until = format_seconds(now_s + 60)
+    who = "pods of deployment/web of namespace shop"
+    assert shown.hints == (f"{who}, moved away for NodeTaints, do not come back until {until}",)

@@ -60,7 +60,7 @@
   const showNodes = parts.table(at("nodes"), "nodes", [
     { title: "node", kind: "name node", of: (n) => n.name },
     { title: "zone", of: (n) => n.zone },
-    { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || [])].join(", ") },
+    { title: "marks", of: (n) => [...(n.marks || []).map((m) => parts.MARK_WORDS[m] || m), ...(n.taints || []), ...(n.hints ? [plural(n.hints.length, "hint")] : [])].join(", ") },
     { title: "pods", kind: "number", of: (n) => n.pods || 0 },
     { title: "badly placed", kind: "number", of: (n) => n.badlyPlaced || 0 },
     { title: "cpu: requested, reserved, used", of: (n) => ratio(n.cpuRequestedMilli || 0, n.cpuAllocatableMilli),

@@ -136,7 +136,7 @@ const parts = (() => {
     const words = (node.marks || []).map((mark) => MARK_WORDS[mark] || mark);
     place.replaceChildren(
       el("b", {}, node.name), ` ${[node.zone, ...words, ...(node.taints || [])].filter(Boolean).join(", ")}`,
-      el("br"), clean(describe(node)));
+      el("br"), clean(describe(node)), ...(node.hints || []).flatMap((hint) => [el("br"), clean(hint)]));
   }
 
   // Tables
