@@ -42,7 +42,8 @@ _LETS_GO: Final = (
 )
 _DONE: Final = """\
 rescheduler is uninstalled.
-Before it is installed here again, restart the API servers: they do not follow ConfigMaps for admission policies that come back.
+Before it is installed here again, restart the API servers, which do not follow the ConfigMap of policies that come back.
+Where you cannot, install it with the webhook instead: manifests/overlays/webhook, or helm with --set webhook=true.
 """
 
 

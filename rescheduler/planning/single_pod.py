@@ -108,7 +108,7 @@ def start_first_refusal(
 ) -> Refusal | None:
     """Why mode StartFirst would not bring ``pod`` to ``target`` now, or None if it would.
 
-    Judged as the replacement is before its adoption, beside the running old pod; and as the pod that stays on the
+    Judged as the replacement is before its adoption, next to the running old pod; and as the pod that stays on the
     target once the old one is gone. ``passing`` as for ``move_refusal``.
     """
     snapshot, found = replacements.snapshot, replacements.of(pod)
@@ -122,7 +122,7 @@ def start_first_refusal(
         return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
     refusal = _refusal(state, pinned(unadopted, target), target)
     if refusal is not None:
-        return refusal._replace(reason=f"{refusal.reason}, beside the running old pod")
+        return refusal._replace(reason=f"{refusal.reason}, next to the running old pod")
     others = [one for one in passing if one.uid != pod.uid]
     return _passing_refusal(state, unadopted, target, others) or _staying_refusal(
         state, pod, found.pod, target
@@ -249,7 +249,7 @@ def _choose_beside(
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
             return choice
         feasible[state.node_index[choice.node]] = False
-    return Choice(message=f"0/{len(feasible)} nodes would take the replacement beside the running old pod")
+    return Choice(message=f"0/{len(feasible)} nodes would take the replacement next to the running old pod")
 
 
 def choose_room(
@@ -330,7 +330,7 @@ def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
         reasons = state.refusals(pod, state.node_names[int(refused[0])], result)
         words = ", ".join(refusal.reason for refusal in reasons)
         parts.append(f"{len(refused)} {result.plugins[code]} (such as: {words})")
-    return f"0/{total} nodes are available by our own rules: {'; '.join(parts) or 'none is left'}"
+    return f"0/{total} nodes are available: {'; '.join(parts) or 'none is left'}"
 
 
 def _elsewhere(state: SchedulingState, pod: Pod, feasible: BoolArray) -> BoolArray:

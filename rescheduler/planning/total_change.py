@@ -24,7 +24,7 @@ from rescheduler.scheduling.framework import BoolArray, IntArray
 _WORDS: Final = {
     Tier.HARD: "break more rules",
     Tier.PENDING: "leave more pods pending",
-    Tier.SOFT: "meet fewer wishes",
+    Tier.SOFT: "meet fewer preferences",
     Tier.BALANCE: "overload nodes more",
     Tier.FRAGMENTATION: "break rooms",
     Tier.CONSOLIDATION: "use more nodes",

@@ -52,7 +52,7 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key
         """Value errors."""
         yield from super().problems()
         if self.mode is not None:
-            yield ("mode",), "is not taken here: pods that step aside always have their room reserved first"
+            yield ("mode",), "is not taken here: pods that make way always have their room reserved first"
 
 
 class PendingPods:

@@ -69,7 +69,7 @@ def _tiers(plan: Plan) -> Iterator[str]:
     yield from _violations(before.hard, after.hard, plan.skipped)
     yield from _pending(before.pending, after.pending)
     if _differ(before.soft, after.soft):
-        yield f"wishes not met {_way(before.soft, after.soft)}"
+        yield f"preferences not met {_way(before.soft, after.soft)}"
     yield from _overloaded(plan, before.balance, after.balance)
     if before.fragmentation != after.fragmentation:
         more = before.fragmentation - after.fragmentation
@@ -163,7 +163,7 @@ def in_units(tier: Tier, value: int) -> str:
 TOLD: Final = {
     Tier.HARD: "violations",
     Tier.PENDING: "pods without room",
-    Tier.SOFT: "wishes not met",
+    Tier.SOFT: "preferences not met",
     Tier.BALANCE: "above targets",
     Tier.FRAGMENTATION: "rooms broken",
     Tier.CONSOLIDATION: "in use",

@@ -50,7 +50,7 @@ def test_a_refusal_names_the_scheduler_s_reason():
     placement, (one, _) = begun(world(2, "1"))
     assert placement.fits(one, "n2", None).message == "NodeResourcesFit: Insufficient cpu"
     beside = placement.fits_beside(one, "n2").message
-    assert beside == "NodeResourcesFit: Insufficient cpu, beside the running old pod"
+    assert beside == "NodeResourcesFit: Insufficient cpu, next to the running old pod"
 
 
 @pytest.mark.parametrize(

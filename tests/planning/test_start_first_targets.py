@@ -197,7 +197,7 @@ def asked(*objects):
 def test_a_single_move_is_judged_as_in_a_plan():
     question = asked(node("n1", "a"), node("n2", "a"), node("n3", "b"), web(spread, on=THREE))
     refused = start_first_refusal(*question, "n2")
-    assert (refused.plugin, "beside the running old pod" in refused.reason) == ("PodTopologySpread", True)
+    assert (refused.plugin, "next to the running old pod" in refused.reason) == ("PodTopologySpread", True)
     assert choose_target(*question, starts_first=True).node == "n3"
     assert choose_target(*question).node == "n2"
     assert question[1].checkpoint() == 0

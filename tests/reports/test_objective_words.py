@@ -95,7 +95,7 @@ def test_a_change_too_small_to_be_shown_is_not_told():
         b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), pods_of("web", "n1")
     )
     found = made(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
-    assert headline(found) == "1 move: wishes not met fall from 1 to 0"
+    assert headline(found) == "1 move: preferences not met fall from 1 to 0"
     entry = found.before.policies[0]
     before, after = (
         msgspec.structs.replace(
@@ -169,4 +169,4 @@ def test_wishes_are_counted_in_pods():
         b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), pods_of("web", "n1")
     )
     found = made(cluster, ("NodeTaints", {"include_prefer_no_schedule": True}))
-    assert headline(found) == "1 move: wishes not met fall from 1 to 0"
+    assert headline(found) == "1 move: preferences not met fall from 1 to 0"

@@ -154,7 +154,7 @@ def test_a_move_that_asks_for_the_mode_waits_for_a_place_beside_the_old_pod(scen
     s.finish(name)
     state = s.state(name)
     assert state["phase"] == "Failed"
-    assert "beside the running old pod" in state["message"]
+    assert "next to the running old pod" in state["message"]
     assert [uid(p) for p in s.pods()] == [uid(old)]
 
 

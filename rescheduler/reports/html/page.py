@@ -45,7 +45,7 @@ _SECTIONS: Final = """<section id="nodes-section"><h2>Nodes</h2>
 
 
 _COUNTED: Final = (
-    "Before → after, as the planner counts: violations are rules that are broken, wishes are counted in pods, "
+    "Before → after, as the planner counts: violations are rules that are broken, preferences are counted in pods, "
     "what is above targets and in use in nodes."
 )
 _PROVEN: Final = "What this plan reaches, and what no plan can pass, by an exact model; a gap may be the plan's or the model's."
