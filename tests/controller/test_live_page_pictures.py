@@ -290,10 +290,10 @@ def test_idle_it_says_so(show):
     assert "Nothing to move" in text(show(live(calm), "page-idle"))
 
 
-@pytest.mark.parametrize("nodes", [12, 5000])
-def test_on_a_phone_nothing_is_beyond_the_edge(show, nodes):
-    dom = show(live(cluster(nodes, busy=True)), f"page-phone-{nodes}", width=390, height=2400)
-    assert 'data-width="390"' in dom
+@pytest.mark.parametrize(("nodes", "width"), [(12, 390), (5000, 390), (5000, 1440)])
+def test_on_a_phone_and_on_a_desk_nothing_is_beyond_the_edge(show, nodes, width):
+    dom = show(live(cluster(nodes, busy=True)), f"page-{width}-{nodes}", width=width, height=2400)
+    assert f'data-width="{width}"' in dom
     assert 'data-beyond=""' in dom
 
 

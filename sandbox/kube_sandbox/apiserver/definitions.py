@@ -90,5 +90,9 @@ def resource_of(spec: Json, version: Json) -> ResourceType:
         == ".spec.replicas",
         generation=True,
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
+        printed=tuple(
+            (column["name"], column["type"], column["jsonPath"], column.get("priority", 0))
+            for column in version.get("additionalPrinterColumns") or ()
+        ),
         custom=CustomKind(schema),
     )

@@ -74,6 +74,8 @@ class ResourceType:
     """Converts a stored object to this version."""
     returns_deleted: bool = False
     """DELETE returns the object, not a Status."""
+    printed: tuple[tuple[str, str, str, int], ...] = ()
+    """additionalPrinterColumns: name, type, jsonPath, priority."""
     custom: CustomRules | None = None
     """Rules of a custom resource; None for built-in kinds."""
 

@@ -1,7 +1,11 @@
-"""Tables for ``kubectl get pods`` and ``kubectl get nodes``. Other kinds are sent as they are: kubectl shows name and age."""
+"""Tables for ``kubectl get`` of pods, nodes, deployments, events, and of custom resources with columns of their own.
+
+Other kinds are sent as they are: kubectl shows name and age.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,7 +22,7 @@ class ResponseForm:
 
     def __init__(self, resource: ResourceType, accept: str, clock: Clock) -> None:
         self._resource = resource
-        self._columns = _COLUMNS.get(resource.name, ()) if "as=Table" in accept.partition(",")[0] else ()
+        self._columns = _columns(resource) if "as=Table" in accept.partition(",")[0] else ()
         self._clock = clock
 
     def one(self, obj: Json) -> Json:
@@ -66,7 +70,11 @@ def _at(*path: str, default: str = "<none>") -> Cell:
 
 
 def _age(obj: Json, now_s: float) -> str:
-    seconds = int(now_s - (parse_time(dig(obj, "metadata", "creationTimestamp")) or now_s))
+    return _since(dig(obj, "metadata", "creationTimestamp"), now_s)
+
+
+def _since(moment: Any, now_s: float) -> str:
+    seconds = int(now_s - (parse_time(moment) or now_s))
     for limit, length, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds // length}{unit}"
@@ -95,17 +103,79 @@ def _node_status(node: Json, _now_s: float) -> str:
     )
 
 
+def _of_deployment(field: str) -> Cell:
+    return lambda obj, _now_s: str(dig(obj, "status", field) or 0)
+
+
+def _seen(event: Json, now_s: float) -> str:
+    last = dig(event, "series", "lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return _since(last or dig(event, "metadata", "creationTimestamp"), now_s)
+
+
+def _about(event: Json, _now_s: float) -> str:
+    found = event.get("regarding") or event.get("involvedObject") or {}
+    return f"{str(found.get('kind', '')).lower()}/{found.get('name', '')}"
+
+
+def _columns(resource: ResourceType) -> tuple[tuple[str, int, Cell], ...]:
+    if not resource.printed:
+        return _COLUMNS.get(resource.name, ())
+    return (
+        _NAME,
+        *((name, priority, _printed(kind, path)) for name, kind, path, priority in resource.printed),
+    )
+
+
+def _printed(kind: str, path: str) -> Cell:
+    """The cell of a printer column; a JSONPath of names, [N] and [?(@.KEY=="VALUE")]."""
+
+    def cell(obj: Json, now_s: float) -> str:
+        found: Any = obj
+        for name, index, key, value in _STEP.findall(path):
+            if name:
+                found = dig(found, name.replace("\\.", "."))
+            elif index:
+                found = found[int(index)] if isinstance(found, list) and len(found) > int(index) else None
+            else:
+                found = next((one for one in found or () if one.get(key) == value), None)
+        if found is None:
+            return ""
+        return _since(found, now_s) if kind == "date" else str(found)
+
+    return cell
+
+
+_STEP: Final = re.compile(r"""\.((?:[^.\[\]\\]|\\.)+)|\[(\d+)\]|\[\?\(@\.(\w+)=="([^"]*)"\)\]""")
+_NAME: Final = ("Name", 0, _at("metadata", "name"))
 _COLUMNS: Final[dict[str, tuple[tuple[str, int, Cell], ...]]] = {
     "pods": (
-        ("Name", 0, _at("metadata", "name")),
+        _NAME,
         ("Ready", 0, _pod_ready),
         ("Status", 0, _pod_status),
         ("Age", 0, _age),
         ("Node", 1, _at("spec", "nodeName")),
         ("Nominated Node", 1, _at("status", "nominatedNodeName")),
     ),
+    "deployments.apps": (
+        _NAME,
+        (
+            "Ready",
+            0,
+            lambda obj, _: f"{dig(obj, 'status', 'readyReplicas') or 0}/{dig(obj, 'spec', 'replicas') or 0}",
+        ),
+        ("Up-to-date", 0, _of_deployment("updatedReplicas")),
+        ("Available", 0, _of_deployment("availableReplicas")),
+        ("Age", 0, _age),
+    ),
+    "events": (
+        ("Last Seen", 0, _seen),
+        ("Type", 0, _at("type")),
+        ("Reason", 0, _at("reason")),
+        ("Object", 0, _about),
+        ("Message", 0, lambda event, _: event.get("note") or event.get("message") or ""),
+    ),
     "nodes": (
-        ("Name", 0, _at("metadata", "name")),
+        _NAME,
         ("Status", 0, _node_status),
         ("Age", 0, _age),
         ("Version", 0, _at("status", "nodeInfo", "kubeletVersion")),
