@@ -48,7 +48,7 @@ _LEVEL: Final = {
         {"type": "string", "pattern": r"^(0(\.[0-9]+)?|1(\.0+)?)$"},
     ]
 }
-_PERCENT: Final = {"thresholds", "targetThresholds"}
+_PERCENT: Final = {"thresholds", "targetThresholds", "startThresholds"}
 _DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
 Schema = dict[str, Any]
 

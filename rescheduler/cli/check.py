@@ -342,8 +342,13 @@ class _Installation:
     def metrics(self) -> CheckLine:
         """Measured usage, for policies that go by it."""
         wanted = [p.name for p in self.configuration.policies if getattr(p.args, "usage", "") == "actual"]
-        if "nodes" in resources_of(self.api, METRICS):
-            return _ok(f"{METRICS} is served")
+        if wanted and (url := self.configuration.usage.prometheus.url):
+            return _line(
+                CheckState.UNKNOWN, f"{', '.join(wanted)} goes by {url}, which only the controller asks"
+            )
+        if "nodes" in (served := resources_of(self.api, METRICS)):
+            left = "" if "pods" in served else "; pods share it out by requests, as it serves none"
+            return _ok(f"{METRICS} is served{left}")
         if wanted:
             return _broken(
                 f"{METRICS} is not served, and {', '.join(wanted)} goes by it", "install metrics-server"

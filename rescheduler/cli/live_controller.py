@@ -83,12 +83,13 @@ def load_configuration(path: str | None) -> Configuration:
 def read_for(cluster: NamedCluster, configuration: Configuration, **where: Any) -> SnapshotInput:
     """The cluster, or a dump, by the rules of a configuration. ``where``: paths, more_paths and now, as ``read_input`` takes them."""
     namespace = configuration.reservations.namespace if cluster.config_file else ""
+    measured, server = configuration.goes_by_measurement, configuration.usage.prometheus.url
+    if measured and server and not where.get("paths"):
+        warn(
+            f"usage is read once from metrics.k8s.io: the controller goes by {server}, which is not asked from here"
+        )
     return read_input(
-        cluster,
-        rules=configuration.replacements,
-        namespace=namespace,
-        pod_usage=configuration.goes_by_measurement,
-        **where,
+        cluster, rules=configuration.replacements, namespace=namespace, pod_usage=measured, **where
     )
 
 

@@ -17,11 +17,11 @@ from rescheduler.configuration.process_sections import GateSection, LeaderElecti
 from rescheduler.configuration.reader import SectionReader, dotted
 from rescheduler.configuration.strictyaml import Document, YamlError, load
 from rescheduler.configuration.value_checks import value_kind
-from rescheduler.coordination.usage_settings import UsageSettings
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.replacement_rules import ReplacementRules
+from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.model.written import (
     LONGEST_S,
     SECONDS,

@@ -33,12 +33,12 @@ from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import MoveCounter, occurrence, report_reload
 from rescheduler.controller.sender import ApiSender, CallLog, DryRunSender, Sender
 from rescheduler.controller.settings import Settings
+from rescheduler.controller.usage_reading import UsageReader
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate
-from rescheduler.kube.metrics_api import measured_usage
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.kinds import Kind
@@ -124,9 +124,7 @@ class _Assembly:
             inputs=DecisionInputs(
                 usage=RepeatedRead(
                     what=USAGE,
-                    read=lambda: measured_usage(
-                        ports.api, pods=self.configuration.current.goes_by_measurement
-                    ),
+                    read=UsageReader(ports.api, self.configuration, ports.clocks.server.now_s).read,
                     pool=ports.pool,
                     every_s=30.0,
                     unknown=NOTHING_MEASURED,

@@ -44,7 +44,7 @@ class UnmeasuredNodes:
             of=unmeasured.of,
             since=since,
             last_measured=format_timestamp(unmeasured.last_s) if unmeasured.last_s else "never",
-            remedy="check metrics-server: kubectl top nodes, kubectl get apiservice v1beta1.metrics.k8s.io",
+            remedy="check metrics-server (kubectl top nodes, kubectl get apiservice v1beta1.metrics.k8s.io) or usage.prometheus",
         )
 
 

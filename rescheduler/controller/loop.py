@@ -335,6 +335,8 @@ class Loop:
 
     def _take_usage(self, usage: MeasuredUsage) -> None:
         self._usage = self._usage.under(self._configuration.current.usage)
+        for look in usage.earlier if usage is not self._measured else ():
+            self._usage.add(look.nodes, look.pods, self._wall())
         self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
         self._usage.add(usage.nodes, usage.pods, self._wall())
         self._measured = usage

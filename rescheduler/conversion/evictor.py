@@ -33,7 +33,7 @@ _SETTINGS: Final = {
     "gracePeriodSeconds": "the grace period of each pod holds",
     "evictionFailureEventNotification": "always on: Events tell what was not moved, and why",
     "metricsCollector": "set 'usage: actual' of LowNodeUtilization, which reads metrics-server",
-    "metricsProviders": "set 'usage: actual' of LowNodeUtilization, which reads metrics-server",
+    "metricsProviders": "set 'usage: actual' of LowNodeUtilization, and usage.prometheus where it is not metrics-server",
     "featureGates": "there are none",
 }
 """Keys at the top that have no equivalent."""

@@ -246,7 +246,7 @@ def _measured(arguments: Fields, part: PolicyEntry) -> bool:
         part.put("usage", "actual")
     if source == "Prometheus" or "prometheus" in metrics:
         reason = (
-            "usage is read from metrics-server only: give it thresholds of cpu and memory and 'usage: actual', "
+            "thresholds here are of cpu and memory, which usage.prometheus can ask for: write both, set 'usage: actual', "
             "and switch it on"
         )
         metrics.leave_out(part, "prometheus", reason, name="metricsUtilization.prometheus")

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.usage import MEASURED, Amounts, Numbers, Readings, Times, UsageStatistic
+from rescheduler.model.usage import MEASURED, Amounts, Numbers, Readings, Times
+from rescheduler.model.usage_statistic import UsageStatistic
 
 SAMPLE_S: Final = 30.0
 """The shortest part: samples are read so often."""
@@ -27,6 +28,11 @@ _OF_MEDIAN: Final = 1.25
 _MOST: Final = np.iinfo(np.uint16).max
 
 Counts = npt.NDArray[np.uint16]
+
+
+def part_of(window_s: float) -> float:
+    """How long the parts of a window are."""
+    return max(SAMPLE_S, window_s / MOST_PARTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,7 @@ class UsageSeries:
     @classmethod
     def empty(cls, window_s: float, statistic: UsageStatistic) -> UsageSeries:
         """Nothing was measured yet."""
-        part_s = max(SAMPLE_S, window_s / MOST_PARTS)
+        part_s = part_of(window_s)
         parts = max(1, math.ceil(window_s / part_s))
         return cls(
             part_s=part_s,
@@ -117,14 +123,32 @@ class UsageSeries:
             self, keys=all_keys, newest=newest, values=values, last_s=last_s, in_part=in_part, number=number
         )
 
-    def anew(self, key: int, change: Amounts | None) -> UsageSeries:
-        """Something came or left: it is known again after new samples only, and what was before counts with ``change`` added; None: no more."""
+    def changed(self, key: int, at_s: float, change: Amounts | None, *, anew: bool) -> UsageSeries:
+        """Something came or left at that time: what was before counts with ``change`` added; None: no more.
+
+        ``anew``: it is known again after new samples only.
+        """
         row = self.row(key)
         if row is None:
             return self
+        parts = self.values.shape[2]
+        before = min(max(int(at_s // self.part_s) - self.newest + parts, 0), parts)
         values, number = self.values.copy(), self.number.copy()
-        values[:, row] = np.nan if change is None else np.maximum(values[:, row] + change, 0.0)
-        number[row] = 0
+        old = values[:, row, :before]
+        values[:, row, :before] = np.nan if change is None else np.maximum(old + change[:, :before], 0.0)
+        left = int(np.count_nonzero(~np.isnan(values[0, row])))
+        number[row] = 0 if anew else min(int(number[row]), left) if change is None else number[row]
+        return replace(self, values=values, number=number)
+
+    def inherited(self, old: int, new: int) -> UsageSeries | None:
+        """With the samples of ``old`` where ``new`` has none; None: one of them is not there, yet or any more."""
+        source, target = self.row(old), self.row(new)
+        if source is None or target is None:
+            return None
+        values, number = self.values.copy(), self.number.copy()
+        known = ~np.isnan(values[:, target])
+        values[:, target] = np.where(known, values[:, target], values[:, source])
+        number[target] = min(int(number[target]) + int(number[source]), _MOST)
         return replace(self, values=values, number=number)
 
     def statistic(self, kind: UsageStatistic, least: int) -> tuple[Amounts, Amounts]:

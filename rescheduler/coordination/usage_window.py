@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from rescheduler.coordination.usage_series import UsageSeries
-from rescheduler.coordination.usage_settings import UsageSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import NodeUsage
 from rescheduler.model.usage import NO_READINGS, Amounts, NodeSamples, PodUsage, Readings, usage_key
+from rescheduler.model.usage_settings import UsageSettings
 
 LEAST: Final = 3
 """Fewer samples tell nothing of how much they vary."""
@@ -27,6 +27,8 @@ SETTLED_S: Final = 60.0
 """A sample may reach so far back (``window`` of metrics-server), so those of the first minute after a move are left out."""
 _BY_DEFAULT: Final = UsageSettings()
 _NOWHERE: Final = ""
+_REPLACEMENT: Final = "replacement/"
+"""No node has such a name."""
 
 
 class UsageWindow:
@@ -85,28 +87,43 @@ class UsageWindow:
         return self._pods.bytes_each
 
     def follow(self, moves: Iterable[object]) -> None:
-        """Take in when pods left their nodes and landed. ``moves``: PodMigrations, in any state."""
+        """Take in when pods left their nodes and landed, and what became of them. ``moves``: PodMigrations, in any state."""
         known = [move for move in moves if isinstance(move, PodMigration)]
         for move in known:
             status = move.status
             self._moved(move, status.source_node, status.evicted_at_s, -1.0)
             self._moved(move, status.node_name, status.landed_at_s, 1.0)
+            self._inherited(move)
         if self._followed:
-            self._followed &= {(m.uid, n) for m in known for n in (m.status.source_node, m.status.node_name)}
+            uids = {move.uid for move in known}
+            self._followed = {one for one in self._followed if one[0] in uids}
 
     def _moved(self, move: PodMigration, node: str, at_s: float, sign: float) -> None:
         if not at_s or not node or (move.uid, node) in self._followed:
             return
         self._followed.add((move.uid, node))
         key = usage_key(_NOWHERE, node)
-        row = self._nodes.row(key)
-        if row is None or at_s <= self._nodes.last_s[row] - SETTLED_S:
-            # Samples since then are there already: of a move that ended before this process began.
-            return
         self._moved_at_s[key] = max(at_s, self._moved_at_s.get(key, 0.0))
-        counted = self._nodes.last_s[row] <= at_s
-        series = self._series_of(move) if counted else None
-        self._nodes = self._nodes.anew(key, None if series is None else sign * series)
+        row = self._nodes.row(key)
+        if row is None:
+            return
+        # Samples since then are there already where a server told them, or the move was seen late.
+        settled = self._nodes.last_s[row] >= at_s + SETTLED_S
+        series = self._series_of(move)
+        change = None if series is None else np.nan_to_num(sign * series)
+        self._nodes = self._nodes.changed(key, at_s, change, anew=not settled)
+
+    def _inherited(self, move: PodMigration) -> None:
+        """The replacement goes on with the samples of the pod: it is the same work."""
+        new = move.status.replacement
+        if new is None or not move.status.landed_at_s or (move.uid, _REPLACEMENT) in self._followed:
+            return
+        series = self._pods.inherited(
+            usage_key(move.namespace, move.pod_name), usage_key(move.namespace, new.name)
+        )
+        if series is not None:
+            self._followed.add((move.uid, _REPLACEMENT))
+            self._pods, self._pod_usage = series, None
 
     def _series_of(self, move: PodMigration) -> Amounts | None:
         """The samples of the pod that moves, in the parts that those of nodes stand in."""

@@ -6,7 +6,6 @@ At 150,000 pods an object for each would cost more than all that the controller 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,32 +22,6 @@ Times = npt.NDArray[np.float64]
 
 MEASURED: Final = ("cpu", "memory")
 """The resources that are measured, in the order of the rows of ``Amounts``; in milli and in bytes."""
-
-
-class UsageStatistic(enum.StrEnum):
-    """Which number stands for the samples of a window."""
-
-    MEAN = "mean"
-    P50 = "p50"
-    P90 = "p90"
-    P95 = "p95"
-    P99 = "p99"
-    PEAK = "peak"
-
-    @property
-    def part(self) -> float | None:
-        """The part of the samples that is no higher; None: it is their mean."""
-        return _PARTS[self]
-
-
-_PARTS: Final[dict[UsageStatistic, float | None]] = {
-    UsageStatistic.MEAN: None,
-    UsageStatistic.P50: 0.5,
-    UsageStatistic.P90: 0.9,
-    UsageStatistic.P95: 0.95,
-    UsageStatistic.P99: 0.99,
-    UsageStatistic.PEAK: 1.0,
-}
 
 
 def usage_key(namespace: str, name: str) -> int:
@@ -92,6 +65,8 @@ class MeasuredUsage:
     nodes: Sequence[NodeUsage] = ()
     pods: Readings = NO_READINGS
     """Empty: nobody measures pods, or they may not be read."""
+    earlier: Sequence[MeasuredUsage] = ()
+    """What a server that keeps its samples tells of the time before, the oldest first."""
 
 
 NOTHING_MEASURED: Final = MeasuredUsage()

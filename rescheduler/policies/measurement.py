@@ -86,6 +86,6 @@ def warning(policy: str, found: Unmeasured) -> str:
     part = "and proposes nothing" if len(found.nodes) == found.of else "and judges the others only"
     return (
         f"{policy} with usage: actual leaves out {len(found.nodes)} of {found.of} nodes ({found.named}; {last}) {part}: "
-        f"their usage was not measured in the last {FRESH_S:.0f} s. Check metrics-server: kubectl top nodes, "
-        "kubectl get apiservice v1beta1.metrics.k8s.io"
+        f"their usage was not measured in the last {FRESH_S:.0f} s. Check metrics-server (kubectl top nodes, "
+        "kubectl get apiservice v1beta1.metrics.k8s.io) or usage.prometheus"
     )

@@ -4,7 +4,7 @@ import pytest
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.model.usage import UsageStatistic
+from rescheduler.model.usage_statistic import UsageStatistic
 from rescheduler.policies.sure_overload import AnomalyArgs
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
@@ -35,6 +35,26 @@ def told(text):
         ("usage: {window: 720h}\n", "c.yaml:3: usage.window: is 720h (must be at most 168h)"),
         ("usage:\n  statistic: p42\n", "c.yaml:4: usage.statistic: "),
         ("usage:\n  windows: 5m\n", "c.yaml:4: usage.windows: unknown key; did you mean window?"),
+        (
+            "usage:\n  prometheus:\n    url: prometheus:9090\n",
+            "c.yaml:5: usage.prometheus.url: is 'prometheus:9090' (write https://HOST or https://HOST:PORT/PREFIX, without a query)",
+        ),
+        (
+            "usage:\n  prometheus:\n    url: http://p\n    bearerTokenFile: /t\n",
+            "c.yaml:5: usage.prometheus.url: would send credentials in the clear (write https://, or leave the credentials out)",
+        ),
+        (
+            "usage:\n  prometheus: {url: https://p, username: a}\n",
+            "c.yaml:4: usage.prometheus: passwordFile is missing (basic authentication needs username and passwordFile)",
+        ),
+        (
+            "usage:\n  prometheus: {url: https://p, username: a, passwordFile: /p, bearerTokenFile: /t}\n",
+            "c.yaml:4: usage.prometheus.bearerTokenFile: is given beside username (keep one of them)",
+        ),
+        (
+            "usage:\n  prometheus:\n    queries: {nodeCPU: up}\n",
+            "c.yaml:5: usage.prometheus.queries.nodeCPU: unknown key; did you mean nodeCpu?",
+        ),
         (
             f"{POLICY}  anomaly: {{samples: 6, of: 5}}\n",
             "c.yaml:7: policies[0].anomaly.samples: is 6, more than the 5 of `of`",

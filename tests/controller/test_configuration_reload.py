@@ -298,6 +298,7 @@ def usage(key, value, read):
 
 SCENARIOS = {
     **usage("usage.window", "1h", lambda section: section.window_s),
+    **usage("usage.prometheus", {"url": "http://127.0.0.1:1"}, lambda section: section.prometheus.url),
     **usage("usage.statistic", "p95", lambda section: section.statistic),
     **guard("guard.limit", "1m", lambda section: section.limit_s),
     **guard("guard.whenNoRoom", "Refuse", lambda section: section.when_no_room),

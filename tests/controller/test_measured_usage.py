@@ -1,15 +1,18 @@
 """LowNodeUtilization with ``usage: actual`` in the running controller, while metrics-server comes and goes."""
 
 import json
+import urllib.parse
 
 import pytest
 from scenes import Scene
 from structlog.testing import capture_logs
 
 from harness.histories.user_requests import MOVE
+from kube_sandbox.controllers.unstructured import NODE
 from kube_sandbox.usage_meter import ANNOTATION_CPU, UsageMeter
 from rescheduler.kube.transport import Response
 from rescheduler.model.times import format_seconds
+from tests.kube.measuring_servers import say, serving
 
 DOCUMENT = b"""
 apiVersion: rescheduler.dev/v1alpha1
@@ -153,3 +156,83 @@ def test_measurements_are_taken_however_far_decisions_are_apart(scene):
     busy(scene)
     scene.advance(600.0)
     assert moves(scene)
+
+
+# Prometheus -----------------------------------------------------------------------------------------
+
+
+def by_prometheus(url):
+    return (
+        DOCUMENT
+        + f"""
+- name: NodeTaints
+  after: 0s
+usage:
+  window: 10m
+  prometheus:
+    url: {url}
+    queries: {{nodeCpu: node_cpu, nodeMemory: node_memory, podCpu: pod_cpu, podMemory: pod_memory}}
+""".encode()
+    )
+
+
+def told_by_prometheus(scene, handler):
+    """Node n1 uses 3.6 of 4 CPUs, three pods 1.2 each, the others nothing; now and, asked for it, at each step before."""
+    path = urllib.parse.urlsplit(handler.path)
+    query = dict(urllib.parse.parse_qsl(path.query))
+    nodes = {
+        "node_cpu": {"n1": "3.6", "n2": "0", "n3": "0"},
+        "node_memory": dict.fromkeys(("n1", "n2", "n3"), "1"),
+    }
+    pods = {"pod_cpu": "1.2", "pod_memory": "1"}
+    if "time" in query:
+        times = [float(query["time"])]
+    else:
+        start, end, step = (float(query[key]) for key in ("start", "end", "step"))
+        times = [start + i * step for i in range(round((end - start) / step) + 1)]
+    if found := nodes.get(query["query"]):
+        series = [({"node": name}, value) for name, value in found.items()]
+    else:
+        series = [
+            (
+                {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"]},
+                pods[query["query"]],
+            )
+            for pod in scene.pods()
+        ]
+    shape = (
+        (lambda v: {"value": [times[0], v]})
+        if "time" in query
+        else (lambda v: {"values": [[t, v] for t in times]})
+    )
+    result = [{"metric": labels, **shape(value)} for labels, value in series]
+    say(handler, {"status": "success", "data": {"result": result}})
+
+
+def test_after_a_restart_prometheus_fills_the_window_at_once(scene):
+    asked = []
+
+    def answer(handler):
+        asked.append(handler.path.partition("?")[0])
+        told_by_prometheus(scene, handler)
+
+    with serving(answer) as url:
+        scene.start(document=by_prometheus(url))
+        scene.advance(1.0)
+        assert moves(scene)
+        scene.advance(120.0)
+    assert asked[:4] == ["/api/v1/query_range"] * 4
+    assert set(asked[4:]) == {"/api/v1/query"}
+    assert not scene.calls.of(usage)
+
+
+def test_a_prometheus_that_answers_503_starts_no_moves_of_its_policy_and_delays_no_other(scene):
+    with serving(lambda handler: say(handler, "busy", 503)) as url, capture_logs() as lines:
+        scene.start(document=by_prometheus(url))
+        scene.advance(60.0)
+        assert not moves(scene)
+        node = scene.api.get(NODE, "", "n1")
+        scene.api.patch(node, {"spec": {"taints": [{"key": "bad", "effect": "NoSchedule"}]}})
+        scene.until(lambda: moves(scene))
+    (said,) = [line for line in lines if line["event"].startswith("Prometheus tells no usage")]
+    assert "nodeCpu: HTTP 503" in said["problem"]

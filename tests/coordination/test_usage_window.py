@@ -7,10 +7,10 @@ import statistics
 import msgspec
 import pytest
 
-from rescheduler.coordination.usage_settings import UsageSettings
 from rescheduler.coordination.usage_window import LEAST, SETTLED_S, UsageWindow
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import NodeUsage
+from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.policies.measurement import measured, unmeasured, unsettled
