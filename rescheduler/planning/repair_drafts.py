@@ -358,9 +358,9 @@ class _Problem:
             if found is None:
                 counts = domain_counts(pod.namespace, replacement.spec, replacement.labels, constraint, view)
                 found = self._spreads[key] = Spread(
-                    domains=counts.codes[self._order].astype(np.int64),
+                    domains=counts.domains.codes[self._order].astype(np.int64),
                     counts=counts.counts.tolist(),
-                    valid=np.flatnonzero(counts.valid).tolist(),
+                    valid=np.flatnonzero(counts.domains.valid).tolist(),
                     max_skew=constraint.max_skew,
                 )
             yield found

@@ -25,13 +25,11 @@ from rescheduler.policies.term_pairs import (
     matched_by,
     may_have_pairs,
     pairs_of,
+    pairs_with,
 )
 from rescheduler.policies.wire import PolicyArgs, Scope
-from rescheduler.scheduling.classes import PodGroup, TermCount, TermKey, TermKind
-from rescheduler.scheduling.counts import Counts
+from rescheduler.scheduling.classes import PodGroup, TermCount, TermKind
 from rescheduler.scheduling.framework import FloatArray, IntArray
-from rescheduler.scheduling.matching import matcher_of
-from rescheduler.scheduling.nodes import Column
 
 _ANTI: Final = frozenset({TermKind.REQUIRED_ANTI})
 
@@ -91,13 +89,14 @@ class InterPodAntiAffinity:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        conflicts: IntArray = np.zeros(view.nodes.size, dtype=np.int64)
-        for counted in _conflicts(candidate.pod, view):
-            conflicts += counted.per_node()
-        here = int(conflicts[view.state.node_index[candidate.pod.node]])
-        if here == 0:
+        pod = candidate.pod
+        here = pairs_with(pod, _ANTI, view)
+        if not here:
             return nowhere(view)
-        return np.where(conflicts == 0, _gain(here), 0.0)
+        by_node: IntArray = np.full(view.nodes.size, here)
+        for change in changes_in_pairs(pod, view.cluster.kind_of(pod), _ANTI, view):
+            by_node += change.by_node
+        return np.where(by_node == 0, _gain(here), 0.0)
 
     def badness(self, view: PolicyView) -> IntArray:
         """All conflicts, whoever may move."""
@@ -126,8 +125,7 @@ class InterPodAntiAffinity:
         return change
 
     def _batch(self, pod: Pod, view: PolicyView, *, spare: bool = False) -> Batch | None:
-        here = view.state.node_index[pod.node]
-        count = sum(counted.at(here) for counted in _conflicts(pod, view))
+        count = pairs_with(pod, _ANTI, view)
         if count == 0:
             return None
         return Batch(
@@ -267,43 +265,3 @@ def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:
         found = (name for name in namespaces if scope.covers(name, namespaces, own=True))
         covered = tuple(sorted({*scope.names, *found}))
     return repr((covered, selector, term.key.topology_key))
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """Pods that one term keeps apart from a pod, by topology domain."""
-
-    column: Column
-    counts: Counts
-    own: int
-    """The pod's own domain if it is itself among the counted, else -1."""
-
-    def at(self, node: int) -> int:
-        """How many there are in the domain of a node, the pod itself left out."""
-        code = self.column.code_list[node]
-        return self.counts.at(code) - (code == self.own) if code >= 0 else 0
-
-    def per_node(self) -> IntArray:
-        """The same for every node; 0 where a node has no such label."""
-        sums = self.counts.dense().copy()
-        if self.own >= 0:
-            sums[self.own] -= 1
-        return self.column.spread(sums)
-
-
-def _conflicts(pod: Pod, view: PolicyView) -> Iterable[_Counted]:
-    """Pods that the pod would be in conflict with, by term: by those that it carries, and by those of others."""
-    cluster, here = view.cluster, view.state.node_index[pod.node]
-    kind = cluster.kind_of(pod)
-    own_terms = [
-        TermKey(TermKind.REQUIRED_ANTI, matcher_of(term, pod.namespace), term.topology_key)
-        for term in pod.spec.pod_anti_affinity
-    ]
-    for key in own_terms:
-        group, column = cluster.group((key.matcher,), living=False), cluster.nodes.column(key.topology_key)
-        itself = column.code_list[here] if group in kind.groups else -1
-        yield _Counted(column, group.in_domains(column), itself)
-    for term in cluster.terms_about(kind):
-        if term.key.kind is TermKind.REQUIRED_ANTI:
-            itself = term.column.code_list[here] if term.key in own_terms else -1
-            yield _Counted(term.column, term.counts, itself)

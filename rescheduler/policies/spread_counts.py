@@ -7,8 +7,8 @@ scheduler since 1.25). Arrays over domains; pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.policies.framework import PolicyView
 from rescheduler.scheduling.classes import PodGroup
 from rescheduler.scheduling.counts import domain_sums
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.nodes import Codes, Column, NodeTable
 from rescheduler.scheduling.pod_topology_spread import included, merged_selector
@@ -63,50 +63,59 @@ class Domains:
         return domain_sums(self.column, np.where(self.counted, pods.per_node.dense(), 0))
 
 
-@dataclass(frozen=True, slots=True)
-class DomainCounts:
+class Skew:
+    """What one constraint makes of counts by domain: how many pods are above the least count and maxSkew."""
+
+    def __init__(self, constraint: SpreadConstraint, domains: Domains) -> None:
+        self._most = constraint.max_skew
+        self._valid = domains.valid
+        # With fewer domains than minDomains the least count is taken as 0.
+        self._floor = domains.number < max(constraint.min_domains, 1)
+
+    def least(self, counts: IntArray) -> int:
+        """The global minimum that skew is measured from."""
+        return 0 if self._floor else int(counts[self._valid].min())
+
+    def excess(self, counts: IntArray) -> IntArray:
+        """By domain. Those that do not exist for the constraint have no pods, and so no excess."""
+        found: IntArray = np.maximum(counts - (self.least(counts) + self._most), 0)
+        return found
+
+    def total(self, counts: IntArray) -> int:
+        """Of all domains."""
+        return int(self.excess(counts).sum())
+
+    def totals_with_one_more(self, counts: IntArray) -> IntArray:
+        """For each domain: the total once one more pod stands there."""
+        least = self.least(counts)
+        totals = self.total(counts) + (counts >= least + self._most).astype(np.int64)
+        # Where only one domain has the least count, a pod that goes there raises what all skews are measured from.
+        if not self._floor:
+            lowest = np.flatnonzero(self._valid & (counts == least))
+            if len(lowest) == 1:
+                raised = counts.copy()
+                raised[lowest] += 1
+                totals[lowest] = self.total(raised)
+        return totals
+
+
+class DomainCounts(NamedTuple):
     """Pods of one constraint by topology domain."""
 
-    constraint: SpreadConstraint
-    codes: Codes
-    """Domain of each node; -1 if the constraint does not look at it."""
+    domains: Domains
     counts: IntArray
     """Pods by domain. Do not change the array."""
-    valid: BoolArray
-    """The domains that exist for this constraint."""
-    floor: bool
-    """True: the least count is taken as 0, because there are fewer domains than minDomains."""
-
-    def least(self) -> int:
-        """The global minimum that skew is measured from."""
-        if self.floor or not self.valid.any():
-            return 0
-        return int(self.counts[self.valid].min())
+    skew: Skew
 
     def excess(self) -> IntArray:
         """Pods above maxSkew in each domain."""
-        above = self.counts - self.least() - self.constraint.max_skew
-        return np.where(self.valid, np.maximum(above, 0), 0)
+        return self.skew.excess(self.counts)
 
-    def total_excess_after(self, source: int) -> FloatArray:
+    def total_excess_after(self, source: int) -> IntArray:
         """For each domain: the sum of all excess once one pod has gone there from ``source``."""
-        after = np.where(self.valid, self.counts, 0)
+        after = self.counts.copy()
         after[source] -= 1
-        limit = self.constraint.max_skew
-        least = 0 if self.floor else int(after[self.valid].min())
-        over = np.where(self.valid, np.maximum(after - least - limit, 0), 0)
-        over_with_one = np.maximum(after + 1 - least - limit, 0)
-        total: FloatArray = (over.sum() - over + over_with_one).astype(np.float64)
-        # Where only one domain has the least count, a pod that goes there raises what all skews are measured from.
-        lowest = self.valid & (after == least)
-        if not self.floor and lowest.sum() == 1:
-            at = int(np.flatnonzero(lowest)[0])
-            raised = after.copy()
-            raised[at] += 1
-            new_least = int(raised[self.valid].min())
-            total[at] = np.where(self.valid, np.maximum(raised - new_least - limit, 0), 0).sum()
-        total[source] = self.excess().sum()
-        return total
+        return self.skew.totals_with_one_more(after)
 
 
 def counted_pods(
@@ -126,8 +135,7 @@ def domain_counts(
     domains = Domains.of(spec, constraint, view.nodes)
     group = counted_pods(namespace, labels, constraint, view)
     counts = np.zeros(len(domains.valid), dtype=np.int64) if group is None else domains.counts(group)
-    floor = domains.number < constraint.min_domains
-    return DomainCounts(constraint, domains.codes, counts, domains.valid, floor)
+    return DomainCounts(domains, counts, Skew(constraint, domains))
 
 
 def self_matches(labels: LabelSet, constraint: SpreadConstraint) -> bool:

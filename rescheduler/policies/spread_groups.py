@@ -16,7 +16,7 @@ import numpy as np
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.spread_counts import Domains
+from rescheduler.policies.spread_counts import Domains, Skew
 from rescheduler.scheduling.classes import PodClass, PodGroup, standing
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import IntArray
@@ -45,11 +45,10 @@ class SpreadGroup:
         self.hard = constraint.hard
         self.carriers: dict[PodClass, None] = {}
         """The classes whose pods carry it, those without pods now included."""
-        self._skew = constraint.max_skew
+        self._skew = Skew(constraint, domains)
         self._pods = pods
         self._domains = domains
-        self._codes, self._valid = domains.codes, domains.valid
-        self._floor = domains.number < max(constraint.min_domains, 1)
+        self._codes = domains.codes
         self._memo = Memo()
 
     def excess(self) -> int:
@@ -58,8 +57,8 @@ class SpreadGroup:
             return 0
         classes = self._pods.classes
         if len(classes) > _FEW:
-            return self._total(self._counts())
-        return self._memo.of("excess", standing(classes), lambda: self._total(self._counts()))
+            return self._skew.total(self._counts())
+        return self._memo.of("excess", standing(classes), lambda: self._skew.total(self._counts()))
 
     def change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | None:
         """What the excess changes by, by node, if a pod of class ``kind`` left node ``here`` and one of class ``then`` came.
@@ -90,34 +89,13 @@ class SpreadGroup:
             counts = counts.copy()
             counts[source] -= 1
         if not comes:
-            return self._total(counts) - before
+            return self._skew.total(counts) - before
         # Code -1 finds the last one by itself.
-        return np.append(self._totals_with_one_more(counts), self._total(counts)) - before
+        return np.append(self._skew.totals_with_one_more(counts), self._skew.total(counts)) - before
 
     def _counts(self) -> IntArray:
         """Pods by domain. Do not change the array."""
         return self._domains.counts(self._pods)
-
-    def _least(self, counts: IntArray) -> int:
-        return 0 if self._floor else int(counts[self._valid].min())
-
-    def _total(self, counts: IntArray) -> int:
-        # Domains that do not exist for the constraint have no pods, and so no excess.
-        return int(np.maximum(counts - (self._least(counts) + self._skew), 0).sum())
-
-    def _totals_with_one_more(self, counts: IntArray) -> IntArray:
-        """For each domain: the excess once one more pod stands there."""
-        least = self._least(counts)
-        limit = least + self._skew
-        totals = self._total(counts) + (counts >= limit).astype(np.int64)
-        # Where only one domain has the least count, a pod that goes there raises what all skews are measured from.
-        if not self._floor:
-            lowest = np.flatnonzero(self._valid & (counts == least))
-            if len(lowest) == 1:
-                raised = counts.copy()
-                raised[lowest] += 1
-                totals[lowest] = self._total(raised)
-        return totals
 
 
 class SpreadGroups:

@@ -59,6 +59,12 @@ def pairs_of(term: TermCount, view: PolicyView) -> int:
     return together - with_themselves
 
 
+def pairs_with(pod: Pod, kinds: frozenset[TermKind], view: PolicyView) -> int:
+    """The pairs of these kinds that a pod is one of, where it stands."""
+    kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
+    return sum(_pairs_with(term, kind, here, view).gone for term in _terms_of(kind, kinds, view))
+
+
 def changes_in_pairs(
     pod: Pod, then: PodClass, kinds: frozenset[TermKind], view: PolicyView
 ) -> Iterator[PairChange]:

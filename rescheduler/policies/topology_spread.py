@@ -94,11 +94,11 @@ class TopologySpread:
         pod = candidate.pod
         here = view.state.node_index[pod.node]
         bound = [
-            (constraint, counts, int(counts.codes[here]), counts.excess())
+            (constraint, counts, int(counts.domains.codes[here]), counts.excess())
             for constraint in self._considered(pod.spec.spread)
             if self_matches(pod.labels, constraint)
             for counts in (domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view),)
-            if counts.codes[here] >= 0
+            if counts.domains.codes[here] >= 0
         ]
         if not any(excess[source] > 0 for _, _, source, excess in bound):
             return nowhere(view)
@@ -107,7 +107,8 @@ class TopologySpread:
         harmless = np.ones(view.nodes.size, dtype=np.bool_)
         for constraint, counts, source, excess in bound:
             after = counts.total_excess_after(source)
-            difference = np.where(counts.codes >= 0, excess.sum() - after[counts.codes], 0.0)
+            codes = counts.domains.codes
+            difference = np.where(codes >= 0, excess.sum() - after[codes], 0)
             # A move that repairs one constraint must not break another one of the pod.
             harmless &= difference >= 0
             if excess[source] > 0:
@@ -183,7 +184,7 @@ class TopologySpread:
         excess = counts.excess()
         if not excess.any():
             return
-        values = view.nodes.column(constraint.topology_key).values
+        codes, values = counts.domains.codes, view.nodes.column(constraint.topology_key).values
         share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         asked = self._scope.nodes(view.nodes)
         for code in np.flatnonzero(excess).tolist():
@@ -191,7 +192,7 @@ class TopologySpread:
                 (other.pods[i], other)
                 for other in matched
                 if self._scope.proposes(other) and constraint in other.spec.spread
-                for i in np.flatnonzero((counts.codes[other.where] == code) & asked[other.where]).tolist()
+                for i in np.flatnonzero((codes[other.where] == code) & asked[other.where]).tolist()
             ]
             pods.sort(key=least_disturbing(view.disruption))
             yield _Crowd(
@@ -199,7 +200,7 @@ class TopologySpread:
                 too_many=int(excess[code]),
                 message=(
                     f"{constraint.topology_key}={values[code]} has {plural(int(counts.counts[code]), 'pod')}, "
-                    f"the least {counts.least()}, maxSkew is {counts.constraint.max_skew}"
+                    f"the least {counts.skew.least(counts.counts)}, maxSkew is {constraint.max_skew}"
                 ),
                 gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
             )
