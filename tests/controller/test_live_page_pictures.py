@@ -1,6 +1,6 @@
 """The live page and the report in a real browser: what they show while work is done, and that phones show all of it.
 
-With RESCHEDULER_PICTURES=FOLDER each page is also stored there as PNG (those of the README: ``docs/pictures``).
+With RESCHEDULER_PICTURES=FOLDER each page is also stored there as PNG (those of the README, light and dark: ``docs/pictures``).
 """
 
 import os
