@@ -24,12 +24,13 @@ from functools import partial
 
 import numpy as np
 
+from bench.exact_models import Relief, cheapest_emptying, coolest
 from bench.random_clusters import Kind, RandomCluster, random_cluster
 from bench.replay import replay
 from rescheduler.model.names import ZONE
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.optima.fillings import Consolidation, Relief, cheapest_emptying, coolest
+from rescheduler.optima.fillings import Consolidation
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import Plan

@@ -27,22 +27,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from bench.exact_models import (
+    Relief,
+    fewest_emptying_moves,
+    fewest_relieving_moves,
+    fewest_repairing_moves,
+    least_excess,
+)
 from bench.random_clusters import Kind, RandomCluster, random_cluster, with_budgets
 from bench.replay import replay
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.optima.fillings import (
-    Consolidation,
-    Relief,
-    fewest_emptying_moves,
-    fewest_relieving_moves,
-    least_excess,
-    most_emptied,
-)
+from rescheduler.optima.fillings import Consolidation, most_emptied
 from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import Places
-from rescheduler.optima.repairs import fewest_repairing_moves, fewest_violations
+from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.chain_moves import MAKES_ROOM
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import Move

@@ -1,6 +1,6 @@
-"""The most nodes emptied and the least excess with so many moves, as integer programs on counts of pods by kind and node. Pure.
+"""The most nodes emptied with so many moves, as integer programs on counts of pods by kind and node. Pure.
 
-One stage of moves, with the rules of ``rescheduler.optima.repairs``. Thresholds are percent, as HighNodeUtilization and LowNodeUtilization have them.
+One stage of moves, with the rules of ``rescheduler.optima.repairs``. Thresholds are percent, as HighNodeUtilization has them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
-from rescheduler.optima.placement import CountedCluster, resource_of
-from rescheduler.optima.repairs import LinearExpression, Terms, negative, spread_rows, strain_above
+from rescheduler.optima.placement import CountedCluster
+from rescheduler.optima.repairs import LinearExpression, spread_rows
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 MOST_SIZES: Final = 512
@@ -52,7 +52,7 @@ class Consolidation:
         size = len(placement.nodes)
         part = np.ones(size, dtype=np.bool_) if among is None else among
         return cls(
-            candidates=part & (placement.start.sum(axis=0) > 0) & ~placement.kept & _below(placement, low),
+            candidates=part & (placement.start.sum(axis=0) > 0) & ~placement.kept & below(placement, low),
             receives=part & placement.occupied,
             limit=filled_to(placement, high),
             max_moves=max_moves,
@@ -61,14 +61,14 @@ class Consolidation:
         )
 
 
-def _below(placement: CountedCluster, low: Mapping[str, float]) -> BoolArray:
+def below(placement: CountedCluster, low: Mapping[str, float]) -> BoolArray:
     """Nodes that start at or below all of these thresholds, in percent."""
     load = placement.load(placement.start)
-    below = np.ones(len(placement.nodes), dtype=np.bool_)
+    found = np.ones(len(placement.nodes), dtype=np.bool_)
     for resource, percent in low.items():
         at = placement.resources.index(resource)
-        below &= load[:, at] / placement.capacity[:, at] <= percent / 100 + _EPSILON
-    return below
+        found &= load[:, at] / placement.capacity[:, at] <= percent / 100 + _EPSILON
+    return found
 
 
 def filled_to(placement: CountedCluster, high: Mapping[str, float]) -> IntArray:
@@ -84,7 +84,7 @@ def filled_to(placement: CountedCluster, high: Mapping[str, float]) -> IntArray:
 
 def most_emptied(placement: CountedCluster, asked: Consolidation, seconds: float) -> Solution:
     """The objective is minus the highest sum of prices of nodes that can be emptied; all pods of a node move or none."""
-    program, emptied, pods = _emptying(placement, asked, cost_of_price=-1.0)
+    program, emptied, pods = emptying(placement, asked, cost_of_price=-1.0)
     if asked.max_moves is not None:
         program.row({emptied[n]: pods[n] for n in emptied}, most=asked.max_moves)
     return program.solve(seconds)
@@ -143,24 +143,6 @@ def most_emptied_by_count(placement: CountedCluster, asked: Consolidation) -> fl
     return float((parts * prices[order]).sum())
 
 
-def fewest_emptying_moves(
-    placement: CountedCluster, asked: Consolidation, nodes: int, seconds: float
-) -> Solution:
-    """Fewest moves that empty so many nodes."""
-    program, emptied, _ = _emptying(placement, asked, cost_of_move=1.0)
-    program.row(dict.fromkeys(emptied.values(), 1.0), least=nodes)
-    return program.solve(seconds)
-
-
-def cheapest_emptying(
-    placement: CountedCluster, asked: Consolidation, nodes: int, seconds: float
-) -> Solution:
-    """Least sum of ``prices``, which are what it costs to empty each node, for which so many nodes are emptied."""
-    program, emptied, _ = _emptying(placement, asked, cost_of_price=1.0)
-    program.row(dict.fromkeys(emptied.values(), 1.0), least=nodes)
-    return program.solve(seconds)
-
-
 def most_arriving(placement: CountedCluster, asked: Consolidation) -> IntArray:
     """(kinds, nodes): how many pods of a kind may come to a node at most, if no other comes."""
     room = np.maximum(asked.limit - placement.load(placement.start), 0)
@@ -176,9 +158,10 @@ def most_arriving(placement: CountedCluster, asked: Consolidation) -> IntArray:
     return found
 
 
-def _emptying(
+def emptying(
     placement: CountedCluster, asked: Consolidation, *, cost_of_price: float = 0.0, cost_of_move: float = 0.0
 ) -> tuple[IntegerProgram, dict[int, int], dict[int, float]]:
+    """The program, its columns of the nodes to be emptied, and how many pods these hold."""
     program = IntegerProgram()
     start = placement.start
     pods = {n: float(start[:, n].sum()) for n in np.flatnonzero(asked.candidates).tolist()}
@@ -239,110 +222,3 @@ def _rooms(
             if n in emptied:
                 terms[emptied[n]] = room
             program.row(terms, most=room)
-
-
-def _most_that_fit(placement: CountedCluster, room: IntArray, kind: int) -> int:
-    """Pods of a kind that fit into the room of a node, and that there are."""
-    asked, most = placement.requests[kind], int(placement.start[kind].sum())
-    fit = min([most, *(int(room[r] // asked[r]) for r in np.flatnonzero(asked).tolist())])
-    return max(0, min(fit, 1) if placement.kinds[kind].apart else fit)
-
-
-@dataclass(frozen=True)
-class Relief:
-    """Target thresholds in percent, who may receive, and how many moves there are."""
-
-    high: dict[str, float]
-    free: BoolArray
-    limit: IntArray
-    max_moves: int | None
-    any_order: bool = False
-    """Hard spread is not judged (``repairs``)."""
-
-    @classmethod
-    def of(
-        cls,
-        placement: CountedCluster,
-        low: dict[str, float],
-        high: dict[str, float],
-        max_moves: int | None,
-        *,
-        any_order: bool = False,
-    ) -> Relief:
-        """Thresholds as LowNodeUtilization has them."""
-        return cls(high, _below(placement, low), filled_to(placement, high), max_moves, any_order)
-
-
-def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
-    """Least sum over nodes and resources of how bad the share above the target threshold is (``CountedCluster.excess``)."""
-    program, moves, excess, _ = _relieving(placement, asked)
-    if asked.max_moves is not None:
-        program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
-    total = program.column(cost=1.0, integer=False)
-    program.row({total: 1.0, **negative(dict.fromkeys(excess, 1.0))}, least=0.0)
-    return program.solve(seconds, gap=1e-3)
-
-
-def coolest(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
-    """Least that any node is above its target threshold, in the resource where that is most."""
-    program, moves, _, above = _relieving(placement, asked)
-    if asked.max_moves is not None:
-        program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
-    most = program.column(cost=1.0, integer=False)
-    for value in above:
-        program.row({most: 1.0, **negative(value.terms)}, least=value.constant)
-    return program.solve(seconds, gap=1e-3)
-
-
-def fewest_relieving_moves(placement: CountedCluster, asked: Relief, left: float, seconds: float) -> Solution:
-    """Fewest moves that leave no more than so much excess."""
-    program, moves, excess, _ = _relieving(placement, asked)
-    total = program.column(cost=1.0)
-    program.row({total: 1.0, **negative(dict.fromkeys(moves, 1.0))}, least=0.0)
-    program.row(dict.fromkeys(excess, 1.0), most=left + 1e-6)
-    return program.solve(seconds)
-
-
-def _relieving(
-    placement: CountedCluster, asked: Relief
-) -> tuple[IntegerProgram, list[int], list[int], list[LinearExpression]]:
-    """The program, its columns that count moves, those that are the excess of a node and a resource, and how far these are above."""
-    program = IntegerProgram()
-    start, load = placement.start, placement.load(placement.start)
-    named = [placement.resources.index(r) for r in asked.high]
-    share = {placement.resources.index(r): percent / 100 for r, percent in asked.high.items()}
-    over = [n for n in range(len(placement.nodes))
-            if any(load[n, r] / placement.capacity[n, r] > share[r] + _EPSILON for r in named)]  # fmt: skip
-    leaving: dict[tuple[int, int], int] = {}
-    arriving: dict[tuple[int, int], int] = {}
-    after: list[list[LinearExpression]] = []
-    for k, kind in enumerate(placement.kinds):
-        balance: Terms = {}
-        row = [LinearExpression(float(count), {}) for count in start[k].tolist()]
-        for n in over:
-            if start[k, n]:
-                leaving[k, n] = program.column(float(start[k, n]))
-                balance[leaving[k, n]] = -1.0
-                row[n] = row[n].plus({leaving[k, n]: -1.0})
-        for n in np.flatnonzero(asked.free & placement.allowed[k]).tolist():
-            most = _most_that_fit(placement, asked.limit[n] - load[n], k)
-            if most and not (kind.apart and start[k, n]) and balance:
-                arriving[k, n] = program.column(float(most))
-                balance[arriving[k, n]] = 1.0
-                row[n] = row[n].plus({arriving[k, n]: 1.0})
-        program.row(balance, least=0.0, most=0.0)
-        after.append(row)
-    for n in np.flatnonzero(asked.free).tolist():
-        for r in range(len(placement.resources)):
-            terms = {c: float(placement.requests[k, r]) for (k, at), c in arriving.items() if at == n}
-            program.row(terms, most=max(float(asked.limit[n, r] - load[n, r]), 0.0))
-    excess, above = [], []
-    for n in over:
-        for r in named:
-            size = float(placement.capacity[n, r])
-            gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
-            value = LinearExpression(float(load[n, r]) / size, gone)
-            above.append(LinearExpression(value.constant - share[r], gone))
-            excess.append(strain_above(program, value, share[r], resource_of(placement.resources[r])))
-    spread_rows(program, placement, after, {} if asked.any_order else arriving)
-    return program, list(arriving.values()), excess, above

@@ -1,4 +1,4 @@
-"""The best repairs in so many stages of moves, as integer programs on counts of pods by kind and node. Pure.
+"""The fewest violations after so many stages of moves, as integer programs on counts of pods by kind and node. Pure.
 
 A stage is a set of moves that run at once: each needs room on its target while all old pods of the stage still hold theirs. Anti-affinity
 counts old pods too, as kube-scheduler does while they end. Hard spread is judged at the end of a stage, for zones where pods arrive, or
@@ -8,7 +8,7 @@ counts old pods too, as kube-scheduler does while they end. Hard spread is judge
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,61 +47,23 @@ def fewest_violations(
     any_order: bool = False,
 ) -> Solution:
     """Least violations after so many stages with at most so many moves together."""
-    repairs = _repairs(placement, stages, any_order=any_order)
+    repairs = repairs_in_stages(placement, stages, any_order=any_order)
     if max_moves is not None:
         moves = [column for stage in repairs.stages for column in stage.arriving.values()]
         repairs.program.row(dict.fromkeys(moves, 1.0), most=max_moves)
-    return _fewest(repairs).solve(seconds)
+    return fewest_left(repairs).solve(seconds)
 
 
-def best_repairs(placement: CountedCluster, stages: int, seconds: float) -> list[list[Counted]]:
-    """The moves of a solution of ``fewest_violations``, by stage; empty if none was found in time."""
-    repairs = _repairs(placement, stages)
-    values = _fewest(repairs).solve(seconds).values
-    return [_moves_of(stage, values) for stage in repairs.stages] if values else []
-
-
-def _fewest(repairs: _Repairs) -> IntegerProgram:
+def fewest_left(repairs: Repairs) -> IntegerProgram:
+    """The program whose solution leaves the fewest violations."""
     program, left = repairs.program, repairs.violations
     excess = program.column(cost=1.0, integer=False)
     program.row({excess: 1.0, **negative(left.terms)}, least=left.constant)
     return program
 
 
-def _moves_of(stage: _Stage, values: Sequence[float]) -> list[Counted]:
-    """Who comes to where is matched with who leaves, kind by kind."""
-    sources: defaultdict[int, list[int]] = defaultdict(list)
-    for (k, n), column in stage.leaving.items():
-        sources[k] += [n] * round(values[column])
-    found = []
-    for (k, n), column in stage.arriving.items():
-        for _ in range(round(values[column])):
-            source = next((s for s in sources[k] if s != n), n)
-            sources[k].remove(source)
-            found.append(Counted(k, source, n))
-    return [move for move in found if move.source != move.target]
-
-
-def fewest_repairing_moves(
-    placement: CountedCluster, stages: int, left: int, seconds: float, *, any_order: bool = False
-) -> Solution:
-    """Fewest moves that leave no more than ``left`` violations."""
-    repairs = _repairs(placement, stages, cost_of_move=1.0, any_order=any_order)
-    repairs.program.row(repairs.violations.terms, most=left - repairs.violations.constant)
-    return repairs.program.solve(seconds)
-
-
 @dataclass(frozen=True)
-class Counted:
-    """A move of one pod of a kind, by the numbers of its nodes."""
-
-    kind: int
-    source: int
-    target: int
-
-
-@dataclass(frozen=True)
-class _Stage:
+class Stage:
     """Columns of a stage by (kind, node)."""
 
     arriving: dict[tuple[int, int], int]
@@ -109,23 +71,24 @@ class _Stage:
 
 
 @dataclass(frozen=True)
-class _Repairs:
+class Repairs:
     """A program, its stages, and the violations that are left."""
 
     program: IntegerProgram
-    stages: list[_Stage]
+    stages: list[Stage]
     violations: LinearExpression
 
 
-def _repairs(
+def repairs_in_stages(
     placement: CountedCluster, stages: int, cost_of_move: float = 0.0, *, any_order: bool = False
-) -> _Repairs:
+) -> Repairs:
+    """The program of so many stages, and what it is about."""
     program = IntegerProgram()
     kinds, nodes = placement.start.shape
     standing = [
         [LinearExpression(float(placement.start[k, n]), {}) for n in range(nodes)] for k in range(kinds)
     ]
-    columns: list[_Stage] = []
+    columns: list[Stage] = []
     least: dict[int, int] = {}
     for stage in range(stages):
         arriving: dict[tuple[int, int], int] = {}
@@ -154,8 +117,8 @@ def _repairs(
         _apart(program, placement, standing, arriving, stage)
         least = spread_rows(program, placement, after, {} if any_order else arriving)
         standing = after
-        columns.append(_Stage(arriving, departing))
-    return _Repairs(program, columns, _violations(program, placement, standing, least))
+        columns.append(Stage(arriving, departing))
+    return Repairs(program, columns, _violations(program, placement, standing, least))
 
 
 def _taken(placement: CountedCluster, kind: int, node: int, stage: int) -> bool:

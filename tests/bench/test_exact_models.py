@@ -8,23 +8,26 @@ import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
+from bench.exact_models import (
+    Relief,
+    best_repairs,
+    cheapest_emptying,
+    coolest,
+    fewest_emptying_moves,
+    least_excess,
+)
 from bench.optima import planned
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
 from rescheduler.optima.any_plan import most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
-    Relief,
-    cheapest_emptying,
-    coolest,
-    fewest_emptying_moves,
-    least_excess,
     most_emptied,
     most_emptied_by_count,
     most_emptied_by_sizes,
 )
 from rescheduler.optima.placement import Places
-from rescheduler.optima.repairs import best_repairs, fewest_violations
+from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.replacements.replacement import Replacements
