@@ -33,10 +33,9 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.fillings import Consolidation
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.plan import Plan, in_stages
 from rescheduler.planning.planner import plan
 from rescheduler.planning.refusals import disruption_of
-from rescheduler.planning.stages import in_stages
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.scheduling.state import SchedulingState
 

@@ -45,9 +45,8 @@ from rescheduler.optima.placement import Places
 from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.chain_moves import MAKES_ROOM
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.plan import Move
+from rescheduler.planning.plan import Move, in_stages, stages_of
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages, stages_of
 from rescheduler.policies.framework import Policy
 from rescheduler.scheduling.state import SchedulingState
 

@@ -25,9 +25,8 @@ from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.plan import Plan
+from rescheduler.planning.plan import Plan, in_stages
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b

@@ -11,9 +11,8 @@ from harness.exhaustive.clusters import TinyCluster
 from harness.exhaustive.search import Column, Placement, reached, worse_in
 from harness.rest.cycles import badness_of
 from rescheduler.planning.limits import EFFORT, Limits, PlanningInputs
-from rescheduler.planning.plan import Move
+from rescheduler.planning.plan import Move, in_stages
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages
 from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.state import SchedulingState
 

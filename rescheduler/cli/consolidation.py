@@ -32,9 +32,8 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import Plan, Skipped, SkipReason
+from rescheduler.planning.plan import Plan, Skipped, SkipReason, stages_of
 from rescheduler.planning.planner import plan as make_plan
-from rescheduler.planning.stages import stages_of
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import EmptiedNodes
 from rescheduler.scheduling.amounts import held_amount

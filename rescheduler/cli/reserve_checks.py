@@ -31,7 +31,7 @@ from rescheduler.model.selectors import DOMAIN_SYNTAX
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
-from rescheduler.policies.making_room import RoomMakingPolicy
+from rescheduler.policies.framework import RoomMakingPolicy
 from rescheduler.reports.table import amount
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.suggestions import did_you_mean

@@ -50,7 +50,7 @@ from rescheduler.model.names import (
 from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.usage import NOTHING_MEASURED
-from rescheduler.policies.making_room import RoomMakingPolicy
+from rescheduler.policies.framework import RoomMakingPolicy
 from rescheduler.scheduling.state import SharedSchedulingState
 
 LEADER_MARGIN_S: Final = 2.0

@@ -42,8 +42,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
 from rescheduler.planning.change_windows import ChangeWindow, opening
-from rescheduler.planning.plan import Move, PendingRoom, PodRef
-from rescheduler.planning.stages import stages_of
+from rescheduler.planning.plan import Move, PendingRoom, PodRef, stages_of
 from rescheduler.reservations.room_decisions import making_room, pending_room_manifest, pending_room_name
 
 FRESH_S: Final = 10.0

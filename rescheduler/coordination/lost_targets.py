@@ -19,7 +19,7 @@ from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, Pod
-from rescheduler.planning.higher_priority import HigherPriorityWaits
+from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_lifecycle import FINISHED

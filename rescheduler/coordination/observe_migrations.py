@@ -37,7 +37,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import HeldBack
-from rescheduler.planning.higher_priority import HigherPriorityWaits
+from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
 from rescheduler.replacements.replacement import Replacements

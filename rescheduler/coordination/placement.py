@@ -41,8 +41,8 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_pod import pod_of_room, priority_of_pods
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.placeholder_rules import HOLDER_APART
+from rescheduler.planning.priorities import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.single_pod import (
     Choice,
     choose_room,

@@ -17,7 +17,7 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.planning.availability import Availability
 from rescheduler.planning.beginning import HeldBack
-from rescheduler.planning.higher_priority import HigherPriorityWaits
+from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.replacements.replacement import Replacement
 from rescheduler.reservations.settings import ReservationSettings
 

@@ -34,9 +34,8 @@ from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import WITH_DEFAULTS, CountedCluster, Places, Rules
 from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import Plan, PlanBound, Question
+from rescheduler.planning.plan import Plan, PlanBound, Question, stages_of
 from rescheduler.planning.protections import Protector
-from rescheduler.planning.stages import stages_of
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs

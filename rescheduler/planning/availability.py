@@ -8,7 +8,7 @@ is to blame. Available is meant as in ``IsPodAvailable`` of k8s.io/kubernetes/pk
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -19,8 +19,10 @@ from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.plan import SkipReason
+from rescheduler.replacements.siblings import Alike, age
+from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.state import SchedulingState
 
 _WITH_REPLICAS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 _PART: Final = 4
@@ -230,3 +232,36 @@ class AvailabilityLedger:
                 one = next(iter(self._owned.of(controller)))
                 self._controllers.setdefault(self._snapshot.workload_uid(one), []).append(controller)
         return chain.from_iterable(map(self._owned.of, self._controllers.get(uid, ())))
+
+
+class OwnedPods:
+    """Pods by uid of their controller. Those that have ended, and those without a node, belong to it as well.
+
+    Taken from the classes of the state before any trial move, not by reading all pods; trial moves change nothing here.
+    """
+
+    def __init__(self, state: SchedulingState) -> None:
+        """``state``: without trial moves."""
+        self._pods: defaultdict[str, list[Iterable[Pod]]] = defaultdict(list)
+        self.alike: list[Alike] = []
+        """All of them that have a controller."""
+        for known in state.cluster.classes:
+            if known.pods and known.controller is not None:
+                self._pods[known.controller.uid].append(known.pods.copy())
+                self.alike.append(_alike(known))
+        for pod in chain(state.unplaced.values(), state.ended.values()):
+            if pod.controller is not None:
+                self._pods[pod.controller.uid].append((pod,))
+                self.alike.append(Alike(pod, 1))
+
+    def controllers(self) -> Iterable[str]:
+        """Uids of the controllers that have pods."""
+        return self._pods.keys()
+
+    def of(self, controller_uid: str) -> Iterable[Pod]:
+        """The pods of one controller, in no order."""
+        return chain.from_iterable(self._pods.get(controller_uid, ()))
+
+
+def _alike(known: PodClass) -> Alike:
+    return known.memo.of(OwnedPods, known.version, lambda: Alike(max(known.pods, key=age), len(known.pods)))

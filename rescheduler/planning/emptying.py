@@ -22,7 +22,7 @@ from rescheduler.planning.problem import MovablePod, SearchProblem, Source
 from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.emptying import EmptyingPolicy
+from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 

@@ -25,11 +25,9 @@ from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.steps import FirstProposals, PlannedStep
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group
-from rescheduler.policies.emptying import EmptyingPolicy
-from rescheduler.policies.framework import Policy
+from rescheduler.policies.framework import EmptyingPolicy, Policy, RelievingPolicy
 from rescheduler.policies.objective import lowers, nothing, reaches, worsens_wishes
 from rescheduler.policies.proposals import Candidate, Proposals
-from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.scheduling.framework import IntArray
 
 

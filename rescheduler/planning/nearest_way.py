@@ -19,8 +19,7 @@ from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.victim_sets import VictimSets
 from rescheduler.planning.why_no_room import WORK_OF_A_REASON, nearest_way
-from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.making_room import RoomBounds
+from rescheduler.policies.framework import PolicyView, RoomBounds
 from rescheduler.policies.pending_pods import PendingPodsArgs
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState

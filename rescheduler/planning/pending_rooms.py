@@ -18,8 +18,7 @@ from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chain_moves import held, makes_room
-from rescheduler.planning.gangs import gangs_of, least_of, words_of
-from rescheduler.planning.group_members import GroupMembers
+from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
 from rescheduler.planning.refusals import Refusals
@@ -30,7 +29,7 @@ from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.victim_sets import VictimSets
 from rescheduler.planning.why_no_room import NO_WAY, why_no_room
-from rescheduler.policies.making_room import RoomBounds, RoomMakingPolicy
+from rescheduler.policies.framework import RoomBounds, RoomMakingPolicy
 from rescheduler.policies.objective import Tier, nothing
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass

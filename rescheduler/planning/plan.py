@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.node_marks import NodeMark
+from rescheduler.model.records import ObjectKey
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
 from rescheduler.planning.record import Record
 
@@ -213,3 +215,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename={"api_version": "ap
     def beyond(self) -> int:
         """Badly placed pods that would be looked at next, had the plan not ended with its last move."""
         return sum(1 for skipped in self.skipped if skipped.reason is SkipReason.LIMIT_PLAN)
+
+
+def stages_of(moves: Sequence[Move]) -> list[int]:
+    """The stage of each move, in the order of the plan, in which a move stands behind those that it begins after.
+
+    Raises:
+        LookupError: a move begins after one that does not stand before it.
+    """
+    found: dict[ObjectKey, int] = {}
+    for move in moves:
+        earlier = (found[ObjectKey(pod.namespace, pod.name)] for pod in move.after)
+        found[ObjectKey(move.pod.namespace, move.pod.name)] = 1 + max(earlier, default=0)
+    return list(found.values())
+
+
+def in_stages(moves: Sequence[Move]) -> list[list[Move]]:
+    """The moves of each stage, in the order of the plan."""
+    found: list[list[Move]] = []
+    for move, stage in zip(moves, stages_of(moves), strict=True):
+        while len(found) < stage:
+            found.append([])
+        found[stage - 1].append(move)
+    return found
+
+
+def numbers_before(moves: Sequence[Move]) -> list[str]:
+    """For each move the numbers, from 1 in the order of the plan, of those that it begins after: "2, 3", or ""."""
+    numbers = {move.pod: number for number, move in enumerate(moves, 1)}
+    return [", ".join(str(numbers[pod]) for pod in move.after) for move in moves]

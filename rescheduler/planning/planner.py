@@ -19,38 +19,40 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
-from rescheduler.planning.availability import AvailabilityLedger
+from rescheduler.planning.availability import AvailabilityLedger, OwnedPods
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger, evictions_to_come
 from rescheduler.planning.chain_moves import MAKES_ROOM, ChainPlanner
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.emptying import Emptying, Wanted
-from rescheduler.planning.gathered_replicas import gathered
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.movable import Movable
-from rescheduler.planning.owned_pods import OwnedPods
 from rescheduler.planning.pending_rooms import PendingRooms
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
-from rescheduler.planning.protections import Protector
+from rescheduler.planning.protections import Movable, Protector
 from rescheduler.planning.refusals import Refusals, closed_windows
 from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
-from rescheduler.planning.start_first_mode import StartFirst
+from rescheduler.planning.start_first_mode import StartFirst, unadopted_replacement
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, early_steps, record_of, value_of
-from rescheduler.planning.summary import Figures, policy_summary, summarise, waits, warnings_of
+from rescheduler.planning.summary import Figures, gathered, policy_summary, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
-from rescheduler.planning.unadopted import unadopted_replacement
-from rescheduler.policies.framework import NO_NEED, Policy, PolicyView, PolicyWarning, by_tier
-from rescheduler.policies.making_room import RoomMakingPolicy
+from rescheduler.policies.framework import (
+    NO_NEED,
+    Policy,
+    PolicyView,
+    PolicyWarning,
+    RelievingPolicy,
+    RoomMakingPolicy,
+    by_tier,
+)
 from rescheduler.policies.objective import Tier, worsens_wishes
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
-from rescheduler.policies.relieving import RelievingPolicy
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import FloatArray
 from rescheduler.scheduling.memo import Memo

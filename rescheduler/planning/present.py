@@ -23,9 +23,9 @@ from rescheduler.model.room_pod import (
     wants_room,
 )
 from rescheduler.planning.history import InFlight
+from rescheduler.planning.start_first_mode import unadopted_of
 from rescheduler.planning.summary import waits
 from rescheduler.planning.trial import Trial
-from rescheduler.planning.unadopted import unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
 

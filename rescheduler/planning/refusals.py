@@ -6,12 +6,13 @@ pod (a move under way, a failure, its age, its budget) is asked for each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from rescheduler.model.names import ANNOTATION_COOLDOWN, DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.records import Pod, PodPhase
+from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.budgets import Blocked, BudgetLedger
@@ -20,7 +21,6 @@ from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, keeps_local_data
-from rescheduler.planning.shared_rooms import owners_of_shared_rooms
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.workload_rest import rest_s
 from rescheduler.policies.objective import Tier
@@ -266,3 +266,19 @@ def disruption_of(pod: Pod, snapshot: Snapshot, *, starts_first: bool = False) -
     if pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
         cost += 0.1
     return min(1.0, cost)
+
+
+_OPEN = (ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE)
+
+
+def owners_of_shared_rooms(reservations: Mapping[str, Reservation]) -> dict[str, str]:
+    """By uid of each owner that has its part of a Reservation for several pods now, the name of that.
+
+    What it leaves is held again for the next one, so its move lowers no load, frees no room and empties no node.
+    """
+    return {
+        owner.uid: reservation.name
+        for _, reservation in sorted(reservations.items())
+        if not reservation.allocate_once and not reservation.deleting and reservation.status.phase in _OPEN
+        for owner in reservation.status.current_owners
+    }

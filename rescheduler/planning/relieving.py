@@ -25,8 +25,8 @@ from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
+from rescheduler.policies.framework import Overload, RelievingPolicy
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
-from rescheduler.policies.relieving import Overload, RelievingPolicy
 from rescheduler.scheduling.framework import IntArray
 
 SEARCHES: Final = 3

@@ -27,8 +27,7 @@ from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.framework import Policy
-from rescheduler.policies.making_room import RoomMakingPolicy
+from rescheduler.policies.framework import Policy, RoomMakingPolicy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Candidate

@@ -20,8 +20,8 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.refused_targets import RefusedTargets
+from rescheduler.planning.start_first_mode import may_start_beside, unadopted_of
 from rescheduler.planning.transient_pods import minds_the_old_pod
-from rescheduler.planning.unadopted import may_start_beside, unadopted_of
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
 from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity

@@ -2,6 +2,11 @@
 
 The owner must have declared it (see ``declaration``): for a while there is one pod more, which has the
 template's labels and gets traffic before it is adopted.
+
+Before its adoption it is not the pod that the ReplicaSet has in the end: it has other labels (see ``replacement_labels``), no
+controller, and it is pinned to its node. Its selectors are those of the pod that it becomes: values of matchLabelKeys and
+mismatchLabelKeys, such as ``pod-template-hash``, are merged before it is created, although it does not have these labels
+yet. The pin narrows topology spread to the target, because nodeAffinityPolicy is Honor by default.
 """
 
 from __future__ import annotations
@@ -10,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+import numpy as np
+
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.pod_volumes import VolumeKind
@@ -17,6 +25,9 @@ from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import PersistentVolumeClaim
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
+from rescheduler.scheduling.state import SchedulingState
 
 TEMPLATE_HASH: Final = "pod-template-hash"
 
@@ -174,3 +185,28 @@ def _selectors_refuse(replica_set: Workload, neighbours: Iterable[Workload]) -> 
         if adopts and workload.selector is not None and workload.selector.matches(labels):
             return f"{workload.kind} {workload.name} would adopt the replacement before the old pod is gone"
     return ""
+
+
+def unadopted_replacement(replacement: Pod, replica_set: Workload) -> Pod:
+    """The pod that mode StartFirst creates for ``replacement``, without its pin. The value of our own label is not known."""
+    alone = replica_set.controller is None
+    labels = LabelSet(replacement_labels(replica_set.template_labels, "", alone=alone))
+    return msgspec.structs.replace(replacement, labels=labels, controller=None)
+
+
+def unadopted_of(pod: Pod, replacement: Pod, snapshot: Snapshot) -> Pod | None:
+    """The pod that mode StartFirst creates for the replacement of ``pod``; None if its ReplicaSet is not there."""
+    replica_set = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
+
+
+def may_start_beside(state: SchedulingState, unadopted: Pod) -> BoolArray:
+    """Nodes that may accept it once it is pinned to them; all others refuse it. The old pod stands in ``state``."""
+    result = state.filter(unadopted)
+    if result.everywhere is not None:
+        return result.feasible
+    # Spread is another question with the pin; every other rule refuses the same nodes with it.
+    if PodTopologySpread.name not in result.plugins:
+        return result.feasible
+    spread = result.plugins.index(PodTopologySpread.name)
+    return np.asarray(result.feasible | (result.refused_by == spread), dtype=np.bool_)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
-from rescheduler.planning.plan import Move, OwnerName, PodRef
-from rescheduler.planning.stages import stages_of
+from rescheduler.planning.plan import Move, OwnerName, PodRef, stages_of
 from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import TrialMark
 from rescheduler.policies.objective import nothing

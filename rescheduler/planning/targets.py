@@ -19,10 +19,10 @@ from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
 from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.lower_priority import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.platforms import PLATFORM_LABELS
+from rescheduler.planning.priorities import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.transient_pods import Relying

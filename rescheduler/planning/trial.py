@@ -32,13 +32,13 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.expected_pods import ExpectedPods
-from rescheduler.planning.higher_priority import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
 from rescheduler.planning.platforms import Platforms
+from rescheduler.planning.priorities import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.refused_targets import RefusedTargets
 from rescheduler.planning.required_affinity import Required, required_near
+from rescheduler.planning.start_first_mode import may_start_beside
 from rescheduler.planning.transient_pods import Relying, TransientPods
-from rescheduler.planning.unadopted import may_start_beside
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.planned_moves import PlannedMove
 from rescheduler.replacements.identity import keeps_name
@@ -322,7 +322,7 @@ class Trial:
         """Nodes on which the adopted replacement of mode StartFirst keeps its rules once the old pod, taken off, is gone.
 
         It keeps them without pods that are not bound yet, too: what they would make good may never come. And beside the
-        old pods of other moves: it has labels by then on which no rule was asked when it was bound (see ``unadopted``).
+        old pods of other moves: it has labels by then on which no rule was asked when it was bound (see ``start_first_mode``).
         """
         feasible = self.state.feasible(replacement)
         self._restrict_whoever_is_there(replacement, feasible, None)

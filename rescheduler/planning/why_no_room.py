@@ -11,7 +11,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.room_search import Reach, RoomSearch, Way
-from rescheduler.policies.making_room import RoomBounds
+from rescheduler.policies.framework import RoomBounds
 from rescheduler.scheduling.node_affinity import NodeAffinity
 
 NO_WAY: Final = "no pods that may be moved leave room enough for it on any node"

@@ -18,8 +18,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
-from rescheduler.policies.emptying import GroupWorth, NodeFilling
-from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, least_disturbing

@@ -2,11 +2,15 @@
 
 A policy decides nothing about targets, budgets or order: the planner does, by the scheduler's own rules.
 Adding one is one module and one line in the registry.
+
+Some want more than single moves: nodes emptied (``EmptyingPolicy``, searched by planning/empty.py), overloaded nodes relieved
+(``RelievingPolicy``, planning/relieve.py), room for pods that have no node (``RoomMakingPolicy``, planning/room_search.py). They say
+what it is worth, and what may receive; the planner looks for the moves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
@@ -14,7 +18,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.records import Pod
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.measurement import Unmeasured
 from rescheduler.policies.objective import Tier, unchanged
@@ -253,4 +257,96 @@ class CountsNodes(Protocol):
 
     def nodes_counted(self, view: PolicyView) -> int:
         """How many nodes its badness counts: those above their targets, or those in use."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomBounds:
+    """How far the search for one pod may go."""
+
+    depth: int
+    """1: pods leave the node and go where there is room; 2: for one of them another one makes room; and so on."""
+    most_moves: int
+    """Pods that may be moved for one pod."""
+    higher_priorities: bool
+    """True: also pods of a higher priority than that of the pod that waits may be moved for it."""
+
+
+@runtime_checkable
+class RoomMakingPolicy(Policy, Protocol):
+    """A policy whose candidates are pods without a node."""
+
+    @property
+    def bounds(self) -> RoomBounds:
+        """How far the search may go."""
+        ...
+
+
+class NodeFilling(NamedTuple):
+    """How much more of a resource nodes may take before a policy finds them too full."""
+
+    left: IntArray
+    """By node."""
+    takes: Callable[[PodSpec], int] | None = None
+    """What a pod with this spec takes of it; None: what it requests."""
+
+
+class GroupWorth(NamedTuple):
+    """What it means that a group leaves its node."""
+
+    price: int
+    """What it is worth, at least 1; only proportions count."""
+    takes: Mapping[str, int] | None = None
+    """By resource, what could come to the node and may not any more; None: nothing may come."""
+    parts: tuple[int, ...] = (0,)
+    """Parts of the node that are emptied. Of two groups with a part in common, or a pod, one at most goes."""
+
+
+@runtime_checkable
+class EmptyingPolicy(Policy, Protocol):
+    """A policy whose groups leave nodes together. All arrays are in the order of the nodes, for the what-if state now."""
+
+    def receives(self, view: PolicyView) -> BoolArray:
+        """Nodes that may receive at all: those in use that it does not find too full already."""
+        ...
+
+    def left(self, view: PolicyView) -> Mapping[str, NodeFilling]:
+        """By resource, how much more of it nodes may take; resources that are not named may be filled up."""
+        ...
+
+    def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
+        """What it means that this group leaves."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """All arrays are in the order of the nodes, for the what-if state now."""
+
+    above: FloatArray
+    """How much each node holds above its target, in the resource's own unit; below 0: less. Shape (resources, nodes)."""
+    capacity: FloatArray
+    """What each node can hold. Shape (resources, nodes)."""
+    receives: BoolArray
+    """Nodes that pods may go to, as long as none of them comes above its target."""
+    weights: tuple[int, ...]
+    """What a share of a node above its target counts for, by resource."""
+    least: float
+    """What a move must relieve at least: the fall of ``utilization.overload`` of its node, as a share of a node."""
+
+
+@runtime_checkable
+class RelievingPolicy(Policy, Protocol):
+    """A policy whose candidates are pods on nodes that hold too much."""
+
+    def overload(self, view: PolicyView) -> Overload | None:
+        """How far nodes are above their targets; None if nothing is to be done now."""
+        ...
+
+    def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
+        """What ``gains`` says of one node (an index) for a candidate that is this pod."""
+        ...
+
+    def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
+        """What goes with the pod, wherever it goes, in the order of the rows of ``Overload.above``."""
         ...

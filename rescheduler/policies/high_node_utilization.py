@@ -16,8 +16,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.written import SECONDS, Positive, document_key
-from rescheduler.policies.emptying import GroupWorth, NodeFilling
-from rescheduler.policies.framework import PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView, PolicyWarning, nowhere
 from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, KeepingRule
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.node_prices import PricedNodesArgs

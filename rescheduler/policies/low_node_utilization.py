@@ -20,13 +20,12 @@ from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
-from rescheduler.policies.framework import NO_NEED, PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.framework import NO_NEED, Overload, PolicyView, PolicyWarning, nowhere
 from rescheduler.policies.measurement import unmeasured, unsettled, warning
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
-from rescheduler.policies.relieving import Overload
 from rescheduler.policies.sure_overload import AnomalyArgs, ReliefBounds, doubtful
 from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement, relief, weight_of
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems

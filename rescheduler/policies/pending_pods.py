@@ -18,8 +18,7 @@ from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_wo
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.making_room import RoomBounds
+from rescheduler.policies.framework import PolicyView, RoomBounds, nowhere
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs

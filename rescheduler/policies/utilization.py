@@ -16,8 +16,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.model.usage import MEASURED, PodUsage
-from rescheduler.policies.emptying import NodeFilling
-from rescheduler.policies.framework import PodColumns, PolicyView
+from rescheduler.policies.framework import NodeFilling, PodColumns, PolicyView
 from rescheduler.policies.measurement import measured as measured_nodes
 from rescheduler.policies.objective import ONE
 from rescheduler.scheduling.amounts import held_amount, incoming_amount

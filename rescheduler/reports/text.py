@@ -10,8 +10,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.badness import sum_of
-from rescheduler.planning.plan import NodeSummary, Plan
-from rescheduler.planning.stages import numbers_before
+from rescheduler.planning.plan import NodeSummary, Plan, numbers_before
 from rescheduler.reports.objective_words import (
     ReportSection,
     and_more,

@@ -28,7 +28,6 @@ from rescheduler.reservations.handover import hand_over
 from rescheduler.reservations.koordinator import given_away
 from rescheduler.reservations.koordinator_steps import follow
 from rescheduler.reservations.node_request import asks_words
-from rescheduler.reservations.not_held import not_held
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.pending_claimant import hand_over_by_taint
 from rescheduler.reservations.placeholder import Part, create_placeholder, pinned_node
@@ -53,6 +52,7 @@ from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
 from rescheduler.reservations.standing_conditions import (
     is_told,
+    not_held,
     phase_event,
     standing_conditions,
     standing_events,

@@ -43,7 +43,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.higher_priority import HigherPriorityWaits
+from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.reservations.assignment import Assignment, Room
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.observed_reservation import ObservedReservation

@@ -13,10 +13,10 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
 from rescheduler.model.room_pod import pinned
 from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.plan import in_stages
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages
+from rescheduler.planning.start_first_mode import may_start_beside, unadopted_replacement
 from rescheduler.planning.transient_pods import minds_the_old_pod
-from rescheduler.planning.unadopted import may_start_beside, unadopted_replacement
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread

@@ -10,8 +10,8 @@ import pytest
 from bench.random_clusters import Kind, random_cluster
 from bench.replay import replay
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
+from rescheduler.planning.plan import in_stages
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import in_stages
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import lowers
 from rescheduler.scheduling.state import SchedulingState

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.records import ObjectKey
-from rescheduler.planning.higher_priority import higher_priority_waits
+from rescheduler.planning.priorities import higher_priority_waits
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

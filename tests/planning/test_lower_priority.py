@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.lower_priority import behind_lower_priority
+from rescheduler.planning.priorities import behind_lower_priority
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import Limits, PlanningInputs
+from rescheduler.planning.plan import stages_of
 from rescheduler.planning.planner import plan
-from rescheduler.planning.stages import stages_of
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState

@@ -9,7 +9,7 @@ from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_START_FIRST
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.single_pod import choose_target, start_first_refusal
-from rescheduler.planning.unadopted import unadopted_replacement
+from rescheduler.planning.start_first_mode import unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b

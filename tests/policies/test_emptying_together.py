@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.stages import stages_of
+from rescheduler.planning.plan import stages_of
 from rescheduler.testing import builders as b
 
 ALL = ("HighNodeUtilization", {"thresholds": {"cpu": 99.0}, "target_thresholds": {"cpu": 100.0}})

@@ -8,7 +8,7 @@ import pytest
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.limits import Limits, PlanningInputs
-from rescheduler.planning.stages import stages_of
+from rescheduler.planning.plan import stages_of
 from rescheduler.testing import builders as b
 
 CPU = {"thresholds": {"cpu": 30.0}, "target_thresholds": {"cpu": 90.0}}

@@ -24,8 +24,8 @@ from rescheduler.planning.plan import (
     Question,
     Skipped,
     SkipReason,
+    stages_of,
 )
-from rescheduler.planning.stages import stages_of
 from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text

@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from rescheduler.model.counted import plural, verb
-from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped
-from rescheduler.planning.stages import numbers_before
+from rescheduler.planning.plan import Move, NodeSummary, Plan, Skipped, numbers_before
 from rescheduler.reports.html.files import PARTS, REPORT_SCRIPT, STYLE, asset
 from rescheduler.reports.objective_words import (
     TOLD,

@@ -1,4 +1,4 @@
-"""Which pending pod of higher priority would take capacity on a node from the pods that land there. Pure.
+"""Which pending pod of higher priority would take capacity on a node from the pods that land there, and which of lower priority hold it. Pure.
 
 A placeholder outranks almost every pod. While it stands, kube-scheduler can bind no pending pod to its capacity and cannot
 preempt it. The pod that the capacity is meant for has its own, lower priority: as soon as it is bound in place of the
@@ -9,6 +9,8 @@ Never, it is not nominated to another node, no node takes it as it is, and of th
 of those that land must go (``scheduling.preemption``; budgets only change the order). A pod with preemptionPolicy
 Never counts if it tolerates our hand-over taint: nothing keeps it out between the placeholder's end and the binding.
 Left out: pods of schedulers whose rules are not known.
+
+A move preempts nobody, so a node whose room pods of lower priority hold is no target; the reason names them.
 
 Promises: the state is left as it was; without pending pods of higher priority it costs one look at the pending pods.
 """
@@ -22,7 +24,9 @@ import msgspec
 import numpy as np
 
 from rescheduler.model import names
+from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, Taint, Toleration
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.preemption import Victims, victims_on
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.scheduling.taint_toleration import tolerates
@@ -160,3 +164,44 @@ def _kind(pod: Pod) -> tuple[object, ...]:
     """Equal for pods that are judged alike. Equal specs are one object (``model.decode.interning``)."""
     claims = pod.name if pod.spec.volumes else ""
     return pod.namespace, id(pod.spec), pod.labels, claims, pod.nominated_node
+
+
+MOST_ASKED: Final = 20
+"""Kinds of pods for which it is said in one plan."""
+_NODES: Final = 6
+"""Nodes that are looked at for each: those with pods of the lowest priority."""
+_NAMES: Final = 3
+
+
+def behind_lower_priority(state: SchedulingState, snapshot: Snapshot, coming: Pod, own: str) -> str:
+    """The end of a message: on which node the pod would fit without pods of lower priority; "" if that is not seen.
+
+    ``own``: the node that it is to leave.
+    """
+    if not coming.spec.preempts:
+        return ""
+    for node in _nodes(state, coming, own):
+        found = victims_on(state, coming, node, snapshot.budgets)
+        if isinstance(found, Victims) and found.pods:
+            some = ", ".join(f"{pod.key} (priority {pod.spec.priority})" for pod in found.pods[:_NAMES])
+            more = len(found.pods) - _NAMES
+            return (
+                f"; node/{node} would have room without {plural(len(found.pods), 'pod')} of lower priority, which"
+                f" a move does not preempt: {some}{f' and {more} more' if more > 0 else ''}"
+            )
+    return ""
+
+
+def _nodes(state: SchedulingState, coming: Pod, own: str) -> list[str]:
+    """Nodes that may be targets, those with pods of the lowest priority first, then by name."""
+    by_priority: dict[int, set[int]] = {}
+    for kind in state.cluster.classes:
+        if kind.spec.priority < coming.spec.priority:
+            by_priority.setdefault(kind.spec.priority, set()).update(kind.nodes)
+    found: dict[str, None] = {}
+    for _, nodes in sorted(by_priority.items()):
+        names = (state.node_names[node] for node in nodes if state.nodes.usable[node])
+        found.update(dict.fromkeys(sorted(name for name in names if name != own)))
+        if len(found) >= _NODES:
+            break
+    return list(found)[:_NODES]
