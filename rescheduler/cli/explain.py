@@ -23,10 +23,10 @@ from rescheduler.model.records import ObjectKey, OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.history import History
-from rescheduler.planning.nearest_way import NearestWays
 from rescheduler.planning.plan import Skipped
 from rescheduler.planning.planner import decide
 from rescheduler.planning.protections import Protector
+from rescheduler.planning.why_no_room import NearestWays
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text

@@ -2,6 +2,7 @@
 
 The scheduling state is kept between decisions: bringing it up to date costs far less than building it.
 Policies and planner decide; this module only calls them.
+What keeps policies from doing their work (nodes without measured usage, names that no node has) is told when it begins or changes.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ import structlog
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.crashes import CrashReports, Step
-from rescheduler.controller.decision_warnings import UnknownNames, UnmeasuredNodes
 from rescheduler.controller.issuing import Issue, MoveIssuer, Order
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_timestamp
 from rescheduler.planning.badness import Badness, by_policy
 from rescheduler.planning.decided import BeingEmptied, Decided
 from rescheduler.planning.plan import Move, Plan, Skipped, SkipReason
 from rescheduler.planning.planner import decide
 from rescheduler.planning.summary import badness_now
 from rescheduler.policies.framework import Policy
+from rescheduler.policies.measurement import Unmeasured
 from rescheduler.policies.simple import SimplePolicy
 from rescheduler.scheduling.state import SharedSchedulingState
 
@@ -191,3 +193,58 @@ def _without_gate(move: Move) -> Skipped:
         node=move.source,
         gain=move.gain,
     )
+
+
+class UnmeasuredNodes:
+    """Nodes that take no part in a policy because their usage is not measured: log and metric."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._nodes: tuple[str, ...] = ()
+        self._since_s = 0.0
+        self._log = structlog.get_logger("rescheduler.usage")
+
+    def found(self, unmeasured: Unmeasured | None, now_s: float) -> None:
+        """A decision at ``now_s`` left these nodes out; None: it left out none."""
+        nodes = unmeasured.nodes if unmeasured is not None else ()
+        self._metrics.nodes_unmeasured.set(len(nodes))
+        if nodes == self._nodes:
+            return
+        if not self._nodes:
+            self._since_s = now_s
+        self._nodes = nodes
+        since = format_timestamp(self._since_s)
+        if unmeasured is None:
+            self._log.info(
+                "The usage of all nodes is measured again: policies with usage: actual judge all of them",
+                since=since,
+            )
+            return
+        self._log.warning(
+            "The usage of nodes is not measured: they take no part in policies with usage: actual",
+            nodes=unmeasured.named,
+            count=len(nodes),
+            of=unmeasured.of,
+            since=since,
+            last_measured=format_timestamp(unmeasured.last_s) if unmeasured.last_s else "never",
+            remedy="check metrics-server (kubectl top nodes, kubectl get apiservice v1beta1.metrics.k8s.io) or usage.prometheus",
+        )
+
+
+class UnknownNames:
+    """What the policies name and no node has. It is no error: the nodes that have the resource may come later."""
+
+    def __init__(self) -> None:
+        self._said: frozenset[str] = frozenset()
+        self._log = structlog.get_logger("rescheduler.configuration")
+
+    def found(self, sentences: tuple[str, ...]) -> None:
+        """A decision found these. Only what was not there at the decision before is said."""
+        for sentence in sentences:
+            if sentence not in self._said:
+                self._log.warning(
+                    "The configuration names something that nodes do not have",
+                    problem=sentence,
+                    remedy="correct it, or wait for the nodes that have it",
+                )
+        self._said = frozenset(sentences)

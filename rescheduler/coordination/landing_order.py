@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from rescheduler.coordination.preallocation_target import weightless
 from rescheduler.model.records import Node, Pod
+from rescheduler.planning.single_pod import weightless
 from rescheduler.reservations.handover import as_released
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread

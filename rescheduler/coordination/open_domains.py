@@ -14,11 +14,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rescheduler.coordination.preallocation_target import weightless
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import Node, Pod, Toleration
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
-from rescheduler.planning.single_pod import take_off
+from rescheduler.planning.single_pod import take_off, weightless
 from rescheduler.scheduling.state import SchedulingState
 
 _ANYWHERE: Final = (Toleration(operator="Exists"),)

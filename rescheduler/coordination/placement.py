@@ -32,7 +32,6 @@ from rescheduler.coordination.avoid_store import avoided_by
 from rescheduler.coordination.holders_apart import Holders, holders_of
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.open_domains import open_domains
-from rescheduler.coordination.preallocation_target import preallocation_node, weightless
 from rescheduler.coordination.protection import Protection, movable_by_nature
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model.never_moves import NeverMoves, never_moves
@@ -45,12 +44,14 @@ from rescheduler.planning.placeholder_rules import HOLDER_APART
 from rescheduler.planning.priorities import HigherPriorityWaits, higher_priority_waits
 from rescheduler.planning.single_pod import (
     Choice,
+    choose_preallocation,
     choose_room,
     choose_target,
     move_refusal,
     pod_refusal,
     start_first_refusal,
     take_off,
+    weightless,
 )
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.handover import as_released
@@ -135,7 +136,7 @@ class Placement:
         pods = self._replacements.snapshot.pods.values()
         nominated = [p for p in pods if p.nominated_node and not p.node and not p.terminal]
         staying = [p for p in pods if p.node and not p.terminal and never_moves(p) in _NEVER_LEAVE]
-        return preallocation_node(state, pod, only, nominated, staying)
+        return choose_preallocation(state, pod, only, nominated, staying)
 
     def has_room(self, holder: Pod, node: str, behind: Sequence[Pod]) -> bool:
         """Whether this pending placeholder would fit on ``node`` now without the nominations of those ``behind`` it."""

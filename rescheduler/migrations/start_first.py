@@ -25,11 +25,12 @@ from rescheduler.migrations.landing import leave_hint
 from rescheduler.migrations.migration_lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed_migration import ObservedStartFirst
-from rescheduler.migrations.start_first_check import AskedSurgePod, unlike_asked
 from rescheduler.migrations.start_first_replacement import (
+    AskedSurgePod,
     labelled_fully,
     missing_labels,
     replaces,
+    unlike_asked,
 )
 from rescheduler.model import names
 from rescheduler.model.counted import plural

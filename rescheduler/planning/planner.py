@@ -205,7 +205,7 @@ class _Planner:
             trial=self.trial,
             targets=self._targets,
             budgets=self._budgets,
-            replacement=self._replacement,
+            replacement=self._replacements.coming,
             passes=inputs.effort,
         )
         self.groups = Groups(self, self._limits, self._refusals, emptying)
@@ -217,7 +217,7 @@ class _Planner:
             trial=self.trial,
             targets=self._targets,
             budgets=self._budgets,
-            replacement=self._replacement,
+            replacement=self._replacements.coming,
             passes=inputs.effort,
             few=not inputs.unlimited,
         )
@@ -228,7 +228,7 @@ class _Planner:
             budgets=self._budgets,
             trial=self.trial,
             objective=self._objective,
-            replacement=self._replacement,
+            replacement=self._replacements.coming,
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=explains,
         )
@@ -240,7 +240,7 @@ class _Planner:
             objective=self._objective,
             refusals=self._refusals,
             budgets=self._budgets,
-            replacement=self._replacement,
+            replacement=self._replacements.coming,
             passes=passes,
             most_pods=work,
         )
@@ -395,7 +395,7 @@ class _Planner:
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None
     ) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
-        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         unadopted = self._unadopted(candidate, replacement)
         refused = self._targets.known_refusal(pod, replacement, unadopted)
         # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
@@ -421,7 +421,7 @@ class _Planner:
 
     def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
         """Plan a move to that node (an index), if it is better and all rules allow it."""
-        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         unadopted = self._unadopted(candidate, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
@@ -447,7 +447,7 @@ class _Planner:
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
     ) -> Target | Blocked:
-        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         return self._targets.choose(
             pod,
             replacement,
@@ -459,13 +459,6 @@ class _Planner:
             unadopted=unadopted,
         )
 
-    def _replacement(self, pod: Pod) -> Pod:
-        """What comes back for a pod that the Protector lets move: it refuses those for which nothing comes."""
-        found = self._replacements.of(pod)
-        if found.pod is None:
-            raise LookupError(f"pod {pod.key} {found.message}")
-        return found.pod
-
     def _unadopted(self, candidate: Candidate, replacement: Pod) -> Pod | None:
         """The replacement as mode StartFirst would create it; None if the pod is not moved so."""
         replica_set = self._start_first.replica_set(candidate.pod, candidate.policy)
@@ -476,7 +469,7 @@ class _Planner:
         self._land(candidate, target, self.trial.take_off(candidate.pod), after)
 
     def _land(self, candidate: Candidate, target: Target, mark: TrialMark, after: Sequence[Pod] = ()) -> None:
-        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         self.trial.land(pod, replacement, target.node, after, target.unadopted)
         self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
         self.skipped.drop(pod.uid)

@@ -7,7 +7,6 @@ priority; those that fit nowhere hold nothing.
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 
 from rescheduler.model.migration import MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_RESERVATION, GATE, LABEL_PLACEHOLDER
@@ -23,6 +22,7 @@ from rescheduler.model.room_pod import (
     wants_room,
 )
 from rescheduler.planning.history import InFlight
+from rescheduler.planning.single_pod import most_points
 from rescheduler.planning.start_first_mode import unadopted_of
 from rescheduler.planning.summary import waits
 from rescheduler.planning.trial import Trial
@@ -209,21 +209,11 @@ def _expect_pending(trial: Trial, pending: list[Pod]) -> None:
         known = trial.state.cluster.kind_of(pod)
         if known in fits_nowhere:
             continue
-        node = _where(trial, pod)
-        if node is None:
-            fits_nowhere.add(known)
+        feasible = trial.state.filter(pod).feasible
+        if feasible.any():
+            trial.assume(pod, most_points(trial.state, pod, feasible))
         else:
-            trial.assume(pod, node)
-
-
-def _where(trial: Trial, pod: Pod) -> str | None:
-    """Where the scheduler would put a pod that is not nominated."""
-    feasible = trial.state.filter(pod).feasible
-    if not feasible.any():
-        return None
-    points = np.where(feasible, trial.state.score(pod, feasible).total, -1)
-    names = trial.state.node_names
-    return min((names[i] for i in np.flatnonzero(points == points.max())), default=None)
+            fits_nowhere.add(known)
 
 
 def _hold(trial: Trial, reservation: Reservation, placeholders: dict[str, Pod]) -> None:

@@ -2,7 +2,8 @@
 
 For a move that was asked for, for the last look before each step of a move, and for Reservations. The caller hands
 in a state in which everything that is under way already stands (rooms in hand-over, rooms chosen a moment ago);
-other Reservations and nominated pods keep their room. The state is left as it was.
+other Reservations and nominated pods keep their room. The state is left as it was. A preallocation (rows K14, K22, K55) is judged by
+all filters except the amount that is free now.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
-from rescheduler.model.node_marks import reports_fault
 from rescheduler.model.records import Node, Pod
+from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.avoid import holds
+from rescheduler.planning.avoid import RefusedTargets, holds
 from rescheduler.planning.platforms import Platforms
-from rescheduler.planning.refused_targets import RefusedTargets
 from rescheduler.planning.start_first_mode import may_start_beside, unadopted_of
 from rescheduler.planning.transient_pods import minds_the_old_pod
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import BoolArray, FilterResult, Refusal
+from rescheduler.scheduling.framework import BoolArray, FilterResult, FloatArray, Refusal
 from rescheduler.scheduling.inter_pod_affinity import AFFINITY, InterPodAffinity
 from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affinity
+from rescheduler.scheduling.node_resources_fit import checked_requests
 from rescheduler.scheduling.state import SchedulingState
 
 PLUGIN: Final = "Rescheduler"
@@ -290,33 +292,29 @@ def _best(
     avoided: Callable[[Node], bool],
     taken: Taken,
 ) -> Choice:
-    """The best node that nobody else would take, or why the best one is none."""
-    why = ""
-    while True:
-        choice = _best_of(snapshot, state, pod, feasible, avoided)
-        if not choice.node:
-            return Choice(message=why) if why else choice
-        other = taken(choice.node)
-        if not other:
-            return choice
-        why = why or other
-        feasible[state.node_index[choice.node]] = False
-
-
-def _best_of(
-    snapshot: Snapshot, state: SchedulingState, pod: Pod, feasible: BoolArray, avoided: Callable[[Node], bool]
-) -> Choice:
-    """Of fit nodes that are not to be avoided, the one with most points, then the first name."""
-    hinted = np.zeros_like(feasible)
+    """The best usable node that nobody else would take, those to avoid last; or why the best one is none."""
+    usable, last = feasible.copy(), np.zeros_like(feasible)
     for i in np.flatnonzero(feasible).tolist():
         node = snapshot.nodes[state.node_names[i]]
-        feasible[i] = node.usable
-        hinted[i] = avoided(node) or reports_fault(node)
-    if not feasible.any():
+        usable[i], last[i] = node.usable, avoided(node)
+    if not usable.any():
         return Choice(message=UNFIT)
-    first = feasible & ~hinted if (feasible & ~hinted).any() else feasible
-    points = np.where(first, state.score(pod, first).total, -1)
-    return Choice(node=min(state.node_names[i] for i in np.flatnonzero(points == points.max())))
+    why = ""
+    for nodes in (usable & ~last, usable & last):
+        while nodes.any():
+            name = most_points(state, pod, nodes)
+            other = taken(name)
+            if not other:
+                return Choice(node=name)
+            why = why or other
+            nodes[state.node_index[name]] = False
+    return Choice(message=why)
+
+
+def most_points(state: SchedulingState, pod: Pod, nodes: BoolArray) -> str:
+    """Of these nodes, of which there is one at least, the one that the scheduler scores highest; of equal ones the first by name."""
+    points = np.where(nodes, state.score(pod, nodes).total, -1)
+    return min(state.node_names[i] for i in np.flatnonzero(points == points.max()))
 
 
 def _summary(state: SchedulingState, pod: Pod, result: FilterResult) -> str:
@@ -385,3 +383,60 @@ def _refusal(state: SchedulingState, pod: Pod, target: str) -> Refusal | None:
     refusals = state.refusals(pod, target, result)
     reasons = ", ".join(refusal.reason for refusal in refusals)
     return refusals[0]._replace(reason=reasons)
+
+
+def choose_preallocation(
+    state: SchedulingState, pod: Pod, only: str, nominated: Iterable[Pod], staying: Iterable[Pod]
+) -> Choice:
+    """The node that is large enough and on which the least is missing. ``only``: the only node to consider, if given.
+
+    ``nominated``: pending pods that are nominated somewhere; they count as if they were bound, so that preallocations spread.
+    ``staying``: bound pods that never leave their node: beside them the room must fit.
+    """
+    feasible = state.filter(weightless(pod)).feasible.copy()
+    if only:
+        feasible &= np.array([name == only for name in state.node_names], dtype=bool)
+    if not feasible.any():
+        return Choice(message=_refused(only, "can take it, even without the pods that run there"))
+    counted, kept = tuple(nominated), tuple(staying)
+    large = feasible.copy()
+    missing = np.zeros(len(state.node_names))
+    for resource, amount in checked_requests(pod.spec.requests, state.profile):
+        large &= state.allocatable(resource) - _held(state, resource, kept) >= amount
+        missing = np.maximum(missing, _lack(state, resource, amount, counted))
+    if not large.any():
+        beside = " beside the pods that never leave" if kept else ""
+        return Choice(message=_refused(only, f"is large enough for it{beside}"))
+    return Choice(node=state.node_names[int(np.where(large, missing, np.inf).argmin())])
+
+
+def weightless(pod: Pod) -> Pod:
+    """The pod without requests and host ports, which running pods could block."""
+    spec = msgspec.structs.replace(pod.spec, requests=NO_RESOURCES, host_ports=())
+    return msgspec.structs.replace(pod, spec=spec, held=NO_RESOURCES)
+
+
+def _held(state: SchedulingState, resource: str, pods: Iterable[Pod]) -> FloatArray:
+    """What the pods hold on each node."""
+    held = np.zeros(len(state.node_names))
+    for pod in pods:
+        at = state.node_index.get(pod.node)
+        if at is not None:
+            held[at] += dict(pod.held.items()).get(resource, 0)
+    return held
+
+
+def _lack(state: SchedulingState, resource: str, amount: int, nominated: Iterable[Pod]) -> FloatArray:
+    """The share of each node's total that is still missing; 0 or less if nothing is."""
+    total = state.allocatable(resource)
+    used = state.requested(resource) + amount
+    for pod in nominated:
+        at = state.node_index.get(pod.nominated_node)
+        if at is not None:
+            used[at] += dict(pod.spec.requests.items()).get(resource, 0)
+    lack: FloatArray = (used - total) / np.maximum(total, 1)
+    return lack
+
+
+def _refused(only: str, what: str) -> str:
+    return f"the template's node/{only} is not one that {what}" if only else f"no node {what}"

@@ -31,11 +31,11 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.avoid import RefusedTargets
 from rescheduler.planning.expected_pods import ExpectedPods
 from rescheduler.planning.placeholder_rules import PlaceholderRules, PlannedHolders
 from rescheduler.planning.platforms import Platforms
 from rescheduler.planning.priorities import HigherPriorityWaits, higher_priority_waits
-from rescheduler.planning.refused_targets import RefusedTargets
 from rescheduler.planning.required_affinity import Required, required_near
 from rescheduler.planning.start_first_mode import may_start_beside
 from rescheduler.planning.transient_pods import Relying, TransientPods

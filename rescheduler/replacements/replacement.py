@@ -73,6 +73,13 @@ class Replacements:
             self._last = pod, self._found(pod)
         return self._last[1]
 
+    def coming(self, pod: Pod) -> Pod:
+        """The replacement of a pod of which it is known that one comes. Raises LookupError if none does."""
+        found = self.of(pod)
+        if found.pod is None:
+            raise LookupError(f"pod {pod.key} {found.message}")
+        return found.pod
+
     def _found(self, pod: Pod) -> Replacement:
         named_once = pod.name if keeps_name(pod) else ""
         key = (id(pod.spec), id(pod.labels), id(pod.controller), pod.owns, pod.owner_pods, named_once)

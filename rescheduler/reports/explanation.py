@@ -13,8 +13,8 @@ from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import DisruptionBudget, Pod
 from rescheduler.model.times import format_seconds
-from rescheduler.planning.nearest_way import NearestWay
 from rescheduler.planning.plan import Move, Skipped
+from rescheduler.planning.why_no_room import NearestWay
 from rescheduler.reports.table import amount, table, wrapped
 from rescheduler.reports.text import Style, plain
 from rescheduler.scheduling.framework import NodeVerdict

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.cli.main import main
 from rescheduler.configuration.document import parse_configuration
-from rescheduler.controller.decision_warnings import UnknownNames
+from rescheduler.controller.cycle import UnknownNames
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.testing.builders import node, snapshot
 

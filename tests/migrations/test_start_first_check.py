@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from start_first_objects import PASSED, PHASE, PROVEN, look, migration, pinned, pod, replacement, said, seen
 
-from rescheduler.migrations.start_first_check import AskedSurgePod, unlike_asked
+from rescheduler.migrations.start_first_replacement import AskedSurgePod, unlike_asked
 from rescheduler.model.records import FieldWriter, Node, PodSpec, Toleration
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
