@@ -51,6 +51,8 @@ class UsageSeries:
     """Samples in the last part that has one."""
     number: Counts
     """Samples altogether, since the start or ``anew``."""
+    first_s: float = math.inf
+    """The oldest sample that was ever taken."""
     highest: bool
     """The highest sample of a part stands for it, not the mean."""
 
@@ -75,6 +77,13 @@ class UsageSeries:
         """What one thing costs."""
         arrays = (self.keys, self.values, self.last_s, self.in_part, self.number)
         return sum(array.nbytes for array in arrays) / max(len(self.keys), 1)
+
+    @property
+    def watched(self) -> bool:
+        """True if it is known what a window as long as this one is like: half a day says nothing of a day. Short ones begin at once."""
+        if self.part_s <= SAMPLE_S or not self.last_s.size:
+            return True
+        return bool(self.last_s.max() - self.first_s >= self.part_s * (self.values.shape[2] - 2))
 
     def row(self, key: int) -> int | None:
         """Where it stands; None: it was not measured."""
@@ -102,7 +111,7 @@ class UsageSeries:
         series.in_part[rows] = count
         series.number[rows] = np.minimum(series.number[rows], _MOST - 1) + 1
         series.last_s[rows] = found.at_s[new]
-        return series
+        return replace(series, first_s=min(series.first_s, float(found.at_s[new].min(initial=math.inf))))
 
     def _with_rows(self, keys: Numbers, newest_s: float, newest: int) -> UsageSeries:
         """A copy with rows for these too, without those that are gone, and with ``newest`` as the last part."""
@@ -151,16 +160,22 @@ class UsageSeries:
         number[target] = min(int(number[target]) + int(number[source]), _MOST)
         return replace(self, values=values, number=number)
 
-    def statistic(self, kind: UsageStatistic, least: int) -> tuple[Amounts, Amounts]:
-        """Of each thing: the number that stands for its samples, and its standard error. NaN: fewer samples than ``least``."""
-        values = np.sort(self.values.astype(np.float64), axis=2)  # NaN last
+    def statistic(
+        self, kind: UsageStatistic, least: int, rows: Numbers | None = None
+    ) -> tuple[Amounts, Amounts]:
+        """Of each thing: the number that stands for its samples, and its standard error. NaN: fewer samples than ``least``.
+
+        ``rows``: only of these.
+        """
+        asked = slice(None) if rows is None else rows
+        values = np.sort(self.values[:, asked].astype(np.float64), axis=2)  # NaN last
         count = np.sum(~np.isnan(values), axis=2)
         if kind.part is None:
             found, error = _mean(values, count)
         else:
             found, error = _quantile(values, count, kind.part)
             error = np.maximum(error, _OF_MEDIAN * _mean(values, count)[1])
-        unknown = (self.number < least) | (count == 0)
+        unknown = (self.number[asked] < least) | (count == 0)
         found[unknown] = np.nan
         return found.astype(np.float32), error.astype(np.float32)
 

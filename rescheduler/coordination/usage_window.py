@@ -1,7 +1,8 @@
 """Measured usage of nodes and pods over a window: what is known of each, and how far chance alone may be off it. Pure; times are handed in.
 
 A single sample says little: on an even cluster whose nodes vary by 15 points, moves would follow the noise for ever. Promises: a node
-or a pod is only known once it was measured a few times since the start, and since a gap; a node also since a move came to it or left it.
+or a pod is only known once it was measured a few times since the start, and since a gap; a node also since a move came to it or left it,
+and of a window longer than 24 minutes once all of it was watched, by this process or by a server that remembers.
 What was measured of the node before counts with the pod's own samples added or taken away, and not at all where those are not known.
 """
 
@@ -78,7 +79,7 @@ class UsageWindow:
             return None
         if self._pod_usage is None:
             series, kind, least = self._pods, self._statistic, self._least
-            self._pod_usage = PodUsage(series.keys, lambda: series.statistic(kind, least)[0])
+            self._pod_usage = PodUsage(series.keys, lambda rows: series.statistic(kind, least, rows)[0])
         return self._pod_usage
 
     @property
@@ -166,6 +167,8 @@ class UsageWindow:
     def _judged(self) -> dict[int, NodeUsage]:
         """What is known of the nodes that were measured often enough."""
         series = self._nodes
+        if self._least > 1 and not series.watched:
+            return {}
         found, error = series.statistic(self._statistic, self._least)
         rows = np.flatnonzero(~np.isnan(found[0])).tolist()
         cpu, memory = np.rint(np.nan_to_num(found)).astype(np.int64).tolist()

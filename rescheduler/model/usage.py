@@ -6,9 +6,9 @@ At 150,000 pods an object for each would cost more than all that the controller 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -94,38 +94,39 @@ class NodeSamples:
         return np.where(self.keys[rows] == numbers, counted.sum(axis=1), 0)
 
 
-@dataclass(frozen=True)
 class PodUsage:
-    """What is known of the usage of each pod."""
+    """What is known of the usage of each pod. It is worked out for those that somebody asks about: mostly pods of few nodes."""
 
-    keys: Numbers
-    """Ascending."""
-    find: Callable[[], Amounts]
-    """The amounts, NaN where nothing is known. Asked once, and only if a policy wants to know."""
+    def __init__(self, keys: Numbers, find: Callable[[Numbers], Amounts]) -> None:
+        """``keys``: ascending. ``find`` gives the amounts of some rows, NaN where nothing is known."""
+        self._keys, self._find = keys, find
+        self._amounts: Amounts | None = None
+        self._found = np.zeros(len(keys), dtype=np.bool_)
 
     @classmethod
     def of_readings(cls, found: Readings) -> PodUsage:
         """Of one sample, where there is no more."""
-        return cls(found.keys, lambda: found.amounts)
-
-    @cached_property
-    def _amounts(self) -> Amounts:
-        return self.find()
+        return cls(found.keys, lambda rows: found.amounts[:, rows])
 
     def of(self, key: ObjectKey, resource: str) -> float | None:
         """What one pod uses; None: not known."""
-        number = usage_key(*key)
-        row = int(np.searchsorted(self.keys, number))
-        if row == len(self.keys) or self.keys[row] != number:
-            return None
-        amount = float(self._amounts[MEASURED.index(resource), row])
-        return None if np.isnan(amount) else amount
+        (amount,) = self.column((key,), resource).tolist()
+        return None if math.isnan(amount) else amount
 
     def column(self, pods: Iterable[ObjectKey], resource: str) -> Times:
         """What each of these pods uses; NaN: not known."""
         numbers = np.array([usage_key(*key) for key in pods], dtype=np.int64)
-        if not len(self.keys):
+        if not len(self._keys):
             return np.full(len(numbers), np.nan)
-        rows = np.minimum(np.searchsorted(self.keys, numbers), len(self.keys) - 1)
-        amounts = self._amounts[MEASURED.index(resource), rows].astype(np.float64)
-        return np.where(self.keys[rows] == numbers, amounts, np.nan)
+        rows = np.minimum(np.searchsorted(self._keys, numbers), len(self._keys) - 1)
+        amounts = self._of_rows(rows)[MEASURED.index(resource), rows].astype(np.float64)
+        return np.where(self._keys[rows] == numbers, amounts, np.nan)
+
+    def _of_rows(self, rows: Numbers) -> Amounts:
+        if self._amounts is None:
+            self._amounts = np.full((len(MEASURED), len(self._keys)), np.nan, dtype=np.float32)
+        if not self._found[rows].all():
+            asked = np.unique(rows[~self._found[rows]])
+            self._amounts[:, asked] = self._find(asked)
+            self._found[asked] = True
+        return self._amounts

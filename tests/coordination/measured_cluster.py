@@ -6,6 +6,7 @@ import random
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import NodeUsage
+from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.usage import NO_READINGS, Readings, usage_key
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
@@ -113,6 +114,9 @@ class MeasuredCluster:
             source_node=load.node,
             node_name=move.target,
             phase=MigrationPhase.SUCCEEDED,
+            replacement=ObjectRef(
+                namespace="default", name=f"{load.name.partition('.')[0]}.{len(self.moves)}"
+            ),
             evicted_at_s=self.now_s + 1,
             landed_at_s=self.now_s + 2,
             finished_at_s=self.now_s + 2,

@@ -5,11 +5,14 @@ import random
 import statistics
 
 import msgspec
+import numpy as np
 import pytest
 
 from rescheduler.coordination.usage_window import LEAST, SETTLED_S, UsageWindow
 from rescheduler.model.migration import MigrationStatus, PodMigration
-from rescheduler.model.records import NodeUsage
+from rescheduler.model.records import NodeUsage, ObjectKey
+from rescheduler.model.reservation import ObjectRef
+from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
@@ -162,3 +165,35 @@ def test_a_node_that_is_really_overloaded_is_relieved_in_spite_of_the_noise(clus
         found = decided(cluster, state, window.add([hot, *usage[1:]]), args)
     assert found
     assert {move.source for move in found} == {"n0"}
+
+
+def told_before(window, *, of_pods=True):
+    """A server that remembers tells ten samples; in the middle of them a pod of 2 CPUs went from n1 to n2."""
+    left_s = NOW_S + 5 * EVERY_S - 1
+    for i in range(10):
+        at_s = NOW_S + i * EVERY_S
+        stays = at_s < left_s
+        pods = [(usage_key("d", "p" if stays else "q"), at_s, 2000.0, 1.0)] if of_pods else []
+        window.add(
+            [sample(3000 if stays else 1000, at_s), sample(1000 if stays else 3000, at_s, "n2")],
+            Readings.of(pods),
+        )
+    status = MigrationStatus(
+        source_node="n1", node_name="n2", evicted_at_s=left_s, landed_at_s=left_s,
+        replacement=ObjectRef(namespace="d", name="q"),
+    )  # fmt: skip
+    window.follow([PodMigration(namespace="d", name="m", uid="m", pod_name="p", status=status)])
+    return {one.node: (one.settled, one.cpu_milli) for one in window.known}
+
+
+def test_after_a_restart_what_a_server_tells_of_the_time_before_a_move_counts_as_if_the_pod_had_been_there():
+    window = UsageWindow()
+    assert told_before(window) == {"n1": (True, 1000), "n2": (True, 3000)}
+    assert window.pods.of(ObjectKey("d", "q"), "cpu") == 2000.0
+    assert window.samples.above(["n2"], "cpu", np.array([2999.0]), 10).tolist() == [10]
+
+
+def test_where_the_pod_was_not_measured_only_what_came_after_the_move_counts():
+    window = UsageWindow()
+    assert told_before(window, of_pods=False) == {"n1": (True, 1000), "n2": (True, 3000)}
+    assert window.samples.above(["n2"], "cpu", np.array([0.0]), 10).tolist() == [5]
