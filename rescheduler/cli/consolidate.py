@@ -77,7 +77,7 @@ def run(
     if rehearsed or (as_json and not chosen.nodes):
         emit(consolidation_json(chosen) if as_json else consolidation_text(chosen))
     elif not (chosen.nodes or chosen.refused or wanted.nodes):
-        emit(f"{headline(chosen)}\n")
+        emit("no consolidation is under way\n" if resume else f"{headline(chosen)}\n")
     _refuse(chosen, wanted)
     if controller is None or rehearsed or not chosen.nodes:
         return

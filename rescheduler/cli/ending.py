@@ -20,7 +20,13 @@ from rescheduler.cli.streams import reason, settled
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.errors import PolicyError
 from rescheduler.extras import MissingExtraError
-from rescheduler.kube.errors import ApiError, ForbiddenError, KubeconfigError, UnauthorizedError
+from rescheduler.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ForbiddenError,
+    KubeconfigError,
+    UnauthorizedError,
+)
 from rescheduler.kube.transport import TransportError
 
 _ROLES: Final = "docs/security.md says which of the roles rescheduler-read, -user, -reserver and -operator a command needs"
@@ -93,6 +99,8 @@ def _rejection(error: ApiError) -> str:
         case ForbiddenError():
             said = error.message or "the API server says no more"
             return f"you may not do this: {said} ({_ROLES})"
+        case AlreadyExistsError() if error.message:
+            return error.message
         case _:
             return f"the API server rejected the request: {error}"
 

@@ -171,6 +171,7 @@ def test_wrong_usage_is_told(consolidate):
     assert consolidate("--pool", "a!=b").exit_code == 2
     assert consolidate("--until", "lots").exit_code == 2
     assert consolidate("--resume", "--nodes", "1").exit_code == 2
+    assert consolidate("--resume").stdout == "no consolidation is under way\n"
     assert consolidate("--nodes", "0").exit_code == 2
     nobody = consolidate("--pool", "a=b")
     assert (nobody.exit_code, nobody.stdout, nobody.stderr) == (1, "", "error: no node has the labels a=b\n")

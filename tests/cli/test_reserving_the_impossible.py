@@ -71,3 +71,13 @@ def test_a_command_makes_no_more_than_a_thousand(count, fits):
     with pytest.raises(CommandError, match="at most 1,000 at once") as refused:
         manifests(room, count, "word")
     assert refused.value.exit_code == EXIT_USAGE
+
+
+def test_what_exists_already_is_told_as_kubectl_tells_it(work, command):
+    """The day after: the same command once more."""
+    words = ("reserve", "create", "--no-wait", "--name", "twice", "--cpu", "1", "--owner-selector", "app=x")
+    assert command(*words, "--kubeconfig", work.kubeconfig).exit_code == 0
+    again = command(*words, "--kubeconfig", work.kubeconfig)
+    assert again.exit_code == 1
+    assert again.stderr.splitlines()[-1] == 'error: reservations.rescheduler.dev "twice" already exists'
+    command("reserve", "release", "twice", "--kubeconfig", work.kubeconfig)
