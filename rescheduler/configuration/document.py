@@ -14,9 +14,8 @@ import msgspec
 from rescheduler.configuration.policies_section import ConfiguredPolicy, read_policies
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.process_sections import GateSection, LeaderElectionSection, ServerSection
-from rescheduler.configuration.reader import SectionReader, dotted
+from rescheduler.configuration.reader import SectionReader, dotted, value_kind
 from rescheduler.configuration.strictyaml import Document, YamlError, load
-from rescheduler.configuration.value_checks import value_kind
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION

@@ -32,12 +32,12 @@ from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
-from rescheduler.coordination.avoid_store import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
+from rescheduler.coordination.key_stores import avoid_keys, hints_machine, outdated_hints
 from rescheduler.coordination.leftovers import Leftover, leftovers, release_machine
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import ConcurrentMoves

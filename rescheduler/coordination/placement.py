@@ -28,8 +28,8 @@ from rescheduler.coordination.assumed import (
     keeps_its_distance,
     leaving,
 )
-from rescheduler.coordination.avoid_store import avoided_by
 from rescheduler.coordination.holders_apart import Holders, holders_of
+from rescheduler.coordination.key_stores import avoided_by
 from rescheduler.coordination.landing_order import Flight, landable, minds_others
 from rescheduler.coordination.open_domains import open_domains
 from rescheduler.coordination.protection import Protection, movable_by_nature

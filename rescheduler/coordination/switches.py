@@ -1,7 +1,7 @@
 """What should be switched on, computed again in each round: gate keys and hand-over taints. Pure.
 
 Level-triggered: only the difference to what is stored is written. So whatever a crash left behind is removed by the same
-code that removes it after a move. Nodes to avoid: ``avoid_store``.
+code that removes it after a move. Nodes to avoid: ``key_stores``.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from rescheduler.coordination.gate_store import GateStore, stored
 from rescheduler.coordination.index import RoundIndex
+from rescheduler.coordination.key_stores import GateStore, stored
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.migration import MigrationPhase

@@ -11,19 +11,23 @@ Where nodes, not moves, are short, what counts is the room that is lost: what th
 have taken. So the first repetition goes by that, and an exchange, which stops emptying a few nodes and empties one more in their
 place, or as many with fewer pods, is chosen by the room that it leaves. The search goes on from the last solution that is worth
 as much as the best, whatever moves it takes.
+
+Where nothing has room for a pod, pods that were put there before make way and are put elsewhere in their turn: those that were in the
+way least often so far, the smallest of them. No chance is in it, and the number of such attempts is given.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from rescheduler.planning.make_way import put_making_way
 from rescheduler.planning.problem import SearchProblem, SearchSolution
 from rescheduler.planning.search_state import SearchState
 from rescheduler.scheduling.framework import FloatArray
@@ -314,3 +318,70 @@ class Empty:
 
     def _largest_first(self, number: int) -> float:
         return -self.sizes[number]
+
+
+LOOKED_AT: Final = 48
+"""Nodes on which room for a pod is looked for, those with the most room."""
+
+
+def put_making_way(putting: Empty, waiting: list[int], attempts: int) -> bool:
+    """Put all that wait somewhere, the last first. False: not all of them are, and others may have lost their places."""
+    state = putting.state
+    failures: Counter[int] = Counter()
+    """How often nothing had room for a pod."""
+    while waiting:
+        pod = waiting.pop()
+        node = putting.best_fit(pod)
+        if node < 0:
+            failures[pod] += 1
+            node, others = _least_in_the_way(putting, pod, failures)
+            if node < 0:
+                others = state.kept_apart(pod)
+            attempts -= 1
+            if attempts < 0 or not others:
+                return False
+            for other in others:
+                state.remove(other)
+            waiting += others
+            if node < 0:
+                waiting.append(pod)
+                continue
+        state.put(pod, node)
+    return True
+
+
+def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) -> tuple[int, Sequence[int]]:
+    """A node that takes the pod once one or two others have left it, the smallest that failed least often; -1: there is none."""
+    putting.looks += 1
+    state = putting.state
+    fits = state.allowed(number)
+    nodes = [node for node in dict.fromkeys(way.node for way in state.ways.values()) if fits[node]]
+    if len(nodes) > LOOKED_AT:
+        nodes = sorted(nodes, key=lambda node: (-state.slack[node], node))[:LOOKED_AT]
+    least = math.inf
+    best: tuple[int, Sequence[int]] = -1, ()
+    for node in nodes:
+        lack = {
+            row: float(amount - state.left[0][row, node])
+            for row, amount in state.pods[number].needs
+            if amount > state.left[0][row, node]
+        }
+        small: list[tuple[float, int]] = []
+        for guest in state.into[node]:
+            cost = (1 + failures.get(guest, 0)) * putting.sizes[guest]
+            if cost >= least:
+                continue
+            if _cover(putting, lack, guest):
+                least, best = cost, (node, (guest,))
+            else:
+                small.append((cost, guest))
+        for (one, guest), (two, other) in combinations(small, 2):
+            if one + two < least and _cover(putting, lack, guest, other):
+                least, best = one + two, (node, (guest, other))
+    return best
+
+
+def _cover(putting: Empty, lack: Mapping[int, float], *guests: int) -> bool:
+    """True if what these leave makes up for what a node has too little of."""
+    needs = [putting.needs[guest] for guest in guests]
+    return all(sum(one.get(row, 0.0) for one in needs) >= amount for row, amount in lack.items())

@@ -57,8 +57,7 @@ from rescheduler.reservations.standing_conditions import (
     standing_conditions,
     standing_events,
 )
-from rescheduler.reservations.template_trial import try_template
-from rescheduler.reservations.validation import refusal
+from rescheduler.reservations.validation import refusal, try_template
 from rescheduler.reservations.waits import PlaceholderTurn
 
 

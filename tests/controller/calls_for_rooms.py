@@ -28,7 +28,7 @@ from rescheduler.reservations.koordinator import (
 )
 from rescheduler.reservations.node_request import request_key, request_node
 from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, create_placeholder
-from rescheduler.reservations.template_trial import try_template
+from rescheduler.reservations.validation import try_template
 from rescheduler.testing import builders as b
 
 HOLDER = b.pod("room-x", "rescheduler").uid("h").build()

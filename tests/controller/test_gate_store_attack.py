@@ -11,7 +11,7 @@ from reserving import phase
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import PATIENCE_S, RESERVATIONS
-from rescheduler.coordination.gate_store import MOST_HOME_BYTES
+from rescheduler.coordination.key_stores import MOST_HOME_BYTES
 from rescheduler.kube.transport import Request, Response, Transport
 from rescheduler.model.names import GATE_CONFIG_MAP
 

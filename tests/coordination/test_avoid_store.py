@@ -1,6 +1,6 @@
 """What ConfigMap avoid-nodes contains: keys of a controller in its namespace, and a bounded share for each namespace."""
 
-from rescheduler.coordination.avoid_store import MOST_BYTES, MOST_NODES, avoid_keys
+from rescheduler.coordination.key_stores import MOST_BYTES, MOST_NODES, avoid_keys
 from rescheduler.model import names
 from rescheduler.model.records import AvoidEntry, Node
 from rescheduler.model.selectors import LabelSet

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.coordination.gate_store import MOST_HOME_BYTES, MOST_KEY_BYTES, stored
+from rescheduler.coordination.key_stores import MOST_HOME_BYTES, MOST_KEY_BYTES, stored
 from rescheduler.model.names import ANNOTATION_MIGRATION
 from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.configuration import policy_types
+from rescheduler.configuration import policies_section
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.model.names import HOSTNAME
@@ -61,7 +61,7 @@ def test_a_configuration_names_it_with_its_own_arguments(installed):
     taints, noisy, _ = configuration.build_policies()
     assert (taints.name, noisy.name) == ("NodeTaints", "NoisyNeighbours")
     assert noisy.args.noisy_label == "loud"
-    assert "NoisyNeighbours" in policy_types.policy_names()
+    assert "NoisyNeighbours" in policies_section.policy_names()
 
 
 def test_its_arguments_are_checked(installed):
@@ -90,10 +90,10 @@ def test_without_the_package_the_name_is_unknown():
 
 def offered(monkeypatch, found, name="Other"):
     """As if one installed package offered this object."""
-    point = EntryPoint(name, "other:POLICY", policy_types.GROUP)
+    point = EntryPoint(name, "other:POLICY", policies_section.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda _: found() if callable(found) else found)
     monkeypatch.setattr(
-        policy_types, "entry_points", lambda **asked: [point] if asked.get("name", name) == name else []
+        policies_section, "entry_points", lambda **asked: [point] if asked.get("name", name) == name else []
     )
 
 
@@ -149,4 +149,4 @@ def test_what_cannot_be_used_is_a_problem_of_the_configuration(monkeypatch, foun
 
 def test_a_name_of_ours_is_never_taken_over(monkeypatch):
     offered(monkeypatch, broken, name="NodeTaints")
-    assert policy_types.policy_type("NodeTaints").build is NodeTaints
+    assert policies_section.policy_type("NodeTaints").build is NodeTaints

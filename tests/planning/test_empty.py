@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.empty import Empty
-from rescheduler.planning.make_way import put_making_way
+from rescheduler.planning.empty import Empty, put_making_way
 from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Source, Spread
 from rescheduler.planning.search import search
 

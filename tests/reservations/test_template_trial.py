@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kube_sandbox.apiserver.pod_validation import validate_pod_spec
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.template_trial import trial_pod
+from rescheduler.reservations.validation import trial_pod
 
 AMOUNTS = st.dictionaries(
     st.sampled_from(["cpu", "memory", "ephemeral-storage", "example.com/gpu", "gpu"]),

@@ -11,8 +11,8 @@ from harness.histories.__main__ import main
 from harness.histories.history import play
 from rescheduler.controller import gathering, reconcile
 from rescheduler.coordination import leftovers
-from rescheduler.coordination.gate_store import GateStore
 from rescheduler.coordination.handover_order import HandoverOrder
+from rescheduler.coordination.key_stores import GateStore
 from rescheduler.coordination.placeholder_turns import PlaceholderTurns
 from rescheduler.migrations import checks, evicting
 from rescheduler.migrations.draft import Draft
