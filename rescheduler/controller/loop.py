@@ -278,6 +278,8 @@ class Loop:
     def _reconcile(self, now_s: float) -> None:
         self._dirty = False
         wall_s, cpu_s = self._wall(), self._ports.clocks.cpu()
+        if self.decision is not None and (reports := self._inputs.node_autoscaler.current(now_s)) is not None:
+            self._state.set_node_autoscaler(reports=reports)  # the next decision may be far away
         snapshot = self.snapshot()
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())

@@ -8,7 +8,9 @@ from scenes import Scene, lone_pod
 from kube_sandbox.controllers.unstructured import NODE, GroupKind, key, labels, spec, status
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.coordination.node_requests import SETTLED_S
+from rescheduler.kube.node_autoscaler import LAST_UPDATED
 from rescheduler.model import names
+from rescheduler.model.times import format_timestamp
 from tests.seeds import parts
 
 HEAD = b"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\npolicies: []\n"
@@ -182,6 +184,24 @@ def test_without_a_node_autoscaler_nothing_asks(document, more):
     scene.advance(30.0)
     assert scene.reason(move) == "NoTarget"
     assert not requests(scene)
+
+
+def test_one_that_is_installed_long_before_the_next_decision_is_asked():
+    scene = full(document=HEAD + b"interval: 1h\n")
+    scene.advance(5.0)
+    scene.room()
+    scene.advance(20.0)
+    assert not requests(scene)
+    written = format_timestamp(scene.now_s + 40.0).replace("T", " ").replace("Z", " +0000 UTC")
+    metadata = {"name": "cluster-autoscaler-status", "namespace": "kube-system"}
+    scene.api.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {**metadata, "annotations": {LAST_UPDATED: written}},
+        }
+    )
+    assert scene.until(lambda: any(map(refused, requests(scene))), 60.0)
 
 
 def test_one_that_has_made_a_node_is_asked():

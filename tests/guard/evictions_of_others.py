@@ -34,7 +34,8 @@ def guarding(plane, world, *, sections=None, **guard):
         def reached():
             assert not work.faults, work.faults
             world.evict(probe, dryRun="All")
-            return answered.get() and work.controller.loop.ready().ok
+            loop = work.controller.loop
+            return answered.get() and loop is not None and loop.ready().ok
 
         world.wait(reached, 60)
         world.delete_pod(probe).expect()
