@@ -21,7 +21,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
 from rescheduler.policies.framework import NO_NEED, Overload, PolicyView, PolicyWarning, nowhere
-from rescheduler.policies.measurement import unmeasured, unsettled, warning
+from rescheduler.policies.measurement_warnings import measurement_warnings
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
@@ -250,14 +250,9 @@ class LowNodeUtilization:
     def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
         """Nodes that are left out, pods without requests, and why nothing is moved although nodes are overloaded."""
         if goes_by_measurement(self._resources, self._args.usage):
-            found = unmeasured(view.snapshot, view.state.node_names)
-            if found.nodes:
-                yield PolicyWarning(warning(self.name, found), found)
-            if anew := unsettled(view.snapshot, view.state.node_names):
-                yield PolicyWarning(
-                    f"{self.name} with usage: actual leaves out {plural(anew, 'node')} that "
-                    f"{verb(anew, 'was', 'were')} measured too seldom since the start or the last move there"
-                )
+            excess = self._excess(self._work(view), self._bounds(view, self._load(view)))
+            above = np.max(list(excess.values()), axis=0) > _EPSILON
+            yield from measurement_warnings(self.name, view, above & self._judged(view))
         else:
             yield from missing_requests(
                 self.name,
@@ -442,6 +437,7 @@ class LowNodeUtilization:
                 OverloadedNode(
                     node=node,
                     message=f"node/{view.nodes.names[node]} is overloaded: {words}",
+                    measured=load.measures_pods,
                     pressure=pressure[number],
                     pods=pods[start:end],
                     kinds=classes[start:end],

@@ -29,6 +29,8 @@ class OverloadedNode:
     """Its index."""
     message: str
     """Which resources are above their threshold, for people."""
+    measured: bool = False
+    """What pods take is measured: so it is said, as nothing else tells."""
     pressure: float
     """The share of its fullest resource."""
     pods: list[Pod]
@@ -74,6 +76,12 @@ class ReliefProposals:
         """Those that could go instead; made once they are asked for."""
         return [self._batch(i, spare=True) for i in self._others]
 
+    def _uses(self, number: int) -> str:
+        """How much of the node the pod uses, in the resource where that is most of what is too much."""
+        here = self._here
+        shares = here.taken[number] / np.maximum(here.capacity, 1.0)
+        return f", {shares[np.argmax(shares / here.excess)]:.0%} by this pod"
+
     def _batch(self, number: int, *, spare: bool) -> Batch:
         here = self._here
         return Batch(
@@ -81,7 +89,7 @@ class ReliefProposals:
             pods=(here.pods[number],),
             policy=self._policy,
             reason="NodeOverloaded",
-            message=here.message,
+            message=here.message + (self._uses(number) if here.measured else ""),
             gain=self._gains[number],
             tier=Tier.BALANCE,
             spare=spare,

@@ -179,6 +179,11 @@ class Load:
         scale = self._scale.get(resource)
         return held if scale is None else held * scale[columns.nodes[rows]]
 
+    @property
+    def measures_pods(self) -> bool:
+        """True if what pods take is measured."""
+        return self._pods is not None
+
     def left(self, resource: str, most: IntArray) -> NodeFilling:
         """How much more each node may take until it holds so much; by requests, rooms included."""
         standing = self._standing(resource)

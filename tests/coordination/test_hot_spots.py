@@ -4,6 +4,7 @@ import pytest
 from measured_cluster import Load, MeasuredCluster
 
 from rescheduler.coordination.usage_window import UsageWindow
+from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.model.usage_statistic import UsageStatistic
 from rescheduler.policies.sure_overload import AnomalyArgs
@@ -70,6 +71,29 @@ def test_a_pod_that_is_not_measured_while_others_are_does_not_go():
     cluster.run(100)
     assert "hot" not in {name for _, name, _, _ in cluster.moves}
     assert cluster.moves
+
+
+def warnings_of(cluster):
+    for _ in range(2):
+        cluster.cycle()
+    return cluster.cycle().metadata.warnings
+
+
+def test_what_is_not_measured_is_said():
+    one, none, all_ = hot_spot(), hot_spot(), hot_spot()
+    read = one.read
+    one.read = lambda: (read()[0], Readings.of([(usage_key("default", "calm-0-0"), one.now_s, 200.0, 1.0)]))
+    none.pods_measured = False
+    said = [[text for text in warnings_of(cluster) if "pod" in text] for cluster in (one, none, all_)]
+    assert "leaves 9 pods on overloaded nodes alone, because they are not measured" in said[0][0]
+    assert "by requests, because no pod is measured" in said[1][0]
+    assert said[2] == []
+
+
+def test_a_move_says_how_much_of_the_node_its_pod_uses():
+    cluster = hot_spot()
+    found = [cluster.cycle() for _ in range(3)][-1]
+    assert found.moves[0].message.endswith("of 55%, 45% by this pod")
 
 
 def test_metrics_that_stop_start_no_moves_and_are_taken_up_where_they_ended():

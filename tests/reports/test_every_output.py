@@ -13,6 +13,7 @@ import yaml
 
 from rescheduler.cli.explain import explain
 from rescheduler.model.records import NodeUsage
+from rescheduler.model.usage import PodUsage, Readings, usage_key
 from rescheduler.planning import badness
 from rescheduler.planning import plan as plan_records
 from rescheduler.planning.limits import PlanningInputs
@@ -93,7 +94,10 @@ def cluster():
         name: NodeUsage(name, cpu, 1 << 30, found.taken_at_s - 30.0)
         for name, cpu in (("n1", 3700), ("n2", 700), ("n3", 100), ("n4", 300))
     }
-    return dataclasses.replace(found, usage=usage)
+    readings = Readings.of(
+        (usage_key(*key), found.taken_at_s - 30.0, 900.0, 1e8) for key, pod in found.pods.items() if pod.node
+    )
+    return dataclasses.replace(found, usage=usage, pod_usage=PodUsage.of_readings(readings))
 
 
 def foreign(value, path=""):
