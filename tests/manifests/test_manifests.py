@@ -49,6 +49,23 @@ def test_what_the_controller_writes_are_empty_config_maps(objects):
         assert "data" not in config_map, "applying the manifests again would switch off what is in force"
 
 
+def test_a_second_apply_changes_no_policy(objects):
+    """The API server writes ``scope`` into the rules of a list that apply compares as a whole: without it GitOps sees a change for ever."""
+    matched = [
+        obj["spec"]["matchConstraints"]
+        for obj in objects.values()
+        if "matchConstraints" in obj.get("spec", {})
+    ]
+    rules = [
+        rule
+        for one in matched
+        for key in ("resourceRules", "excludeResourceRules")
+        for rule in one.get(key, ())
+    ]
+    assert len(rules) > 20
+    assert {rule.get("scope") for rule in rules} == {"*"}
+
+
 def test_the_policies_fail_open_and_use_the_names_of_the_program(objects):
     for name, config_map in (("gate", names.GATE_CONFIG_MAP), ("hint", names.AVOID_CONFIG_MAP)):
         policy = objects["MutatingAdmissionPolicy", f"{name}.rescheduler.dev"]["spec"]
