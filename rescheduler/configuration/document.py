@@ -30,6 +30,7 @@ from rescheduler.model.written import (
     WrittenAs,
     keyed_fields,
 )
+from rescheduler.planning.failed_pods import FailedPods
 from rescheduler.planning.limits import NAMED_LEVELS, Level, Limits, PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.utilization import ACTUAL
@@ -66,6 +67,7 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     guard: GuardSettings = GuardSettings()
     protections: Protections = Protections()
     replacements: ReplacementRules = ReplacementRules()
+    failed_pods: FailedPods = FailedPods()
     policies: tuple[ConfiguredPolicy, ...] = ()
     usage: UsageSettings = UsageSettings()
     profile: Annotated[Profile, WrittenAs(Any, _profile)] = msgspec.field(

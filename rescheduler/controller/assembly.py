@@ -20,6 +20,7 @@ from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutc
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
 from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, USAGE, DecisionInputs, RepeatedRead
+from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Reconciles
 from rescheduler.controller.metrics import Metrics
@@ -141,6 +142,13 @@ class _Assembly:
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
             informed=reconciler.informed,
+            cleaner=FailedPodCleaner(
+                api=ports.api,
+                pool=ports.pool,
+                leads=ports.leads,
+                wall_s=ports.clocks.server.now_s,
+                dry_run=ports.dry_run,
+            ),
         )
 
     def _strategy(self, gate_keys: Callable[[], Mapping[str, str] | None]) -> tuple[Sender, MoveIssuer]:

@@ -24,6 +24,7 @@ from rescheduler.controller.crashes import CrashReports, Step
 from rescheduler.controller.cycle import Cycle, Decision
 from rescheduler.controller.decision_inputs import DecisionInputs
 from rescheduler.controller.effects import NotLeaderError
+from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import Issue
 from rescheduler.controller.marks_memory import MarksMemory
 from rescheduler.controller.ports import Ports
@@ -95,8 +96,9 @@ class Loop:
         inputs: DecisionInputs,
         on_configuration: Callable[[Reload], None],
         informed: Callable[[Snapshot, float], Snapshot],
+        cleaner: FailedPodCleaner,
     ) -> None:
-        """``inputs``: what a decision needs besides the cluster's objects.
+        """``inputs``: what a decision needs besides the cluster's objects. ``cleaner``: of failed pods.
 
         ``informed``: adds to a snapshot what the API server has answered besides its objects.
         """
@@ -109,7 +111,7 @@ class Loop:
         self._usage = UsageWindow(1 if self._once else LEAST)
         self._measured: MeasuredUsage | None = None
         """What was taken in last."""
-        self._on_configuration = on_configuration
+        self._on_configuration, self._cleaner = on_configuration, cleaner
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
         began_s = self._clock()
@@ -240,6 +242,9 @@ class Loop:
             return self._settled()
         if self._configuration.current.goes_by_measurement:
             self._sample(now_s)
+        if not self._once:
+            current = self._configuration.current
+            self._cleaner.tend(current.failed_pods, current.protections, now_s)
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._attempt(Step.DECISION, self._decide, now_s)
         return False

@@ -95,6 +95,7 @@ class Result:
     """What the first comment says."""
     limits: Section = field(default_factory=Section)
     protections: Section = field(default_factory=Section)
+    failed_pods: Section = field(default_factory=Section)
     policies: list[PolicyEntry] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
     """Of the policy as a whole, and plugins without an equivalent."""
@@ -102,7 +103,7 @@ class Result:
     @property
     def remarks(self) -> tuple[Remark, ...]:
         """Everything that has no equivalent, by line."""
-        parts = (self.limits, self.protections, *self.policies)
+        parts = (self.limits, self.protections, self.failed_pods, *self.policies)
         return tuple(sorted((*self.left_out, *(r for p in parts for r in p.remarks)), key=lambda r: r.line))
 
     def text(self) -> str:
@@ -112,7 +113,8 @@ class Result:
             "apiVersion: rescheduler.dev/v1alpha1",
             "kind: ReschedulerConfiguration",
         ]
-        for name, part in (("limits", self.limits), ("protections", self.protections)):
+        sections = {"limits": self.limits, "protections": self.protections, "failedPods": self.failed_pods}
+        for name, part in sections.items():
             inner = part.lines("  ")
             if part.values:
                 lines += [f"{name}:", *inner]

@@ -1,7 +1,7 @@
 """What each plugin of descheduler becomes: an entry of ``policies``, or a remark that says why there is none.
 
-A plugin that can be converted is a function in ``_CONVERTED``: it reads its arguments and sets those of the policy. Plugins
-that evict pods for another reason than their place (age, restarts, failure) have no equivalent.
+A plugin that can be converted is a function in ``_CONVERTED``: it reads its arguments and sets those of the policy. RemoveFailedPods
+becomes a section of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from rescheduler.conversion.evictor import (
     both_selectors,
     threshold,
 )
+from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
+from rescheduler.conversion.failed_pods import convert_failed_pods
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
 from rescheduler.planning.limits import Protections
 from rescheduler.policies.pod_life_time import LEAST_AGE_S
@@ -28,12 +30,6 @@ _AFFINITY: Final = {
     "preferredDuringSchedulingIgnoredDuringExecution": "preferred",
 }
 _DEFAULT_PRIORITY: Final = Protections().priority_threshold
-_NOT_ABOUT_PLACE: Final = (
-    "it evicts pods for another reason than their node; keep descheduler for this plugin alone"
-)
-_WITHOUT: Final = {
-    "RemoveFailedPods": _NOT_ABOUT_PLACE,
-}
 
 
 def convert_plugins(policy: DeschedulerPolicy, rules: Sequence[ProfileRules], result: Result) -> None:
@@ -43,8 +39,20 @@ def convert_plugins(policy: DeschedulerPolicy, rules: Sequence[ProfileRules], re
         result.left_out.append(selector.left_out)
     for profile, rule in zip(policy.profiles, rules, strict=True):
         for plugin in profile.plugins:
-            _plugin(plugin, selector, rule, result)
+            if plugin.name == FAILED_PODS and plugin.enabled:
+                convert_failed_pods(plugin, tuple(_off(selector, rule)), result)
+            else:
+                _plugin(plugin, selector, rule, result)
     _not_both(result)
+
+
+def _off(selector: _NodeSelector, rules: ProfileRules) -> Iterator[str]:
+    """Why section failedPods must stay off, whatever its plugin says."""
+    yield from rules.off
+    if selector.labels or selector.left_out:
+        yield "failedPods has no nodeSelector"
+    if rules.selector is not None:
+        yield "failedPods has no labelSelector of its own"
 
 
 def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result: Result) -> None:
@@ -53,8 +61,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
         return
     known = _CONVERTED.get(plugin.name)
     if known is None:
-        reason = _WITHOUT.get(plugin.name, "no plugin of descheduler itself")
-        result.left_out.append(Remark(plugin.line, plugin.name, reason))
+        result.left_out.append(Remark(plugin.line, plugin.name, "no plugin of descheduler itself"))
         return
     name, convert = known
     part = PolicyEntry(name=name, line=plugin.line)

@@ -34,11 +34,11 @@ def test_what_it_prints_is_a_configuration(command, policy, tmp_path):
 
 
 def test_what_has_no_equivalent_is_a_comment_a_warning_and_3_if_asked(command, policy):
-    path = policy(", RemoveFailedPods")
+    path = policy(", OwnPlugin")
     done = command("convert", "--exit-code", path)
     assert done.exit_code == 3, done.output
-    assert "RemoveFailedPods" in done.stderr
-    assert any("RemoveFailedPods" in line for line in done.stdout.splitlines() if line.startswith("#"))
+    assert "OwnPlugin" in done.stderr
+    assert any("OwnPlugin" in line for line in done.stdout.splitlines() if line.startswith("#"))
 
 
 def test_what_is_no_policy_is_2_with_the_file(command, tmp_path):

@@ -268,46 +268,38 @@ def reservations_max_lifetime():
     lab.until(lambda: lab.phase("room") != "Available")
 
 
-def guard(key, value, read):
-    """The guard reads the section anew for each eviction; the webhook itself does not run on the sandbox."""
+def read_anew(key, value, read):
+    """Sections that are looked at for each eviction, measurement or clean-up; what they do is tested with them."""
 
     def taken():
         lab = Lab(document())
         lab.cluster.advance(5)
-        before = read(lab.program.configuration.current.guard)
+        before = read(lab.program.configuration.current)
         lab.configure(document(**named(key, value)))
         lab.cluster.advance(5)
-        assert read(lab.program.configuration.current.guard) != before
-
-    return {key: taken}
-
-
-def usage(key, value, read):
-    """The section is looked at with each measurement; that another window begins anew is tested with it."""
-
-    def taken():
-        lab = Lab(document())
-        lab.cluster.advance(5)
-        before = read(lab.program.configuration.current.usage)
-        lab.configure(document(**named(key, value)))
-        lab.cluster.advance(5)
-        assert read(lab.program.configuration.current.usage) != before
+        assert read(lab.program.configuration.current) != before
 
     return {key: taken}
 
 
 SCENARIOS = {
-    **usage("usage.window", "1h", lambda section: section.window_s),
-    **usage("usage.prometheus", {"url": "http://127.0.0.1:1"}, lambda section: section.prometheus.url),
-    **usage("usage.statistic", "p95", lambda section: section.statistic),
-    **guard("guard.limit", "1m", lambda section: section.limit_s),
-    **guard("guard.whenNoRoom", "Refuse", lambda section: section.when_no_room),
-    **guard("guard.followCordons", True, lambda section: section.follow_cordons),
-    **guard(
+    **read_anew("usage.window", "1h", lambda found: found.usage.window_s),
+    **read_anew(
+        "usage.prometheus", {"url": "http://127.0.0.1:1"}, lambda found: found.usage.prometheus.url
+    ),
+    **read_anew("usage.statistic", "p95", lambda found: found.usage.statistic),
+    **read_anew("guard.limit", "1m", lambda found: found.guard.limit_s),
+    **read_anew("guard.whenNoRoom", "Refuse", lambda found: found.guard.when_no_room),
+    **read_anew("guard.followCordons", True, lambda found: found.guard.follow_cordons),
+    **read_anew(
         "guard.namespaceSelector",
         {"matchLabels": {"team": "a"}},
-        lambda section: section.namespace_selector.matches({"team": "a"}),
+        lambda found: found.guard.namespace_selector.matches({"team": "a"}),
     ),
+    **read_anew("failedPods.enabled", True, lambda found: found.failed_pods.enabled),
+    **read_anew("failedPods.after", "2h", lambda found: found.failed_pods.after_s),
+    **read_anew("failedPods.reasons", ["Evicted"], lambda found: found.failed_pods.reasons),
+    **read_anew("failedPods.excludeOwnerKinds", [], lambda found: found.failed_pods.exclude_owner_kinds),
     "interval": interval,
     "mode": mode,
     "limits.workloadCooldown": limits_workload_cooldown,

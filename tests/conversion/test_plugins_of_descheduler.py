@@ -6,6 +6,7 @@ from rescheduler.cli.dump_words import resolved
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.conversion.policy_conversion import convert_policy
+from rescheduler.planning.failed_pods import FailedPods
 
 PLUGINS = (
     "RemoveDuplicates",
@@ -67,7 +68,8 @@ def arguments_of(text):
 @pytest.mark.parametrize("name", PLUGINS)
 def test_every_plugin_is_a_policy_or_a_remark(name, write):
     result = converted(write(name))
-    names = [p.name for p in parse_configuration(result.text, "out").policies]
+    configuration = parse_configuration(result.text, "out")
+    names = [p.name for p in configuration.policies] + ["failedPods"] * configuration.failed_pods.enabled
     remarks = [remark for remark in result.remarks if remark.what == name]
     assert len(names) + len(remarks) == 1
     assert all(remark.reason != "no plugin of descheduler itself" for remark in remarks)
@@ -270,3 +272,35 @@ def test_a_value_of_the_wrong_type_is_an_error_with_its_line():
     text = one_plugin("LowNodeUtilization", "{thresholds: {cpu: much}, targetThresholds: {cpu: 50}}")
     with pytest.raises(ConfigurationError, match=r"policy.yaml:8: .*thresholds"):
         converted(text)
+
+
+FAILED_PODS = (
+    "{reasons: [NodeAffinity, OutOfcpu], minPodLifetimeSeconds: 3600, includingInitContainers: true%s}"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        one_plugin("RemoveFailedPods", FAILED_PODS % ", excludeOwnerKinds: [Job]"),
+        one_strategy("RemoveFailedPods", f"{{failedPods: {FAILED_PODS % ', excludeOwnerKinds: [Job]'}}}"),
+    ],
+)
+def test_failed_pods_are_a_section_of_their_own(text):
+    found = parse_configuration(converted(text).text, "out").failed_pods
+    assert found == FailedPods(enabled=True, reasons=("NodeAffinity", "OutOfcpu"))
+
+
+@pytest.mark.parametrize(
+    ("more", "top", "word"),
+    [
+        (", labelSelector: {matchLabels: {a: b}}", "", "labelSelector"),
+        (", namespaces: {include: [a]}", "", "namespaces"),
+        (", exitCodes: [1]", "", "exitCodes"),
+        ("", "nodeSelector: pool=a", "nodeSelector"),
+    ],
+)
+def test_failed_pods_that_descheduler_would_leave_are_not_deleted(more, top, word):
+    result = converted(one_plugin("RemoveFailedPods", FAILED_PODS % more, top=top))
+    assert not parse_configuration(result.text, "out").failed_pods.enabled
+    assert word in result.text

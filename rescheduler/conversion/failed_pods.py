@@ -1,0 +1,41 @@
+"""What RemoveFailedPods of descheduler becomes: section ``failedPods``, which knows the namespaces and labels of ``protections`` only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rescheduler.conversion.converted_document import Remark, Result, Section
+from rescheduler.conversion.policy_document import Fields, Plugin
+
+PLUGIN: Final = "RemoveFailedPods"
+_WITHOUT_MEANING: Final = ("apiVersion", "kind", "nodeFit", "includingInitContainers")
+_FROM_CREATION: Final = "minPodLifetimeSeconds counts from the creation, this from the failure"
+
+
+def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result) -> None:
+    """Set the section. ``off``: why it must stay off, because descheduler leaves pods that it would delete."""
+    part = result.failed_pods
+    if part.values:
+        result.left_out.append(Remark(plugin.line, plugin.name, "another profile has it already"))
+        return
+    part.put("enabled", True, line=plugin.line)
+    part.put("after", "0s")
+    part.put("excludeOwnerKinds", [])
+    more = list(_arguments(plugin.arguments, part)) if plugin.arguments is not None else []
+    if reasons := dict.fromkeys((*off, *more)):
+        part.put("enabled", False, "; ".join(reasons))
+
+
+def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
+    """Puts them into the section; gives reasons why it must stay off."""
+    for key in _WITHOUT_MEANING:
+        arguments.get(key, object)
+    if least_s := arguments.get("minPodLifetimeSeconds", int):
+        part.put("after", f"{least_s}s", _FROM_CREATION)
+    for key in ("reasons", "excludeOwnerKinds"):
+        if words := arguments.get(key, list[str]):
+            part.put(key, words)
+    for key in arguments.unread():
+        arguments.leave_out(part, key, "failedPods has no such key", arguments.raw(key))
+        yield f"without {key} it would delete pods that descheduler leaves"

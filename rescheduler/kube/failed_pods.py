@@ -1,0 +1,95 @@
+"""Reads failed pods, for their clean-up: a list with a field selector, page by page, of which only a few fields are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from rescheduler.kube.answers import read_answer
+from rescheduler.kube.client import KubeApi
+from rescheduler.model.failed_pods import FailedPod
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
+
+_FAILED: Final = {"fieldSelector": "status.phase=Failed"}
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    kind: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[_Owner] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+
+class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
+    reason: str | None = None
+    finished_at: datetime | None = None
+
+
+class _State(msgspec.Struct, frozen=True):
+    terminated: _Terminated | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    state: _State | None = None
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    phase: str = ""
+    reason: str | None = None
+    start_time: datetime | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+
+
+class _PodWire(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    status: _Status = _Status()
+
+
+class _PodList(msgspec.Struct, frozen=True):
+    items: list[_PodWire] | None = None
+
+
+def failed_pods(api: KubeApi) -> Iterator[FailedPod]:
+    """All of them. Raises ApiError, TransportError."""
+    for page in api.list("/api/v1/pods", _FAILED):
+        for wire in read_answer(page, _PodList).items or ():
+            if wire.status.phase == "Failed":
+                yield _failed_pod(wire.metadata, wire.status)
+
+
+def _failed_pod(meta: _Meta, status: _Status) -> FailedPod:
+    ended = list(_ended(chain(status.container_statuses or (), status.init_container_statuses or ())))
+    times = [one.finished_at for one in ended if one.finished_at] or [
+        time for time in (status.start_time or meta.creation_timestamp,) if time
+    ]
+    owners = meta.owner_references or ()
+    return FailedPod(
+        key=ObjectKey(meta.namespace, meta.name),
+        uid=meta.uid,
+        controller_kind=next((owner.kind for owner in owners if owner.controller), ""),
+        labels=LabelSet(meta.labels or {}),
+        annotations=LabelSet(meta.annotations or {}),
+        reasons=frozenset(filter(None, (status.reason, *(one.reason for one in ended)))),
+        failed_at_s=max((time.timestamp() for time in times), default=0.0),
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _ended(containers: Iterable[_Container]) -> Iterator[_Terminated]:
+    states = (container.state for container in containers)
+    return (state.terminated for state in states if state is not None and state.terminated is not None)
