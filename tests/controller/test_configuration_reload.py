@@ -284,9 +284,7 @@ def read_anew(key, value, read):
 
 SCENARIOS = {
     **read_anew("usage.window", "1h", lambda found: found.usage.window_s),
-    **read_anew(
-        "usage.prometheus", {"url": "http://127.0.0.1:1"}, lambda found: found.usage.prometheus.url
-    ),
+    **read_anew("usage.prometheus", {"url": "http://127.0.0.1:1"}, lambda found: found.usage.prometheus.url),
     **read_anew("usage.statistic", "p95", lambda found: found.usage.statistic),
     **read_anew("guard.limit", "1m", lambda found: found.guard.limit_s),
     **read_anew("guard.whenNoRoom", "Refuse", lambda found: found.guard.when_no_room),
