@@ -41,6 +41,31 @@ def test_a_pod_that_is_in_the_way_goes_first(decide, app):
     assert not made.skipped
 
 
+def swap(*more, x="n1", y="n2"):
+    """Two pods fill two nodes, and each would rather be where the other one is."""
+    nodes = b.node("n1").cpu("4").label(disk="hdd"), b.node("n2").cpu("4").label(disk="ssd")
+    found = []
+    for name, disk, on in (("x", "ssd", x), ("y", "hdd", y)):
+        owner = b.replicaset(name).cpu("4").replicas(1).prefers_node("disk", disk, weight=100)
+        found += [owner, owner.pod(f"{name}-0").on(on)]
+    return b.snapshot(*nodes, *more, *found)
+
+
+def test_two_pods_that_fill_two_nodes_swap_by_a_third_one(decide):
+    third, wishes = b.node("n3").cpu("4"), ("NodeAffinity", {"types": ("preferred",)})
+    made = decide(swap(third), wishes)
+    assert steps(made) == [("x-0", "n3", []), ("y-0", "n1", ["x-0"])]
+    afterwards = decide(swap(third, x="n3", y="n1"), wishes)
+    assert steps(afterwards) == [("x-0", "n2", [])]
+    assert not decide(swap(third, x="n2", y="n1"), wishes).moves
+
+
+def test_without_a_third_node_neither_of_them_moves_and_both_are_named(decide):
+    made = decide(swap(), ("NodeAffinity", {"types": ("preferred",)}))
+    assert not made.moves
+    assert [(s.pod.name, str(s.reason)) for s in made.skipped] == [("x-0", "NoTarget"), ("y-0", "NoTarget")]
+
+
 def test_another_one_makes_room_for_the_pod_that_is_in_the_way(decide, app):
     third = (b.node("n3").cpu("1"), app("s", ["n2"], lambda s: s.cpu("1")))
     made = decide(b.snapshot(*tight(app, cpu="2"), *third), "NodeTaints")
