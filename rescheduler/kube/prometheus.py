@@ -22,11 +22,13 @@ from rescheduler.kube.connection import HttpTransport
 from rescheduler.kube.kubeconfig import Access
 from rescheduler.kube.transport import Request, Transport, TransportError
 from rescheduler.model.records import NodeUsage
-from rescheduler.model.usage import MeasuredUsage, Readings, usage_key
+from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage, Readings, usage_key
 from rescheduler.model.usage_settings import PrometheusSettings
 
 LIMIT_S: Final = 10.0
 """For all queries of one look together."""
+POINTS: Final = 500_000
+"""So many numbers one answer may have: each takes 140 bytes while it is read. Of more pods the time before is not asked."""
 _MILLI: Final = 1000.0
 _QUERIES: Final = ("nodeCpu", "nodeMemory", "podCpu", "podMemory")
 
@@ -112,17 +114,22 @@ class Prometheus:
         return self._measured({"time": _text(now_s)}, "query")
 
     def usage_since(self, now_s: float, window_s: float, step_s: float) -> MeasuredUsage:
-        """The same with ``earlier``: one look for each step of the window before."""
-        first_s = now_s - math.floor(window_s / step_s) * step_s
-        times = {"start": _text(first_s), "end": _text(now_s), "step": f"{step_s:.3f}"}
-        return self._measured(times, "query_range")
+        """The same with ``earlier``: one look for each step of the window before; on a large cluster of nodes only."""
+        now = self.usage(now_s)
+        steps = math.floor(window_s / step_s)
+        first_s, last_s = now_s - steps * step_s, now_s - step_s
+        times = {"start": _text(first_s), "end": _text(last_s), "step": f"{step_s:.3f}"}
+        before = self._measured(times, "query_range", pods=now.pods.size * steps <= POINTS)
+        return MeasuredUsage(now.nodes, now.pods, (*before.earlier, MeasuredUsage(before.nodes, before.pods)))
 
-    def _measured(self, times: Mapping[str, str], kind: str) -> MeasuredUsage:
+    def _measured(self, times: Mapping[str, str], kind: str, *, pods: bool = True) -> MeasuredUsage:
         ends_s = self._clock() + LIMIT_S
         queries = self._settings.queries
         asked = (queries.node_cpu, queries.node_memory, queries.pod_cpu, queries.pod_memory)
-        found = [
+        found: list[Rounds] = [
             self._rounds(key, {"query": query, **times}, kind, ends_s)
+            if pods or key.startswith("node")
+            else {}
             for key, query in zip(_QUERIES, asked, strict=True)
         ]
         node_cpu, node_memory, pod_cpu, pod_memory = found
@@ -139,6 +146,8 @@ class Prometheus:
             )
             for at_s in sorted(node_cpu.keys() | pod_cpu.keys())
         ]
+        if not looks and kind == "query_range":  # it has begun only now
+            return NOTHING_MEASURED
         if not any(look.nodes for look in looks):
             found_by = (
                 "nodeCpu and nodeMemory name no node that is in both: try them in the web page of Prometheus"

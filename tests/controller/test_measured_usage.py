@@ -221,8 +221,8 @@ def test_after_a_restart_prometheus_fills_the_window_at_once(scene):
         scene.advance(1.0)
         assert moves(scene)
         scene.advance(120.0)
-    assert asked[:4] == ["/api/v1/query_range"] * 4
-    assert set(asked[4:]) == {"/api/v1/query"}
+    assert asked[:8] == ["/api/v1/query"] * 4 + ["/api/v1/query_range"] * 4
+    assert set(asked[8:]) == {"/api/v1/query"}
     assert not scene.calls.of(usage)
 
 

@@ -108,6 +108,35 @@ def test_a_server_that_hangs_or_answers_for_ever_is_given_up_in_time(monkeypatch
         assert time.monotonic() - began_s < 3
 
 
+def test_of_very_many_pods_the_time_before_is_not_asked(monkeypatch):
+    asked = []
+
+    def reply(handler):
+        asked.append(handler.path.partition("&")[0])
+        answers()(handler)
+
+    for most, expected in ((11, 2), (9, 0)):
+        monkeypatch.setattr(module, "POINTS", most)
+        asked.clear()
+        with serving(reply) as url:
+            settings = PrometheusSettings(url=url, queries=QUERIES)
+            found = Prometheus(settings, connect_to_prometheus(settings)).usage_since(NOW_S, 300.0, 30.0)
+        assert sum("query_range?query=pod" in path for path in asked) == expected
+        assert sum("query_range?query=node" in path for path in asked) == 2
+        assert found.pods.size == 1
+
+
+def test_a_server_that_remembers_nothing_yet_tells_what_is_now():
+    def reply(handler):
+        say(handler, vector()) if "query_range" in handler.path else answers()(handler)
+
+    with serving(reply) as url:
+        settings = PrometheusSettings(url=url, queries=QUERIES)
+        found = Prometheus(settings, connect_to_prometheus(settings)).usage_since(NOW_S, 300.0, 30.0)
+    assert [one.node for one in found.nodes] == ["n1"]
+    assert [look.nodes for look in found.earlier] == [()]
+
+
 def test_nobody_there_is_an_error():
     with pytest.raises(TransportError):
         asked("http://127.0.0.1:1")
