@@ -71,8 +71,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
         _common(plugin.arguments, part)
         _priority(plugin.arguments, part, result.protections)
         convert(plugin.arguments, part)
-        for key in plugin.arguments.unread():
-            plugin.arguments.leave_out(part, key, f"no argument of {plugin.name}", plugin.arguments.raw(key))
+        _unknown(plugin.arguments, plugin.name, part)
     own = part.values.get("labelSelector")
     if (selected := both_selectors(rules.selector, own)) is not None:
         part.put(
@@ -89,6 +88,14 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
     for reason in dict.fromkeys(rules.off):
         part.switch_off(reason)
     result.policies.append(part)
+
+
+def _unknown(arguments: Fields, plugin: str, part: PolicyEntry) -> None:
+    """What nobody has read."""
+    for key in arguments.unread():
+        arguments.leave_out(part, key, f"no argument of {plugin}", arguments.raw(key))
+        if key in _NARROWING:
+            part.switch_off(f"without {key} it would move pods that descheduler leaves")
 
 
 def _common(arguments: Fields, part: PolicyEntry) -> None:
@@ -179,7 +186,7 @@ def _too_many_restarts(arguments: Fields, part: PolicyEntry) -> None:
             "requireHealthyReplicas", False, "as descheduler; true: only where a replica elsewhere is well"
         )
     if arguments.get("includingInitContainers", bool):
-        arguments.leave_out(part, "includingInitContainers", "restarts of init containers do not count", True)
+        part.put("includingInitContainers", True)
     _states(arguments, part)
 
 
@@ -194,8 +201,11 @@ def _pod_life_time(arguments: Fields, part: PolicyEntry) -> None:
 
 
 def _states(arguments: Fields, part: PolicyEntry) -> None:
-    """Only running pods are moved: other states are no reason."""
-    states = arguments.get("states", list[str])
+    """Only running pods are moved: other states are no reason. ``podStatusPhases`` is the older name."""
+    states = [
+        *(arguments.get("states", list[str]) or ()),
+        *(arguments.get("podStatusPhases", list[str]) or ()),
+    ]
     if states and "Running" not in states:
         part.switch_off(f"only running pods are moved, not those in state {', '.join(states)}")
     elif states and states != ["Running"]:
@@ -276,6 +286,9 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
     "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),
 }
 """Plugin -> policy, and how its arguments are converted."""
+
+_NARROWING: Final = frozenset({"conditions", "evictionModes", "exitCodes", "ownerKinds"})
+"""Arguments of descheduler by which a plugin leaves pods, and which have no equivalent."""
 
 _NEEDED: Final = {
     "NodeAffinity": ("types", "nodeAffinityType"),

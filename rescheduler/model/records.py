@@ -219,6 +219,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     started_at_s: float = 0.0
     restarts: int = 0
     """Of its containers together, those of init containers left out."""
+    init_restarts: int = 0
+    """Of its init containers together, sidecars among them."""
     unschedulable_message: str = ""
     """Message of the condition PodScheduled=False with reason Unschedulable."""
     unschedulable_since_s: float = 0.0

@@ -24,11 +24,13 @@ from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 class TooManyRestartsArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """``podRestartThreshold``: so many restarts of its containers are too many.
 
+    ``includingInitContainers``: those of init containers, sidecars among them, count, too.
     ``requireHealthyReplicas``: only if a replica on another node is Ready with fewer restarts: else the node may not be why.
     ``mostNodes``: once pods of its controller have left so many nodes for it, as long as the hints there last, it stays; 0: never.
     """
 
     pod_restart_threshold: Annotated[int, msgspec.Meta(ge=1)] = 100
+    including_init_containers: bool = False
     require_healthy_replicas: bool = True
     most_nodes: Annotated[int, msgspec.Meta(ge=0)] = 3
 
@@ -51,7 +53,7 @@ class _Outcome(enum.Enum):
 
 
 class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
-    """Restarts are those of the containers together, init containers left out; its replacement begins at none."""
+    """Restarts are those of the containers together; its replacement begins at none."""
 
     name: ClassVar[str] = "TooManyRestarts"
     reason: ClassVar[str] = "TooManyRestarts"
@@ -59,7 +61,7 @@ class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
     def leaving(self, view: PolicyView) -> Leaving:
         """Those whose node may be why."""
         return {
-            pod.uid: (pod, f"restarted {plural(pod.restarts, 'time')} on node/{NODE}")
+            pod.uid: (pod, f"restarted {plural(self._restarts(pod), 'time')} on node/{NODE}")
             for pod, outcome in self._found(view)
             if outcome is _Outcome.GOES
         }
@@ -81,6 +83,9 @@ class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
                     f"{verb(left, 'stays', 'stay')}, for {why}"
                 )
 
+    def _restarts(self, pod: Pod) -> int:
+        return pod.restarts + (pod.init_restarts if self.args.including_init_containers else 0)
+
     def _found(self, view: PolicyView) -> list[tuple[Pod, _Outcome]]:
         """The pods with too many restarts in scope, and whether they may go for it."""
         return view.memo.of((self, "restarts"), None, lambda: self._look(view))
@@ -90,7 +95,7 @@ class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
         often = [
             pod
             for pod in pods.values()
-            if pod.restarts >= threshold and pod.node and pod.controller is not None and not pod.deleting
+            if self._restarts(pod) >= threshold and pod.node and pod.controller is not None and not pod.deleting
             and self._scope.admits(pod)
         ]  # fmt: skip
         if not often:
@@ -99,7 +104,7 @@ class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
         well: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods.values() if self.args.require_healthy_replicas else ():
             owner = pod.controller
-            if owner is not None and owner.uid in owners and pod.ready and pod.restarts < threshold:
+            if owner is not None and owner.uid in owners and pod.ready and self._restarts(pod) < threshold:
                 well[owner.uid].add(pod.node)
         left = self._nodes_left(view)
         return [(pod, self._outcome(pod, pod.controller.uid, well, left)) for pod in often if pod.controller]

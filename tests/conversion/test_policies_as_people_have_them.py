@@ -91,7 +91,7 @@ CASES = {
             deschedule="[PodLifeTime, RemovePodsHavingTooManyRestarts]",
         ),
         {"LowNodeUtilization", "PodLifeTime", "TooManyRestarts"},
-        {"includingInitContainers"},
+        set(),
     ),
     "long lifecycle by a query": (
         operator("LongLifecycle", BY_A_QUERY, balance="[LowNodeUtilization]", top="maxNoOfPodsToEvictTotal: 10\n"),

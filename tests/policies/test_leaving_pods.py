@@ -174,6 +174,13 @@ def test_one_pod_is_one():
     assert judge.badness(PolicyView.of(found, SchedulingState(found)))[Tier.SOFT] == ONE
 
 
+def test_restarts_of_init_containers_count_by_choice(cluster, decide):
+    found = changed(cluster, web_0={"restarts": 40, "init_restarts": 60}, web_1={"ready": True})
+    assert not decide(found, "TooManyRestarts").moves
+    (move,) = decide(found, ("TooManyRestarts", {"including_init_containers": True})).moves
+    assert move.message == "restarted 100 times on node/n1"
+
+
 def test_restarts_are_those_of_the_containers_and_tell_no_pods_apart():
     def pod(name, *counts):
         status = {
@@ -186,6 +193,7 @@ def test_restarts_are_those_of_the_containers_and_tell_no_pods_apart():
     items = [pod("a", 3, 4), pod("b", 0, 0), pod("c"), pod("d", -5)]
     page = Decoder().page(Kind.POD, msgspec.json.encode({"kind": "PodList", "items": items}))
     assert [found.restarts for found in page.records] == [7, 0, 0, 0]
+    assert [found.init_restarts for found in page.records] == [1000, 1000, 1000, 1000]
     first, second = page.records[:2]
     assert first.spec is second.spec
     assert first.held is second.held

@@ -77,6 +77,7 @@ class PodDecoder:
         _clear_own_names(spec)
         namespace = intern(meta.namespace or "default")
         seen, restarts = _ReadConditions(status.conditions), _taken_restarts(status.container_statuses)
+        init_restarts = _taken_restarts(status.init_container_statuses)
         reported = (
             status.container_statuses,
             status.init_container_statuses,
@@ -112,6 +113,7 @@ class PodDecoder:
             created_at_s=self._seconds(meta.creation_timestamp),
             started_at_s=self._seconds(status.start_time),
             restarts=restarts,
+            init_restarts=init_restarts,
             unschedulable_message=seen.unschedulable_message,
             unschedulable_since_s=self._seconds(seen.unschedulable_since),
             disruption_reason=seen.disruption_reason,
