@@ -21,7 +21,7 @@ def measurement_warnings(policy: str, view: PolicyView, overloaded: BoolArray) -
     if anew := unsettled(view.snapshot, view.state.node_names):
         yield PolicyWarning(
             f"{said} leaves out {plural(anew, 'node')} that "
-            f"{verb(anew, 'was', 'were')} measured too seldom since the start or the last move there"
+            f"{verb(anew, 'was', 'were')} measured too seldom since the start or the last move there, or not for all of usage.window"
         )
     if not overloaded.any():
         return
