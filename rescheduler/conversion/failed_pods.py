@@ -1,4 +1,4 @@
-"""What RemoveFailedPods of descheduler becomes: section ``failedPods``, which knows the namespaces and labels of ``protections`` only."""
+"""What RemoveFailedPods of descheduler becomes: section ``failedPods``, which knows the labels of ``protections`` only."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result) -> N
     part.put("enabled", True, line=plugin.line)
     part.put("after", "0s")
     part.put("excludeOwnerKinds", [])
+    part.put(
+        "namespaces",
+        {"exclude": []},
+        "as descheduler, which excludes none; the default here is [kube-system]",
+    )
     more = list(_arguments(plugin.arguments, part)) if plugin.arguments is not None else []
     if reasons := dict.fromkeys((*off, *more)):
         part.put("enabled", False, "; ".join(reasons))
@@ -36,6 +41,10 @@ def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
     for key in ("reasons", "excludeOwnerKinds"):
         if words := arguments.get(key, list[str]):
             part.put(key, words)
+    if (written := arguments.within("namespaces")) is not None:
+        for key in ("include", "exclude"):
+            if names := written.get(key, list[str]):
+                part.put("namespaces", {key: names})
     for key in arguments.unread():
         arguments.leave_out(part, key, "failedPods has no such key", arguments.raw(key))
         yield f"without {key} it would delete pods that descheduler leaves"

@@ -12,14 +12,14 @@ from typing import Final
 from rescheduler.model.failed_pods import FailedPod
 from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.written import DocumentSection, Duration
-from rescheduler.planning.limits import Protections
+from rescheduler.planning.limits import NamespaceFilter, Protections
 
 MOST_AT_ONCE: Final = 20
 """Pods that one look deletes."""
 
 
 class FailedPods(DocumentSection, frozen=True, kw_only=True):
-    """Which failed pods are deleted; namespaces and labels are those of ``protections``."""
+    """Which failed pods are deleted; the namespaces and labels of ``protections`` hold, too."""
 
     enabled: bool = False
     after_s: Duration = 3600.0
@@ -27,7 +27,10 @@ class FailedPods(DocumentSection, frozen=True, kw_only=True):
     reasons: tuple[str, ...] = ()
     """Only these, such as Evicted, OutOfcpu, UnexpectedAdmissionError, Error; none: any."""
     exclude_owner_kinds: tuple[str, ...] = ("Job",)
-    """Pods of these controllers stay; so do pods without a controller."""
+    """Pods of these controllers stay."""
+    without_controller: bool = False
+    """True: also pods without a controller."""
+    namespaces: NamespaceFilter = NamespaceFilter()
 
 
 def to_delete(
@@ -49,12 +52,14 @@ def to_delete(
 
 def _goes(pod: FailedPod, rule: FailedPods, protections: Protections, now_s: float) -> bool:
     chosen, marks = protections.label_selector, pod.annotations
-    return (
+    return bool(
         not pod.deleting
-        and pod.controller_kind not in ("", *rule.exclude_owner_kinds)
+        and pod.controller_kind not in rule.exclude_owner_kinds
+        and (pod.controller_kind or rule.without_controller)
         and 0.0 < pod.failed_at_s <= now_s - rule.after_s
         and (not rule.reasons or not pod.reasons.isdisjoint(rule.reasons))
         and protections.namespaces.admits(pod.key.namespace)
+        and rule.namespaces.admits(pod.key.namespace)
         and (chosen is None or chosen.matches(pod.labels))
         and marks.get(ANNOTATION_EVICT) != "false"
     )

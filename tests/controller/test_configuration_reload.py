@@ -298,6 +298,8 @@ SCENARIOS = {
     **read_anew("failedPods.after", "2h", lambda found: found.failed_pods.after_s),
     **read_anew("failedPods.reasons", ["Evicted"], lambda found: found.failed_pods.reasons),
     **read_anew("failedPods.excludeOwnerKinds", [], lambda found: found.failed_pods.exclude_owner_kinds),
+    **read_anew("failedPods.withoutController", True, lambda found: found.failed_pods.without_controller),
+    **read_anew("failedPods.namespaces", {"include": ["a"]}, lambda found: found.failed_pods.namespaces),
     "interval": interval,
     "mode": mode,
     "limits.workloadCooldown": limits_workload_cooldown,

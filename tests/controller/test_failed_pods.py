@@ -82,6 +82,18 @@ def test_old_failed_pods_of_controllers_go_and_all_others_stay():
     assert "young" not in left(scene)
 
 
+def test_pods_without_a_controller_and_namespaces_are_a_choice():
+    scene = started(
+        "failedPods: {enabled: true, withoutController: true, namespaces: {include: [default]}}\n"
+    )
+    scene.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    failed(scene, "bare", kind="")
+    failed(scene, "other", namespace="shop")
+    scene.advance(130.0)
+    assert not left(scene)
+    assert left(scene, "shop") == {"other"}
+
+
 def test_only_named_reasons_count():
     scene = started("failedPods: {enabled: true, after: 0s, reasons: [OutOfcpu]}\n")
     failed(scene, "refused", reason="OutOfcpu")

@@ -7,6 +7,7 @@ from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.planning.failed_pods import FailedPods
+from rescheduler.planning.limits import NamespaceFilter
 
 PLUGINS = (
     "RemoveDuplicates",
@@ -288,14 +289,21 @@ FAILED_PODS = (
 )
 def test_failed_pods_are_a_section_of_their_own(text):
     found = parse_configuration(converted(text).text, "out").failed_pods
-    assert found == FailedPods(enabled=True, reasons=("NodeAffinity", "OutOfcpu"))
+    everywhere = NamespaceFilter(exclude=())
+    assert found == FailedPods(enabled=True, reasons=("NodeAffinity", "OutOfcpu"), namespaces=everywhere)
+
+
+def test_failed_pods_of_named_namespaces():
+    text = one_plugin("RemoveFailedPods", FAILED_PODS % ", namespaces: {include: [ci-runners]}")
+    found = parse_configuration(converted(text).text, "out").failed_pods
+    assert found.enabled
+    assert found.namespaces == NamespaceFilter(include=("ci-runners",))
 
 
 @pytest.mark.parametrize(
     ("more", "top", "word"),
     [
         (", labelSelector: {matchLabels: {a: b}}", "", "labelSelector"),
-        (", namespaces: {include: [a]}", "", "namespaces"),
         (", exitCodes: [1]", "", "exitCodes"),
         ("", "nodeSelector: pool=a", "nodeSelector"),
     ],
