@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from rescheduler.model.node_marks import reports_fault
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.room_pod import pinned
@@ -296,7 +297,7 @@ def _best(
     usable, last = feasible.copy(), np.zeros_like(feasible)
     for i in np.flatnonzero(feasible).tolist():
         node = snapshot.nodes[state.node_names[i]]
-        usable[i], last[i] = node.usable, avoided(node)
+        usable[i], last[i] = node.usable, avoided(node) or reports_fault(node)
     if not usable.any():
         return Choice(message=UNFIT)
     why = ""
