@@ -23,6 +23,7 @@ from rescheduler.coordination.node_requests import (
     SETTLED_S,
     Asking,
     asking,
+    finds_no_node,
     own_deployment,
     placed,
     request_machine,
@@ -59,6 +60,8 @@ class NodeRequestKeeper:
     _looked_s: float | None = None
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
     """When a move, that asks or may, was first found without a target."""
+    _without_node: dict[str, bool] = field(default_factory=dict)
+    """Of each Reservation whether no node took it when it was looked at last; most are not looked at in a round."""
     _spoiled: frozenset[ObjectKey] = frozenset()
     """Moves and Reservations whose pod somebody has changed so that it was bound, or could be."""
     _asked: bool = False
@@ -72,13 +75,16 @@ class NodeRequestKeeper:
         """What is to be done now."""
         index = found.index
         standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
+        self._without_node.update((name, finds_no_node(one)) for name, one in found.rooms.items())
         if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
             self.again_s = self._looked_s + _BETWEEN_LOOKS_S
-            for pod in placed(self._since_s, snapshot, found.rooms, standing, namespace):
+            for pod in placed(self._since_s, snapshot, self._without_node, standing, namespace):
                 yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
             return
         self._looked_s, self.again_s = now_s, None
-        asks = asking(snapshot, found.rooms, standing, namespace)
+        for name in self._without_node.keys() - snapshot.reservations.keys():
+            del self._without_node[name]
+        asks = asking(snapshot, self._without_node, standing, namespace)
         if asks and not self._may_ask(index, settings, now_s):
             asks = []
         gone = tuple(withdrawn(standing, asks, namespace))

@@ -67,21 +67,26 @@ class Asking(NamedTuple):
 
 def asking(
     snapshot: Snapshot,
-    rooms: Mapping[str, ObservedReservation],
+    without_node: Mapping[str, bool],
     standing: Mapping[ObjectKey, Pod],
     namespace: str,
 ) -> list[Asking]:
-    """Those that ask, or do once they have waited for long enough. ``standing``: all pods that ask; ``namespace``: ours."""
+    """Those that ask, or do once they have waited for long enough.
+
+    ``without_node``: of each Reservation that was looked at whether no node takes it; others go on as they were.
+    ``standing``: all pods that ask; ``namespace``: ours.
+    """
     of_namespace: dict[str, list[Asking]] = defaultdict(list)
     for move in snapshot.migrations.values():
         if _waits(move):
             pod = standing.get(request_key(move, namespace))
             if pod is not None or move.status.reason == Why.NO_TARGET:
                 of_namespace[move.namespace].append(Asking(move, pod))
-    for observed in rooms.values():
-        if _finds_no_node(observed):
-            room = observed.reservation
-            of_namespace[namespace_of_pods(room)].append(Asking(room, observed.node_request))
+    for room in snapshot.reservations.values():
+        if room.status.phase is ReservationPhase.PENDING and without_node.get(room.name, bool(standing)):
+            pod = standing.get(request_key(room, namespace))
+            if not room.deleting and (pod is not None or room.name in without_node):
+                of_namespace[namespace_of_pods(room)].append(Asking(room, pod))
     in_turns = chain.from_iterable(
         zip_longest(*(_one_for_each_pod(of_namespace[name]) for name in sorted(of_namespace)))
     )
@@ -109,7 +114,7 @@ def _waits(move: PodMigration) -> bool:
     )
 
 
-def _finds_no_node(observed: ObservedReservation) -> bool:
+def finds_no_node(observed: ObservedReservation) -> bool:
     """No node takes the pod of the template, and neither a node nor pods that leave are named for it."""
     room = observed.reservation
     return (
@@ -138,15 +143,15 @@ def withdrawn(standing: Mapping[ObjectKey, Pod], asks: list[Asking], namespace: 
 def placed(
     asked: Iterable[ObjectKey],
     snapshot: Snapshot,
-    rooms: Mapping[str, ObservedReservation],
+    without_node: Mapping[str, bool],
     standing: Mapping[ObjectKey, Pod],
     namespace: str,
 ) -> Iterator[Pod]:
     """The pods that are to go because of what has become of those that ``asked`` at the last look, by ``key_of``."""
     for key in asked if standing else ():
-        move, room = snapshot.migrations.get(key), rooms.get(key.name) if not key.namespace else None
-        waits = _waits(move) if move is not None else room is None or _finds_no_node(room)
-        source = move or (room.reservation if room is not None else None)
+        move = snapshot.migrations.get(key)
+        source = snapshot.reservations.get(key.name) if not key.namespace else move
+        waits = without_node.get(key.name, True) if move is None else _waits(move)
         pod = standing.get(request_key(source, namespace)) if source is not None and not waits else None
         if pod is not None and not pod.deleting:
             yield pod

@@ -142,6 +142,31 @@ def test_a_head_room_keeps_its_rooms_on_nodes_that_are_added():
     assert [phase(scene, key(room).name) for room in scene.api.list(ROOM)] == ["Available"] * 3
 
 
+def test_of_many_reservations_each_asks_once_and_goes_on():
+    """Most of them are not looked at in each round."""
+    scene = full()
+    for number in range(40):
+        scene.room(f"room-{number}")
+    made, gone = [], []
+
+    def hear(change):
+        name = change.object["metadata"]["name"]
+        if name.startswith("node-for-") and change.type in ("ADDED", "DELETED"):
+            (made if change.type == "ADDED" else gone).append(name)
+
+    scene.api.subscribe(hear)
+    assert scene.until(lambda: sum(map(refused, requests(scene))) == 40, 120.0)
+    scene.advance(60.0)
+    assert (len(made), len(set(made)), gone) == (40, 40, [])
+    scene.program.kill()
+    scene.start(document=PRESENT)
+    scene.advance(60.0)
+    assert (len(made), gone) == (40, [])
+    add_node(scene, cpu="40")
+    assert scene.until(lambda: all(phase(scene, f"room-{n}") == "Available" for n in range(40)), 120.0)
+    assert not requests(scene)
+
+
 @pytest.mark.parametrize(
     "wish",
     [{"node": "n1"}, {"preAllocation": True}, {"makeRoom": True}, {"cpu": "nothing"}],

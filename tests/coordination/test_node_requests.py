@@ -36,10 +36,10 @@ def move(name, *, namespace="shop", phase=MigrationPhase.PENDING, reason=Why.NO_
     )
 
 
-def found(*moves, standing=(), rooms=()):
+def found(*moves, standing=()):
     snapshot = Snapshot(taken_at_s=0.0, migrations={m.key: m for m in moves})
     pods = {pod.key: pod for pod in standing}
-    asks = asking(snapshot, {one.reservation.name: one for one in rooms}, pods, OURS)
+    asks = asking(snapshot, {}, pods, OURS)
     return asks, list(withdrawn(pods, asks, OURS))
 
 
