@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result, Section
+from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result
 from rescheduler.conversion.evictor import (
     ALWAYS_FITS,
     UNKNOWN_CLASS,
@@ -21,7 +21,6 @@ from rescheduler.conversion.evictor import (
 from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
 from rescheduler.conversion.failed_pods import convert_failed_pods
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
-from rescheduler.planning.limits import Protections
 from rescheduler.policies.pod_life_time import LEAST_AGE_S
 
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
@@ -29,7 +28,6 @@ _AFFINITY: Final = {
     "requiredDuringSchedulingIgnoredDuringExecution": "required",
     "preferredDuringSchedulingIgnoredDuringExecution": "preferred",
 }
-_DEFAULT_PRIORITY: Final = Protections().priority_threshold
 
 
 def convert_plugins(policy: DeschedulerPolicy, rules: Sequence[ProfileRules], result: Result) -> None:
@@ -69,7 +67,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
         part.put("nodeSelector", dict(selector.labels))
     if plugin.arguments is not None:
         _common(plugin.arguments, part)
-        _priority(plugin.arguments, part, result.protections)
+        _priority(plugin.arguments, part)
         convert(plugin.arguments, part)
         _unknown(plugin.arguments, plugin.name, part)
     own = part.values.get("labelSelector")
@@ -110,16 +108,13 @@ def _common(arguments: Fields, part: PolicyEntry) -> None:
         arguments.leave_out(part, "nodeFit", ALWAYS_FITS)
 
 
-def _priority(arguments: Fields, part: PolicyEntry, protections: Section) -> None:
-    """``thresholdPriority`` of a strategy: here there is one threshold for all, so the lowest counts."""
+def _priority(arguments: Fields, part: PolicyEntry) -> None:
+    """``thresholdPriority`` of a strategy; the one of ``protections`` holds, too."""
     value = threshold(arguments, part, value_key="thresholdPriority", name_key="thresholdPriorityClassName")
-    if value is None and bool(arguments.get("thresholdPriorityClassName", str)):
+    if value is not None:
+        part.put("priorityThreshold", value)
+    elif arguments.get("thresholdPriorityClassName", str):
         part.switch_off(UNKNOWN_CLASS)
-    if value is not None and value < protections.values.get("priorityThreshold", _DEFAULT_PRIORITY):
-        key = next(k for k in ("thresholdPriority", "thresholdPriorityClassName") if k in arguments)
-        line = arguments.line_of(key)
-        note = f"line {line}: {key} of {part.name}; the lowest counts for all policies"
-        protections.put("priorityThreshold", value, note, line=line)
 
 
 def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:

@@ -104,7 +104,7 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Arguments that every policy takes: whether it is on, which pods it may propose, how they are moved.
 
     Pods outside, and pods on nodes without the labels of ``node_selector``, are still counted (utilisation, skew,
-    conflicts); they are only never proposed. ``mode`` None: the one of the configuration. ``hint``: for how long the node that a
+    conflicts); they are only never proposed. Nor are pods of ``priority_threshold`` and above, besides what is protected. ``mode`` None: the one of the configuration. ``hint``: for how long the node that a
     pod leaves is avoided by pods of its controller; 0: not at all; None: ``planning.avoid`` says.
     """
 
@@ -112,13 +112,16 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label_selector: LabelSelectorArgs | None = None
     namespaces: NamespacesArgs = NamespacesArgs()
     node_selector: dict[str, str] = {}
+    priority_threshold: int | None = None
     mode: PolicyMode | None = None
     hint: Annotated[float, SECONDS, msgspec.Meta(ge=0.0, le=MOST_HINT_S)] | None = None
 
     def scope(self) -> Scope:
         """The pods that the policy may propose."""
         selector = self.label_selector.compiled() if self.label_selector is not None else None
-        return Scope(selector, self.namespaces, tuple(sorted(self.node_selector.items())))
+        return Scope(
+            selector, self.namespaces, tuple(sorted(self.node_selector.items())), self.priority_threshold
+        )
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors; subclasses add theirs."""
@@ -157,6 +160,7 @@ class Scope(msgspec.Struct, frozen=True):
     selector: LabelSelector | None
     namespaces: NamespacesArgs
     node_labels: tuple[tuple[str, str], ...] = ()
+    below_priority: int | None = None
 
     def nodes(self, nodes: NodeTable) -> BoolArray:
         """The nodes whose pods the policy may propose. Do not change the array."""
@@ -169,6 +173,8 @@ class Scope(msgspec.Struct, frozen=True):
     def admits(self, pod: Pod | PodClass) -> bool:
         """True if the policy may propose this pod, or the pods of this class."""
         if not self.namespaces.admits(pod.namespace):
+            return False
+        if self.below_priority is not None and pod.spec.priority >= self.below_priority:
             return False
         return self.selector is None or self.selector.matches(pod.labels)
 

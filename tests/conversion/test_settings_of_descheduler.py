@@ -88,17 +88,17 @@ def test_a_priority_class_of_the_cluster_is_a_remark_and_lifts_nothing():
     ("threshold", "expected"),
     [
         ("thresholdPriority: 7", 7),
-        ("thresholdPriority: 70000", 10000),
-        ("thresholdPriorityClassName: system-node-critical", 10000),
+        ("thresholdPriorityClassName: system-node-critical", 2_000_001_000),
+        ("", None),
     ],
 )
-def test_of_the_thresholds_of_strategies_the_lowest_counts(threshold, expected):
+def test_the_threshold_of_a_strategy_is_that_of_its_policy(threshold, expected):
     text = f"""{V1}strategies:
   RemovePodsViolatingNodeTaints: {{enabled: true, params: {{thresholdPriority: 10000}}}}
   RemovePodsViolatingInterPodAntiAffinity: {{enabled: true, params: {{{threshold}}}}}
-  RemovePodsViolatingNodeAffinity: {{enabled: false, params: {{thresholdPriority: 1}}}}
 """
-    assert configuration(text).protections.priority_threshold == expected
+    found = {policy.name: policy.args.priority_threshold for policy in configuration(text).policies}
+    assert found == {"NodeTaints": 10000, "InterPodAntiAffinity": expected}
 
 
 def test_pods_that_wish_to_stay_do_where_descheduler_must_leave_them():

@@ -28,6 +28,7 @@ POLICIES = [
     ("NodeTaints", {"include_prefer_no_schedule": True}, None),
     ("NodeTaints", {"included_taints": ("slow", "node.kubernetes.io/unschedulable")}, None),
     ("NodeTaints", {"label_selector": ONE_APP}, None),
+    ("NodeTaints", {"priority_threshold": 1}, None),
     ("NodeHealth", {"after_s": 0.0, "conditions": ("KernelDeadlock",)}, None),
     ("NodeAffinity", {"types": ("required", "preferred")}, None),
     ("NodeAffinity", {"types": ("score",)}, None),

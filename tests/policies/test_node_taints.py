@@ -86,3 +86,12 @@ def test_pod_without_controller_is_reported_as_protected(decide):
     cluster = b.snapshot(b.node("n1").taint("gpu"), b.node("n2"), b.pod("bare").on("n1"))
     (skipped,) = decide(cluster, "NodeTaints").skipped
     assert (skipped.reason, skipped.blocked_by) == ("Protected", "no controller")
+
+
+@pytest.mark.parametrize(("threshold", "moved"), [(None, {"low-0", "high-0"}), (1000, {"low-0"}), (0, set())])
+def test_pods_from_a_priority_on_are_not_proposed(app, decide, landings, threshold, moved):
+    high = app("high", ["n1"], lambda s: s.priority(1000))
+    cluster = b.snapshot(b.node("n1").taint("old"), b.node("n2"), app("low", ["n1"]), high)
+    plan = decide(cluster, ("NodeTaints", {"priority_threshold": threshold}))
+    assert set(landings(plan)) == moved
+    assert plan.before.policies[0].badly_placed == len(moved)
