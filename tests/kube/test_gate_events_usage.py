@@ -6,7 +6,7 @@ import pytest
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import ServerVersion, discover
 from rescheduler.kube.gate import PROOF, Gate
-from rescheduler.kube.metrics_api import node_usage
+from rescheduler.kube.metrics_api import measured_usage, node_usage, pod_usage
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_GATE_PROBE
@@ -155,4 +155,16 @@ def test_node_usage_leaves_damaged_entries_out(fake_transport):
 
 @pytest.mark.parametrize("code", [404, 403, 503])
 def test_no_metrics_server_is_no_usage(fake_transport, refusal, code):
-    assert node_usage(KubeApi(fake_transport(lambda _: refusal(code)), NO_RETRY)) == ()
+    api = KubeApi(fake_transport(lambda _: refusal(code)), NO_RETRY)
+    assert (node_usage(api), pod_usage(api).size) == ((), 0)
+
+
+def test_where_pods_may_not_be_read_nodes_are_measured_all_the_same(fake_transport, refusal):
+    node = {
+        "metadata": {"name": "a"},
+        "timestamp": "2026-01-01T00:00:00Z",
+        "usage": {"cpu": "1", "memory": "5"},
+    }
+    transport = fake_transport(lambda r: refusal(403) if r.path.endswith("/pods") else {"items": [node]})
+    found = measured_usage(KubeApi(transport, NO_RETRY), pods=True)
+    assert ([one.node for one in found.nodes], found.pods.size) == (["a"], 0)

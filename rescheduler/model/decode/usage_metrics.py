@@ -72,6 +72,8 @@ def decode_pod_metrics(item: msgspec.Raw | memoryview) -> tuple[int, float, floa
     try:
         metrics = _decode_pod(item)
         usage = [container.usage for container in metrics.containers]
+        if not usage:
+            return None
         return (
             usage_key(metrics.metadata.namespace, metrics.metadata.name),
             parse_timestamp(metrics.timestamp),
