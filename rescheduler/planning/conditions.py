@@ -14,14 +14,16 @@ from typing import Final
 
 import numpy as np
 
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.records import ObjectKey, Pod, SpreadConstraint
+from rescheduler.model.selectors import LabelSelector
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.problem import Amounts, Mark, MovablePod, Spread
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
+from rescheduler.policies.spread_counts import Domains
 from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
-from rescheduler.scheduling.matching import Matcher, matcher_of
+from rescheduler.scheduling.matching import Matcher, NamespaceScope, matcher_of
 from rescheduler.scheduling.pod_topology_spread import constraints_of
 
 PLENTY: Final = 2**62
@@ -116,11 +118,10 @@ class Conditions:
         *,
         allowed: Callable[[], BoolArray] | None = None,
         more: Amounts = (),
-        spreads: Sequence[Spread] | None = None,
         cost: float = 1.0,
         takes: Sequence[float] = (),
     ) -> MovablePod:
-        """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed`` and ``spreads``: in place of those of this moment."""
+        """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed``: in place of that of this moment."""
         kind = self._trial.view.cluster.kind_of(replacement)
         bears, minds = self.marks(kind)
         return MovablePod(
@@ -131,7 +132,7 @@ class Conditions:
             takes=takes,
             bears=bears,
             minds=minds,
-            spreads=self.spreads(kind) if spreads is None else tuple(spreads),
+            spreads=self.spreads(kind),
             budgets=tuple(self._spent(pod, policy)),
         )
 
@@ -238,13 +239,25 @@ class Conditions:
         return known
 
     def spreads(self, kind: PodClass) -> tuple[Spread, ...]:
-        """Hard constraints: as long as pods stay in their domains, no count changes."""
+        """Hard constraints that count the pod itself; the others are met or not by where others stand."""
         known = self._hard.get(kind)
         if known is None:
             hard = constraints_of(kind, self._trial.state.cluster, hard=True)
-            keys = [(kind.namespace, selector, one.topology_key) for one, selector in hard]
-            known = self._hard[kind] = tuple(
-                self._spreads.setdefault(key, Spread(self._codes(key[2]))) for key in keys
+            own = ((one, by) for one, by in hard if by is not None and by.matches(kind.labels))
+            known = self._hard[kind] = tuple(self._spread(kind, *one) for one in own)
+        return known
+
+    def _spread(self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector) -> Spread:
+        domains = Domains.of(kind.spec, constraint, self._trial.view.nodes)
+        key = kind.namespace, constraint, selector, domains.digest
+        known = self._spreads.get(key)
+        if known is None:
+            matcher = Matcher(NamespaceScope(frozenset((kind.namespace,))), selector)
+            known = self._spreads[key] = Spread(
+                domains=domains.codes[self._order].astype(np.int64),
+                counts=domains.counts(self._trial.view.cluster.group((matcher,), living=True)).tolist(),
+                valid=np.flatnonzero(domains.valid).tolist(),
+                max_skew=constraint.max_skew,
             )
         return known
 

@@ -355,7 +355,7 @@ def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) 
     putting.looks += 1
     state = putting.state
     fits = state.allowed(number)
-    nodes = [node for node in dict.fromkeys(way.node for way in state.ways.values()) if fits[node]]
+    nodes: list[int] = np.flatnonzero(fits & (state.arrivals > 0)).tolist()
     if len(nodes) > LOOKED_AT:
         nodes = sorted(nodes, key=lambda node: (-state.slack[node], node))[:LOOKED_AT]
     least = math.inf

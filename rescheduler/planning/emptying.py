@@ -147,6 +147,7 @@ class _Problem:
             pods=self._pods,
             receives=self._policy.receives(self._trial.view)[self.order],
             sources=sources,
+            fault=0.0,
             most_moves=most_moves,
         )
 

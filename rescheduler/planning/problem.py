@@ -24,15 +24,15 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """A hard topology spread. Without ``counts``: once one pod has gone to another domain, the others stay in theirs."""
+    """A hard topology spread."""
 
     domains: IntArray
     """Domain of each node; below 0: in none."""
-    counts: Sequence[int] | None = None
+    counts: Sequence[int]
     """How many pods are in each domain before any moves."""
-    valid: Sequence[int] = ()
+    valid: Sequence[int]
     """Domains that exist."""
-    max_skew: int = 0
+    max_skew: int
 
 
 Amounts = Sequence[tuple[int, float]]
@@ -109,7 +109,7 @@ class SearchProblem:
     stages: int = 1
     """Moves of one stage run at once, so none uses the room that another leaves; those of later stages use what earlier ones have left."""
     fault: float = 1.0
-    """What one pod too many in a domain counts for, in the unit of ``MovablePod.repairs``."""
+    """What one pod too many in a domain counts for, in the unit of ``MovablePod.repairs``; 0.0: nothing is repaired."""
     standing: Mapping[tuple[int, int], int] = field(default_factory=dict)
     """By key of a mark and domain, how many pods that stand bear it; none of those that ``MovablePod.allowed`` tells of."""
     budgets: Sequence[int] = ()

@@ -193,6 +193,7 @@ class _Problem:
             receives=overload.receives[order],
             budgets=conditions.left,
             strain=Strain(above, capacity, overload.weights),
+            fault=0.0,
             most_moves=most_moves,
         )
         operator = Relieve(problem, overload.least)

@@ -19,7 +19,7 @@ from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.problem import MovablePod, SearchProblem, Spread
+from rescheduler.planning.problem import MovablePod, SearchProblem
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair import Repair
 from rescheduler.planning.search import LOOKS_PER_PASS, search
@@ -31,7 +31,6 @@ from rescheduler.policies.framework import Policy, RoomMakingPolicy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Candidate
-from rescheduler.policies.spread_counts import domain_counts, self_matches
 from rescheduler.policies.topology_spread import TopologySpread
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -150,7 +149,6 @@ class _Problem:
         # Of several candidates that are one pod the first of their tiers counts.
         ordered = sorted(wanting, key=lambda one: -one[1].tier)
         self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in ordered}
-        self._spreads: dict[object, Spread] = {}
         self._owners: dict[str, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._alive: list[Pod] = []
@@ -326,7 +324,6 @@ class _Problem:
                 replacement,
                 policy,
                 allowed=self._may_go_to(pod, replacement),
-                spreads=tuple(self._spreads_of(pod, replacement)),
             ),
             holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names],
             repairs={int(self._conditions.places[node]): fall for node, fall in falls.items()},
@@ -346,20 +343,3 @@ class _Problem:
             return known[0]
 
         return places
-
-    def _spreads_of(self, pod: Pod, replacement: Pod) -> Iterator[Spread]:
-        view = self._trial.view
-        for constraint in replacement.spec.spread:
-            if not constraint.hard or not self_matches(replacement.labels, constraint):
-                continue
-            key = pod.namespace, constraint, replacement.labels
-            found = self._spreads.get(key)
-            if found is None:
-                counts = domain_counts(pod.namespace, replacement.spec, replacement.labels, constraint, view)
-                found = self._spreads[key] = Spread(
-                    domains=counts.domains.codes[self._order].astype(np.int64),
-                    counts=counts.counts.tolist(),
-                    valid=np.flatnonzero(counts.domains.valid).tolist(),
-                    max_skew=constraint.max_skew,
-                )
-            yield found

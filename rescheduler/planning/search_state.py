@@ -21,7 +21,7 @@ from rescheduler.planning.problem import (
     Source,
     Spread,
 )
-from rescheduler.planning.staged_rules import MarkedDomains, SpreadState, state_of
+from rescheduler.planning.staged_rules import MarkedDomains, StagedSpread
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -82,9 +82,7 @@ class SearchState:
                 self._bearing.setdefault(mark.key, []).append(number)
             for spread in pod.spreads:
                 self._spreading.setdefault(spread, []).append(number)
-        states: dict[Spread, SpreadState] = {
-            spread: state_of(spread, problem.stages) for spread in self._spreading
-        }
+        states = {spread: StagedSpread(spread, problem.stages) for spread in self._spreading}
         self.spreads = [[states[spread] for spread in pod.spreads] for pod in self.pods]
         strain = problem.strain
         self._above: list[list[float]] = strain.above.T.tolist() if strain is not None else []
@@ -243,6 +241,15 @@ class SearchState:
                 total += self._weights[resource] * fall(min(share, amount * part[resource]), share)
         return total
 
+    def _cross(self, spread: StagedSpread, source: int, way: Destination, sign: int) -> None:
+        fault = self.problem.fault
+        if not fault:
+            spread.move(source, *way, sign)
+            return
+        self.repaired += fault * spread.excess()
+        spread.move(source, *way, sign)
+        self.repaired -= fault * spread.excess()
+
     def _change(self, number: int, node: int, stage: int, sign: int) -> None:
         pod = self.pods[number]
         self.paid += sign * pod.cost
@@ -255,9 +262,7 @@ class SearchState:
             if stage < len(self.left):
                 self._marks.leave(mark, pod.source, stage, sign)
         for spread in self.spreads[number]:
-            self.repaired += self.problem.fault * spread.excess()
-            spread.move(pod.source, node, stage, sign)
-            self.repaired -= self.problem.fault * spread.excess()
+            self._cross(spread, pod.source, Destination(node, stage), sign)
         if pod.owner >= 0:
             origins = self._owners.setdefault((pod.owner, node), Counter())
             origins[pod.source] += sign

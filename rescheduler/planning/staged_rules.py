@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -74,56 +74,6 @@ class MarkedDomains:
 
 
 _NONE: Final[Mapping[int, int]] = {}
-
-
-class SpreadState(Protocol):
-    """A spread as the moves so far leave it."""
-
-    def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
-        """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
-        ...
-
-    def move(self, source: int, target: int, stage: int, sign: int) -> None:
-        """One goes from one node to another; ``sign`` -1: that is undone."""
-        ...
-
-    def crowded(self, node: int) -> bool:
-        """True if the domain of the node has too many in the end."""
-        ...
-
-    def excess(self) -> int:
-        """How many pods all domains have too many in the end."""
-        ...
-
-
-def state_of(spread: Spread, stages: int) -> SpreadState:
-    """As it is before any moves."""
-    return OneCrossing(spread) if spread.counts is None else StagedSpread(spread, stages)
-
-
-class OneCrossing:
-    """Once a pod has gone to another domain, the others stay in theirs: so it holds in whichever order moves of one stage end."""
-
-    def __init__(self, spread: Spread) -> None:
-        self._domains = spread.domains
-        self._crossed = 0
-
-    def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:  # noqa: ARG002 -- all moves are of one stage
-        """See ``SpreadState``."""
-        return fits & (self._domains == self._domains[source]) if self._crossed else fits
-
-    def move(self, source: int, target: int, stage: int, sign: int) -> None:  # noqa: ARG002 -- as above
-        """See ``SpreadState``."""
-        if self._domains[source] != self._domains[target]:
-            self._crossed += sign
-
-    def crowded(self, node: int) -> bool:  # noqa: ARG002 -- it does not count
-        """It is not known."""
-        return False
-
-    def excess(self) -> int:
-        """It is not known."""
-        return 0
 
 
 class _Counts:
@@ -200,18 +150,18 @@ class StagedSpread:
         """By the domain that is left and stage: which domains take one, since the last move."""
 
     def crowded(self, node: int) -> bool:
-        """See ``SpreadState``."""
+        """True if the domain of the node has too many in the end."""
         domain, counts = self._domains[node], self._after[-1]
         return bool(domain >= 0 and counts.by_domain[domain] - counts.least > self._max_skew)
 
     def excess(self) -> int:
-        """See ``SpreadState``."""
+        """How many pods all domains have too many in the end."""
         counts = self._after[-1]
         most = counts.least + self._max_skew
         return sum((count - most) * many for count, many in counts.domains_with.items() if count > most)
 
     def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
-        """See ``SpreadState``."""
+        """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
         here = int(self._domains[source])
         known = self._takes.get((here, stage))
         if known is None:
@@ -219,7 +169,7 @@ class StagedSpread:
         return fits & (self._domains >= 0) & known[self._domains]
 
     def move(self, source: int, target: int, stage: int, sign: int) -> None:
-        """See ``SpreadState``."""
+        """One goes from one node to another; ``sign`` -1: that is undone."""
         here, there = int(self._domains[source]), int(self._domains[target])
         if here == there:
             return

@@ -143,10 +143,12 @@ def test_pods_that_may_not_meet_go_to_different_domains(domains, emptied):
     assert len(consolidate(cluster([0, 0, 9, 9], {0: [pods[0]], 1: [pods[1]]}), 20).emptied) == emptied
 
 
-def test_only_one_pod_of_a_spread_leaves_its_domain():
-    spread = Spread(np.array([0, 0, 1]))
+@pytest.mark.parametrize(("here", "emptied"), [(2, 1), (4, 2)])
+def test_as_many_pods_of_a_spread_leave_their_domain_as_its_skew_allows(here, emptied):
+    """After both moves there are none and two pods in the two domains, or two and two."""
+    spread = Spread(np.array([0, 0, 1]), [here, 0], [0, 1], max_skew=1)
     pods = [item(3, 1, spreads=(spread,)) for _ in range(2)]
-    assert len(consolidate(cluster([0, 0, 9], {0: [pods[0]], 1: [pods[1]]}), 20).emptied) == 1
+    assert len(consolidate(cluster([0, 0, 9], {0: [pods[0]], 1: [pods[1]]}), 20).emptied) == emptied
 
 
 def test_the_nodes_that_could_take_most_stay_in_use():
@@ -173,7 +175,7 @@ def emptying(free, *pods):
 
 
 APART = Mark(1, np.arange(4))
-SPREAD = Spread(np.array([0, 0, 1, 0]))
+SPREAD = Spread(np.array([0, 0, 1, 0]), [2, 0], [0, 1], max_skew=1)
 
 
 @pytest.mark.parametrize(
