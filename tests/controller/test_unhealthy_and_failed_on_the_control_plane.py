@@ -1,4 +1,4 @@
-"""NodeHealth and the clean-up of failed pods on the real control plane: what they do to real objects, and that they come to rest."""
+"""NodeHealth, TooManyRestarts and the clean-up of failed pods on the real control plane: what they do to real objects, and that they come to rest."""
 
 from __future__ import annotations
 
@@ -58,6 +58,36 @@ def test_pods_leave_a_node_whose_fault_lasts_and_then_nothing_moves(world):
         made = len(moves(world))
         time.sleep(5.0)
         assert len(moves(world)) == made == 2
+
+
+def test_a_pod_that_restarts_too_often_lands_elsewhere_once(world):
+    first = world.node("first", cpu="4")
+    world.workload("Deployment", "web", 1)
+    world.wait_ready("web", 1)
+    for name in ("second", "third"):
+        world.node(name, cpu="4")
+    (pod,) = world.wait_ready("web", 1)
+    container = {
+        "name": "main",
+        "image": "pause",
+        "imageID": "",
+        "ready": True,
+        "restartCount": 200,
+        "state": {"running": {}},
+    }
+    path = world.path("pods", pod["metadata"]["name"], "status")
+    world.api.patch(path, {"status": {"containerStatuses": [container]}}).expect()
+    policy = {
+        "name": "TooManyRestarts",
+        "requireHealthyReplicas": False,
+        "namespaces": {"include": [world.namespace]},
+    }
+    settings = {"interval": "1s", "policies": [policy], "limits": {"workloadCooldown": "0s"}}
+    with running(world.api.transport, **settings):
+        world.wait(lambda: node_of(world.wait_ready("web", 1)[0]) != first, 60.0)
+        world.wait(lambda: all(m["status"]["phase"] == "Succeeded" for m in moves(world)), 20.0)
+        time.sleep(5.0)
+        assert [m["spec"]["policy"] for m in moves(world)] == ["TooManyRestarts"]
 
 
 def test_the_api_server_deletes_failed_pods_that_a_budget_would_hold(world):
