@@ -94,7 +94,11 @@ def test_the_api_server_deletes_failed_pods_that_a_budget_would_hold(world):
     world.node("n", cpu="4")
     world.workload("Deployment", "web", 1)
     (running_pod,) = world.wait_ready("web", 1)
-    owner = running_pod["metadata"]["ownerReferences"]
+    # Of a controller that nobody runs: a ReplicaSet would delete pods that are too many before they have failed.
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "runner"}}
+    runner = world.api.create(world.path("configmaps"), body).expect(201).body["metadata"]
+    named = {"name": runner["name"], "uid": runner["uid"], "controller": True}
+    owner = [{"apiVersion": "v1", "kind": "ConfigMap", **named}]
     world.budget("web", "web", maxUnavailable=0)
     for name, reason in (("refused", "OutOfcpu"), ("other", "Evicted")):
         spec = {
