@@ -72,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(b'{"sent":%d}' % self.world.sent)
         elif parts.path == "/version":
             self._answer(b'{"major":"1","minor":"37","gitVersion":"v1.37.0"}')
+        elif parts.path == "/apis":
+            self._answer(b'{"kind":"APIGroupList","groups":[]}')
         elif parts.path in _GROUPS:
             names = ",".join(f'{{"name":"{name}"}}' for name in _GROUPS[parts.path])
             self._answer(f'{{"kind":"APIResourceList","resources":[{names}]}}'.encode())
