@@ -18,8 +18,15 @@ import numpy as np
 
 from rescheduler.coordination.usage_series import UsageSeries
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.records import NodeUsage
-from rescheduler.model.usage import NO_READINGS, Amounts, NodeSamples, PodUsage, Readings, usage_key
+from rescheduler.model.usage import (
+    NO_READINGS,
+    Amounts,
+    NodeSamples,
+    NodeUsage,
+    PodUsage,
+    Readings,
+    usage_key,
+)
 from rescheduler.model.usage_settings import UsageSettings
 
 LEAST: Final = 3

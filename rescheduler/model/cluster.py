@@ -19,10 +19,11 @@ from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
 from rescheduler.model.owning_pods import Dependents, OwnersElsewhere, OwningPods
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.records import NodeUsage, ObjectKey, Pod, Workload
+from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import ChangeLog, Snapshot
+from rescheduler.model.usage import NodeUsage
 
 if TYPE_CHECKING:
     from rescheduler.model.usage import NodeSamples, PodUsage

@@ -485,17 +485,3 @@ class Service(msgspec.Struct, frozen=True, gc=False):
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
-
-
-class NodeUsage(msgspec.Struct, frozen=True, gc=False):
-    """Measured usage of a node (metrics.k8s.io)."""
-
-    node: str
-    cpu_milli: int
-    memory_bytes: int
-    measured_at_s: float = 0.0
-    cpu_error_milli: int = 0
-    """Standard error of the mean, where it is one of several samples."""
-    memory_error_bytes: int = 0
-    settled: bool = True
-    """False: measured too seldom since the start, or since a pod came or left, to be relied on."""

@@ -21,7 +21,6 @@ from rescheduler.model.records import (
     DisruptionBudget,
     Namespace,
     Node,
-    NodeUsage,
     ObjectKey,
     OwnerRef,
     Pod,
@@ -42,6 +41,7 @@ from rescheduler.model.storage_records import (
     StorageClass,
     VolumeAttachment,
 )
+from rescheduler.model.usage import NodeUsage
 
 if TYPE_CHECKING:
     from rescheduler.model.usage import NodeSamples, PodUsage

@@ -1,4 +1,4 @@
-"""Measured usage of many things as arrays: one reading of all pods, and what is known of each of them. Pure.
+"""Measured usage: of a node, of many things as arrays, and what is known of each pod. Pure.
 
 At 150,000 pods an object for each would cost more than all that the controller knows of them. So a pod is a 64-bit number here
 (``usage_key``), and its amounts stand in arrays in the order of those numbers. NaN: not known, which is no number and never zero.
@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.records import NodeUsage, ObjectKey
+from rescheduler.model.records import ObjectKey
 
 Numbers = npt.NDArray[np.int64]
 Amounts = npt.NDArray[np.float32]
@@ -22,6 +23,20 @@ Times = npt.NDArray[np.float64]
 
 MEASURED: Final = ("cpu", "memory")
 """The resources that are measured, in the order of the rows of ``Amounts``; in milli and in bytes."""
+
+
+class NodeUsage(msgspec.Struct, frozen=True, gc=False):
+    """Measured usage of a node (metrics.k8s.io)."""
+
+    node: str
+    cpu_milli: int
+    memory_bytes: int
+    measured_at_s: float = 0.0
+    cpu_error_milli: int = 0
+    """Standard error of the mean, where it is one of several samples."""
+    memory_error_bytes: int = 0
+    settled: bool = True
+    """False: measured too seldom since the start, or since a pod came or left, to be relied on."""
 
 
 def usage_key(namespace: str, name: str) -> int:
@@ -86,12 +101,18 @@ class NodeSamples:
         values = self.values[MEASURED.index(resource)]
         taken = ~np.isnan(values)
         rank = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
-        numbers = np.array([usage_key("", name) for name in names], dtype=np.int64)
         if not len(self.keys):
-            return np.zeros(len(numbers), dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.keys, numbers), len(self.keys) - 1)
+            return np.zeros(len(names), dtype=np.int64)
+        rows, known = _rows_of(self.keys, [usage_key("", name) for name in names])
         counted = taken[rows] & (rank[rows] <= newest) & (values[rows] > most[:, np.newaxis])
-        return np.where(self.keys[rows] == numbers, counted.sum(axis=1), 0)
+        return np.where(known, counted.sum(axis=1), 0)
+
+
+def _rows_of(keys: Numbers, wanted: Sequence[int]) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    """The rows of these among ``keys``, of which there are some; and whether each is there: any row stands for one that is not."""
+    numbers = np.array(wanted, dtype=np.int64)
+    rows = np.minimum(np.searchsorted(keys, numbers), len(keys) - 1)
+    return rows, keys[rows] == numbers
 
 
 class PodUsage:
@@ -115,12 +136,12 @@ class PodUsage:
 
     def column(self, pods: Iterable[ObjectKey], resource: str) -> Times:
         """What each of these pods uses; NaN: not known."""
-        numbers = np.array([usage_key(*key) for key in pods], dtype=np.int64)
+        wanted = [usage_key(*key) for key in pods]
         if not len(self._keys):
-            return np.full(len(numbers), np.nan)
-        rows = np.minimum(np.searchsorted(self._keys, numbers), len(self._keys) - 1)
+            return np.full(len(wanted), np.nan)
+        rows, known = _rows_of(self._keys, wanted)
         amounts = self._of_rows(rows)[MEASURED.index(resource), rows].astype(np.float64)
-        return np.where(self._keys[rows] == numbers, amounts, np.nan)
+        return np.where(known, amounts, np.nan)
 
     def _of_rows(self, rows: Numbers) -> Amounts:
         if self._amounts is None:

@@ -19,7 +19,6 @@ from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import HttpAnswer, Server
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.own_objects import Condition
-from rescheduler.model.records import NodeUsage
 from rescheduler.model.reservation import (
     ControllerRef,
     Reservation,
@@ -30,6 +29,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.usage import NodeUsage
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.reports.html.page import plan_html
