@@ -31,17 +31,10 @@ class Decided:
     """Nodes that policies with usage "actual" leave out; None if there are none. The plan has a warning for each policy."""
     emptying: frozenset[BeingEmptied] = frozenset()
     """What the plan goes on with, of what earlier decisions have begun, and what it begins."""
-    _parts: tuple[Callable[[], None], ...] = ()
-    """Each takes something away that the parts of the decision know of one another."""
+    end: Callable[[], None] = lambda: None
+    """Frees what the decision worked with; ``skipped`` is not asked again. Without it all of that waits for a garbage collection,
+    which stops every thread, those that answer API servers among them."""
 
     def plan(self) -> Plan:
         """The whole plan, with a record for every pod that is skipped."""
         return msgspec.structs.replace(self.moving, skipped=self.skipped.records())
-
-    def end(self) -> None:
-        """Free what the decision worked with; ``skipped`` is not asked again.
-
-        Without it all of that waits for a garbage collection, which stops every thread, those that answer API servers among them.
-        """
-        for part in self._parts:
-            part()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -107,15 +107,11 @@ def decide(
         after = planner.summaries_after() if looks_ahead else []
     finally:
         planner.trial.end()
-    summary_before, index = summarise(snapshot, state, figures, planner.before, pending), state.node_index
-    for step in planner.steps:
-        figures.move(step.pod, step.replacement, index[step.pod.node], index[step.move.target])
-    for pod, node in planner.rooms.arrivals():
-        figures.arrive(pod, index[node])
+    summary_before = summarise(snapshot, state, figures, planner.before, pending)
+    figures.follow(planner.steps, planner.rooms.arrivals(), state.node_index)
     said = planner.said
     if said is None:
-        untouched = replace(planner.view, planned=PlannedMoves(state.nodes.size), memo=Memo())
-        said = warnings_of(policies, untouched)
+        said = warnings_of(policies, planner.another_view(planned=PlannedMoves(state.nodes.size)))
     closer = gathered(snapshot, planner.steps) if looks_ahead else ()
     names = sorted({step.move.policy for step in planner.steps}) if inputs.unlimited else ()
     shut = closed_windows(inputs.limits.windows, names, snapshot.taken_at_s)
@@ -134,8 +130,7 @@ def decide(
     )
     unmeasured = (one.unmeasured for one in said if one.unmeasured is not None)
     emptying = planner.groups.emptying(snapshot, planner.asked, planner.steps)
-    parts = planner.view.memo.clear, vars(planner).clear
-    return Decided(moving, planner.skipped, next(unmeasured, None), emptying, parts)
+    return Decided(moving, planner.skipped, next(unmeasured, None), emptying, planner.end)
 
 
 class _Planner:
@@ -192,6 +187,7 @@ class _Planner:
             movable_class=self._movable.of_class,
             disruption=self._refusals.disruption,
         )
+        self._views = [self.view]
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial, told=True)
@@ -232,8 +228,6 @@ class _Planner:
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=explains,
         )
-        passes = inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER)
-        work = inputs.effort * PODS_PER_PASS
         self._drafts = RepairDrafts(
             trial=self.trial,
             targets=self._targets,
@@ -241,8 +235,8 @@ class _Planner:
             refusals=self._refusals,
             budgets=self._budgets,
             replacement=self._replacements.coming,
-            passes=passes,
-            most_pods=work,
+            passes=inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER),
+            most_pods=inputs.effort * PODS_PER_PASS,
         )
         self._chains = ChainPlanner(self, self._limits, self._drafts)
         self._stuck: list[tuple[Policy, Candidate]] = []
@@ -250,6 +244,17 @@ class _Planner:
         self.before: list[PolicySummary] = []
         self.asked: list[FirstProposals] = []
         self.said: list[PolicyWarning] | None = None
+
+    def another_view(self, **changes: Any) -> PolicyView:
+        """For questions of which the answers that are kept in ``view`` say nothing."""
+        self._views.append(replace(self.view, memo=Memo(), **changes))
+        return self._views[-1]
+
+    def end(self) -> None:
+        """Its parts refer to one another, and kept answers to their view: without this they wait for the garbage collector."""
+        for view in self._views:
+            view.memo.clear()
+        vars(self).clear()
 
     def run(self) -> None:
         """Plan until a round moves nothing or no more may be moved."""
@@ -329,7 +334,7 @@ class _Planner:
         """What the next decision would find, if nothing but the planned moves happened."""
         if not self.steps:
             return self.before
-        view = replace(self.view, settled=True, spares=False, memo=Memo(), movable=self._movable.next)
+        view = self.another_view(settled=True, spares=False, movable=self._movable.next)
         return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:

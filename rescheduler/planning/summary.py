@@ -7,7 +7,7 @@ Imbalance: standard deviation of the requested share over the nodes that offer t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -55,20 +55,22 @@ class Figures:
             pods - state.cluster.pods_of_nodes(),
         )
 
-    def move(self, pod: Pod, replacement: Pod, source: int, target: int) -> None:
-        """The figures once the move is over."""
-        for pod_, node, sign in ((pod, source, -1), (replacement, target, 1)):
-            self.cpu[node] += sign * pod_.held.cpu_milli
-            self.memory[node] += sign * pod_.held.memory_bytes
-            self.pods[node] += sign
-            self.counted[node] += sign
+    def follow(
+        self, steps: Iterable[PlannedStep], arrivals: Iterable[tuple[Pod, str]], index: Mapping[str, int]
+    ) -> None:
+        """The figures once the moves are over and these pending pods stand on their nodes."""
+        for step in steps:
+            old, new = step.pod.held, step.replacement.held
+            self._add(index[step.pod.node], old.cpu_milli, old.memory_bytes, -1)
+            self._add(index[step.move.target], new.cpu_milli, new.memory_bytes, 1)
+        for pod, node in arrivals:
+            self._add(index[node], pod.spec.requests.cpu_milli, pod.spec.requests.memory_bytes, 1)
 
-    def arrive(self, pod: Pod, node: int) -> None:
-        """The figures once a pending pod stands on the node."""
-        self.cpu[node] += pod.spec.requests.cpu_milli
-        self.memory[node] += pod.spec.requests.memory_bytes
-        self.pods[node] += 1
-        self.counted[node] += 1
+    def _add(self, node: int, cpu_milli: int, memory_bytes: int, sign: int) -> None:
+        self.cpu[node] += sign * cpu_milli
+        self.memory[node] += sign * memory_bytes
+        self.pods[node] += sign
+        self.counted[node] += sign
 
 
 def summarise(

@@ -1,5 +1,6 @@
 """A decision that has ended leaves nothing to the garbage collector, which stops all threads: the webhook answers API servers meanwhile."""
 
+import dataclasses
 import gc
 from collections import Counter
 
@@ -8,6 +9,7 @@ import pytest
 from bench import random_clusters
 from harness.rest.clusters import random_cluster
 from harness.rest.sets import documents, pools
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.scheduling.state import SchedulingState
@@ -39,13 +41,25 @@ def ours():
     )
 
 
+def with_a_move(snapshot):
+    """The same while the first pod moves to the last node."""
+    pod = next(one for one in snapshot.pods.values() if one.node)
+    status = MigrationStatus(phase=MigrationPhase.RESERVING, node_name=max(snapshot.nodes))
+    move = PodMigration(
+        namespace=pod.namespace, name="m", uid="m", pod_name=pod.name, pod_uid=pod.uid, status=status
+    )
+    return dataclasses.replace(snapshot, migrations={move.key: move})
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["nothing moves", "a pod moves"])
 @pytest.mark.parametrize("seed", seeds(0, 20, 2))
 @pytest.mark.parametrize("chosen", [*documents(), *pools()], ids=lambda chosen: chosen.name)
-def test_nothing_is_left_to_the_garbage_collector(chosen, seed, collected):
+def test_nothing_is_left_to_the_garbage_collector(chosen, seed, moves, collected):
     snapshot = random_cluster(seed, nodes=8, apps=8)
+    snapshot = with_a_move(snapshot) if moves else snapshot
     state = SchedulingState(snapshot)
-    for _ in range(2):
-        decided = decide(snapshot, chosen.policies, chosen.inputs, state)
+    for looks_ahead in (False, True):
+        decided = decide(snapshot, chosen.policies, chosen.inputs, state, looks_ahead=looks_ahead)
         decided.skipped.tally()
         decided.end()
         del decided
