@@ -14,10 +14,9 @@ import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.label_query import label_query
-from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
+from rescheduler.cli.live_controller import read_by_its_configuration
 from rescheduler.cli.move_checks import several_budgets
 from rescheduler.cli.output import emit, tell
-from rescheduler.cli.snapshot_input import need_from
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode.wire_form import encode_label_selector
@@ -57,11 +56,7 @@ def run(
     now: float | None,
 ) -> None:
     """Show what budgets workloads have; or the budgets that they lack, as manifests."""
-    need_from(paths)
-    configuration = (
-        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
-    )
-    snapshot = read_for(cluster, configuration, paths=paths, now=now).snapshot
+    snapshot, _ = read_by_its_configuration(cluster, paths, now)
     wanted = "" if all_namespaces or (paths and not namespace) else cluster.namespace(namespace)
     query = label_query("-l", selector)
     found = [
@@ -112,7 +107,7 @@ def _faults(
     """What keeps a drain off, worst first."""
     yield from filter(None, map(several_budgets, of_pods))
     for budget in budgets:
-        if budget.observed and budget.desired_healthy >= budget.expected_pods > 0:
+        if budget.never_allows:
             yield f"{budget.name} never allows a disruption: loosen it, or declare mode StartFirst"
 
 

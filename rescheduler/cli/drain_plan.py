@@ -197,8 +197,7 @@ class _Judge:
         return ""
 
     def _never(self, pod: Pod, budget: DisruptionBudget) -> bool:
-        exhausted = budget.observed and budget.desired_healthy >= budget.expected_pods > 0
-        return exhausted and pod.ready and not self._start_first.keeps_budgets(pod)
+        return budget.never_allows and pod.ready and not self._start_first.keeps_budgets(pod)
 
     def _may_pass_on(self, pod: Pod, budget: DisruptionBudget) -> bool:
         """True if the budget selects only some pods of the controller: by a label that another pod may get instead."""

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from rescheduler.cli.by_name import chosen
-from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, plan_drain
-from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
+from rescheduler.cli.live_controller import read_by_its_configuration
 from rescheduler.cli.output import emit, style
-from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural
@@ -58,13 +56,7 @@ def _bare(name: str) -> str:
 
 @rare_collections()
 def _read(flags: dict[str, Any]) -> tuple[Snapshot, Configuration]:
-    cluster: NamedCluster = flags["cluster"]
-    paths: tuple[str, ...] = flags["paths"]
-    need_from(paths)
-    configuration = (
-        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
-    )
-    return read_for(cluster, configuration, paths=paths, now=flags["now"]).snapshot, configuration
+    return read_by_its_configuration(flags["cluster"], flags["paths"], flags["now"])
 
 
 def _tell(kind: str, name: str, found: Iterator[Line], output: str) -> None:

@@ -5,7 +5,7 @@ Nothing is written: a SubjectAccessReview is a question. What may not be read is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.dump_files import read_text
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
-from rescheduler.cli.snapshot_input import SnapshotInput, read_input
+from rescheduler.cli.snapshot_input import SnapshotInput, need_from, read_input
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import CAREFUL, ConfigurationText, careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
@@ -28,6 +28,7 @@ from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, Not
 from rescheduler.kube.gate import Gate
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.status_document import ControllerStatus, Presence
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
@@ -91,6 +92,17 @@ def read_for(cluster: NamedCluster, configuration: Configuration, **where: Any) 
     return read_input(
         cluster, rules=configuration.replacements, namespace=namespace, pod_usage=measured, **where
     )
+
+
+def read_by_its_configuration(
+    cluster: NamedCluster, paths: Sequence[str], now: float | None
+) -> tuple[Snapshot, Configuration]:
+    """A dump, by the file that is named or the default; else the cluster, by the configuration of its controller."""
+    need_from(paths)
+    configuration = (
+        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
+    )
+    return read_for(cluster, configuration, paths=paths, now=now).snapshot, configuration
 
 
 def load_profile(path: str | None, configuration: Configuration) -> Profile:

@@ -283,9 +283,12 @@ class Loop:
     def _reconcile(self, now_s: float) -> None:
         self._dirty = False
         wall_s, cpu_s = self._wall(), self._ports.clocks.cpu()
-        if self.decision is not None and (reports := self._inputs.node_autoscaler.current(now_s)) is not None:
-            self._state.set_node_autoscaler(reports=reports)  # the next decision may be far away
         snapshot = self.snapshot()
+        if self.decision is not None and (snapshot.migrations or snapshot.reservations):
+            # They may ask it for a node, and the next decision may be far away.
+            reports = self._inputs.node_autoscaler.current(now_s)
+            if reports is not None:
+                self._state.set_node_autoscaler(reports=reports)
         self._metrics.moves_in_flight.set(
             sum(move.status.phase not in _NOT_IN_FLIGHT for move in snapshot.migrations.values())
         )
@@ -341,12 +344,14 @@ class Loop:
             self._take_usage(usage)
 
     def _take_usage(self, usage: MeasuredUsage) -> None:
-        self._usage = self._usage.under(self._configuration.current.usage)
-        for look in usage.earlier if usage is not self._measured else ():
-            self._usage.add(look.nodes, look.pods, self._wall())
-        self._usage.follow(self._state.all_of(Kind.POD_MIGRATION))
-        self._usage.add(usage.nodes, usage.pods, self._wall())
-        self._measured = usage
+        window = self._usage.under(self._configuration.current.usage)
+        new, taken = usage is not self._measured, window is self._usage
+        self._usage, self._measured = window, usage
+        for look in usage.earlier if new else ():
+            window.add(look.nodes, look.pods, self._wall())
+        window.follow(self._state.all_of(Kind.POD_MIGRATION))
+        if new or not taken:
+            window.add(usage.nodes, usage.pods, self._wall())
 
     def _issue_moves(self, now_s: float) -> None:
         """Go on with creating the moves of the last decision, and take the outcome once all were answered."""

@@ -83,10 +83,12 @@ def asking(
             if pod is not None or move.status.reason == Why.NO_TARGET:
                 of_namespace[move.namespace].append(Asking(move, pod))
     for room in snapshot.reservations.values():
-        if room.status.phase is ReservationPhase.PENDING and without_node.get(room.name, bool(standing)):
-            pod = standing.get(request_key(room, namespace))
-            if not room.deleting and (pod is not None or room.name in without_node):
-                of_namespace[namespace_of_pods(room)].append(Asking(room, pod))
+        waits = without_node.get(room.name)
+        if waits is False or room.deleting or room.status.phase is not ReservationPhase.PENDING:
+            continue
+        pod = standing.get(request_key(room, namespace)) if standing else None
+        if waits or pod is not None:
+            of_namespace[namespace_of_pods(room)].append(Asking(room, pod))
     in_turns = chain.from_iterable(
         zip_longest(*(_one_for_each_pod(of_namespace[name]) for name in sorted(of_namespace)))
     )

@@ -442,6 +442,11 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Namespace and name."""
         return ObjectKey(self.namespace, self.name)
 
+    @property
+    def never_allows(self) -> bool:
+        """True if all pods that it selects must be healthy."""
+        return self.observed and self.desired_healthy >= self.expected_pods > 0
+
 
 class DeviceClass(msgspec.Struct, frozen=True, gc=False):
     """A DeviceClass (resource.k8s.io)."""
