@@ -78,26 +78,31 @@ def test_an_outage_of_the_metrics_server_starts_no_moves(scene):
     assert any(line["event"].startswith("The usage of all nodes is measured again") for line in lines)
 
 
-def test_a_server_that_repeats_old_measurements_starts_no_moves(scene):
-    """What it says of n1 was true a while ago."""
+@pytest.mark.parametrize(
+    ("ahead_s", "seconds", "missing"),
+    [(-200.0, 60.0, 3), (3600.0, 50.0, 0)],
+    ids=["old ones", "two by clocks that are ahead"],
+)
+def test_measurements_that_say_too_little_start_no_moves(scene, ahead_s, seconds, missing):
+    """What was true of n1 a while ago; and what was measured twice, however often is decided: three times make a node known."""
 
-    def old(call):
+    def answer(call):
         items = [
             {
                 "metadata": {"name": name},
-                "timestamp": format_seconds(call.at_s - 200.0),
+                "timestamp": format_seconds(call.at_s + ahead_s),
                 "usage": {"cpu": cpu, "memory": "1Gi"},
             }
             for name, cpu in (("n1", "3600m"), ("n2", "0"), ("n3", "0"))
         ]
         return Response(200, json.dumps({"items": items}).encode(), {"content-type": "application/json"})
 
-    scene.calls.answer(usage, old)
+    scene.calls.answer(usage, answer)
     program = scene.start(document=DOCUMENT)
-    scene.advance(60.0)
+    scene.advance(seconds)
     assert scene.calls.of(usage)
     assert not moves(scene)
-    assert unmeasured(program) == 3
+    assert unmeasured(program) == missing
 
 
 def test_without_a_metrics_server_nothing_is_proposed(scene):
