@@ -22,9 +22,10 @@ from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.metrics_api import pod_usage
 from rescheduler.kube.transport import Request, Response
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_timestamp
-from rescheduler.model.usage import NodeUsage, Readings, usage_key
+from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan

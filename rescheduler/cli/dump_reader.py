@@ -37,10 +37,11 @@ from rescheduler.model.decode.usage_metrics import (
     decode_pod_metrics,
 )
 from rescheduler.model.kinds import Kind
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
 from rescheduler.model.records import ConfigMap
-from rescheduler.model.usage import NodeUsage, PodUsage, Readings
+from rescheduler.model.usage import PodUsage, Readings
 
 __all__ = ["InputError", "SourceWarning", "read_sources"]
 

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage import MEASURED, Amounts, Numbers, Readings, Times
-from rescheduler.model.usage_statistic import UsageStatistic
 
 SAMPLE_S: Final = 30.0
 """The shortest part: samples are read so often."""

@@ -17,16 +17,9 @@ import msgspec
 import numpy as np
 
 from rescheduler.coordination.usage_series import UsageSeries
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.usage import (
-    NO_READINGS,
-    Amounts,
-    NodeSamples,
-    NodeUsage,
-    PodUsage,
-    Readings,
-    usage_key,
-)
+from rescheduler.model.usage import NO_READINGS, Amounts, NodeSamples, PodUsage, Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 
 LEAST: Final = 3

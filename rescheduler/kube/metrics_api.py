@@ -12,7 +12,8 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
 from rescheduler.model.decode.usage_metrics import decode_node_metrics, decode_pod_metrics
-from rescheduler.model.usage import NO_READINGS, MeasuredUsage, NodeUsage, Readings
+from rescheduler.model.measured import NodeUsage
+from rescheduler.model.usage import NO_READINGS, MeasuredUsage, Readings
 
 
 class _MetricsList(msgspec.Struct):

@@ -21,7 +21,8 @@ from rescheduler.errors import ReschedulerError
 from rescheduler.kube.connection import HttpTransport
 from rescheduler.kube.kubeconfig import Access
 from rescheduler.kube.transport import Request, Transport, TransportError
-from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage, NodeUsage, Readings, usage_key
+from rescheduler.model.measured import NodeUsage
+from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage, Readings, usage_key
 from rescheduler.model.usage_settings import PrometheusSettings
 
 LIMIT_S: Final = 10.0

@@ -17,13 +17,13 @@ import msgspec
 
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.owning_pods import Dependents, OwnersElsewhere, OwningPods
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.replacement_rules import DEFAULT_RULES, ReplacementRules
 from rescheduler.model.selectors import int64
 from rescheduler.model.snapshot import ChangeLog, Snapshot
-from rescheduler.model.usage import NodeUsage
 
 if TYPE_CHECKING:
     from rescheduler.model.usage import NodeSamples, PodUsage

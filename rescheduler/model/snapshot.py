@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.node_marks import NodeMarksSince
 from rescheduler.model.past_moves import PastMove
@@ -41,7 +42,6 @@ from rescheduler.model.storage_records import (
     StorageClass,
     VolumeAttachment,
 )
-from rescheduler.model.usage import NodeUsage
 
 if TYPE_CHECKING:
     from rescheduler.model.usage import NodeSamples, PodUsage

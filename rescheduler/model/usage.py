@@ -1,4 +1,4 @@
-"""Measured usage: of a node, of many things as arrays, and what is known of each pod. Pure.
+"""Measured usage of many things as arrays: one reading of all pods, and what is known of each of them. Pure.
 
 At 150,000 pods an object for each would cost more than all that the controller knows of them. So a pod is a 64-bit number here
 (``usage_key``), and its amounts stand in arrays in the order of those numbers. NaN: not known, which is no number and never zero.
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
 
 Numbers = npt.NDArray[np.int64]
@@ -23,20 +23,6 @@ Times = npt.NDArray[np.float64]
 
 MEASURED: Final = ("cpu", "memory")
 """The resources that are measured, in the order of the rows of ``Amounts``; in milli and in bytes."""
-
-
-class NodeUsage(msgspec.Struct, frozen=True, gc=False):
-    """Measured usage of a node (metrics.k8s.io)."""
-
-    node: str
-    cpu_milli: int
-    memory_bytes: int
-    measured_at_s: float = 0.0
-    cpu_error_milli: int = 0
-    """Standard error of the mean, where it is one of several samples."""
-    memory_error_bytes: int = 0
-    settled: bool = True
-    """False: measured too seldom since the start, or since a pod came or left, to be relied on."""
 
 
 def usage_key(namespace: str, name: str) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rescheduler.model.usage_statistic import UsageStatistic
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.written import SECONDS, DocumentSection, Mistake
 
 _URL: Final = re.compile(r"https?://([-.\w]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[-./\w]*)?")

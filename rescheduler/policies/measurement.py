@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
-from rescheduler.model.usage import NodeUsage
 from rescheduler.scheduling.framework import BoolArray
 
 FRESH_S: Final = 180.0

@@ -15,6 +15,7 @@ import msgspec
 
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import gated_pods, why_gated
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
@@ -23,7 +24,6 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
-from rescheduler.model.usage import NodeUsage
 from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
 from rescheduler.reports.held_capacity import held_capacity, unused_by_node

@@ -78,6 +78,13 @@ def test_the_work_of_each_command_takes_its_options(words):
     inspect.signature(imported(command.work)).bind(**dict.fromkeys(given))
 
 
+@pytest.mark.parametrize("work", ["history", "uninstall"])
+def test_commands_that_only_read_and_write_objects_do_without_numpy(work):
+    """It takes longer to import than all that they do."""
+    program = f"import sys, rescheduler.cli.{work}; sys.exit('numpy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 def test_choices_are_those_of_the_work():
     def option(words, name):
         return next(param for param in EVERY[words].params if param.name == name)

@@ -4,7 +4,7 @@ import pytest
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.model.usage_statistic import UsageStatistic
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.policies.sure_overload import AnomalyArgs
 
 HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"

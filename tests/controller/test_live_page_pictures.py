@@ -17,6 +17,7 @@ from rescheduler.controller.issuing import DryRunIssuer
 from rescheduler.controller.live_page import Health, LivePage
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import HttpAnswer, Server
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.reservation import (
@@ -29,7 +30,6 @@ from rescheduler.model.reservation import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.usage import NodeUsage
 from rescheduler.planning.limits import Limits
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.reports.html.page import plan_html

@@ -4,9 +4,10 @@ import dataclasses
 import random
 
 from rescheduler.coordination.usage_window import UsageWindow
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.usage import NO_READINGS, NodeUsage, Readings, usage_key
+from rescheduler.model.usage import NO_READINGS, Readings, usage_key
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY

@@ -6,8 +6,8 @@ import pytest
 from measured_cluster import CORES, Load, MeasuredCluster
 
 from rescheduler.coordination.usage_window import UsageWindow
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage_settings import UsageSettings
-from rescheduler.model.usage_statistic import UsageStatistic
 from rescheduler.testing import builders as b
 
 DAY_S = 86_400.0

@@ -4,9 +4,9 @@ import pytest
 from measured_cluster import Load, MeasuredCluster
 
 from rescheduler.coordination.usage_window import UsageWindow
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
-from rescheduler.model.usage_statistic import UsageStatistic
 from rescheduler.policies.sure_overload import AnomalyArgs
 from rescheduler.testing import builders as b
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rescheduler.coordination.usage_series import GONE_S, SAMPLE_S, UsageSeries
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage import Readings
-from rescheduler.model.usage_statistic import UsageStatistic
 
 START_S = 1_000_020.0  # a part begins here
 

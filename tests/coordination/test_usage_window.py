@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from rescheduler.coordination.usage_window import LEAST, SETTLED_S, UsageWindow
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.usage import NodeUsage, Readings, usage_key
+from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan

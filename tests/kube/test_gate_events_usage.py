@@ -9,9 +9,9 @@ from rescheduler.kube.gate import PROOF, Gate
 from rescheduler.kube.metrics_api import measured_usage, node_usage, pod_usage
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.model.controller_key import controller_key
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.model.records import OwnerRef
-from rescheduler.model.usage import NodeUsage
 
 OWNER = OwnerRef("apps/v1", "ReplicaSet", "web-5d", "uid-1")
 KEY = controller_key("apps", "uid-1")

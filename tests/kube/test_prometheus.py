@@ -10,8 +10,9 @@ from harness.strangers.tools import PROMETHEUS
 from rescheduler.kube import prometheus as module
 from rescheduler.kube.prometheus import Prometheus, PrometheusError, connect_to_prometheus
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.usage import NodeUsage, PodUsage
+from rescheduler.model.usage import PodUsage
 from rescheduler.model.usage_settings import PrometheusQueries, PrometheusSettings
 from rescheduler.webhook.certificates import renewed
 from tests.kube.measuring_servers import PASSWORD, exporter, prometheus, say, serving, written

@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rescheduler.model.cluster import ClusterState, RecordChange, key_of
 from rescheduler.model.kinds import Kind
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.usage import NodeUsage
 from rescheduler.testing.builders import claim, deployment, node, object_of, pdb, pod, replicaset, snapshot
 
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -10,7 +10,7 @@ from bench.random_clusters import Kind, random_cluster
 from harness.rest.clusters import random_cluster as rest_cluster
 from harness.rest.cycles import moved
 from rescheduler.model import names
-from rescheduler.model.usage import NodeUsage
+from rescheduler.model.measured import NodeUsage
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.low_node_utilization import LowNodeUtilization, LowNodeUtilizationArgs

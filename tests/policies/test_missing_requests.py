@@ -5,7 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.model.usage import NodeUsage
+from rescheduler.model.measured import NodeUsage
 from rescheduler.testing import builders as b
 
 PACK = {"thresholds": {"cpu": 50.0, "memory": 50.0}, "target_thresholds": {"cpu": 90.0, "memory": 90.0}}

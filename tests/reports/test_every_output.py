@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from rescheduler.cli.explain import explain
-from rescheduler.model.usage import NodeUsage, PodUsage, Readings, usage_key
+from rescheduler.model.measured import NodeUsage
+from rescheduler.model.usage import PodUsage, Readings, usage_key
 from rescheduler.planning import badness
 from rescheduler.planning import plan as plan_records
 from rescheduler.planning.limits import PlanningInputs

@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.measured import NodeUsage
 from rescheduler.model.resources import Amount, QuantityError, milli, nano, units
 from rescheduler.model.times import TimestampError, parse_timestamp
-from rescheduler.model.usage import NodeUsage, usage_key
+from rescheduler.model.usage import usage_key
 
 GROUP: Final = "metrics.k8s.io"
 NODE_METRICS: Final = "NodeMetrics"

@@ -1,9 +1,25 @@
-"""Which number stands for the samples of a window. Apart from the arrays, so that a configuration is read without numpy."""
+"""Measured usage of a node, and which number stands for the samples of a window. Apart from the arrays, so that commands need no numpy."""
 
 from __future__ import annotations
 
 import enum
 from typing import Final
+
+import msgspec
+
+
+class NodeUsage(msgspec.Struct, frozen=True, gc=False):
+    """Measured usage of a node (metrics.k8s.io)."""
+
+    node: str
+    cpu_milli: int
+    memory_bytes: int
+    measured_at_s: float = 0.0
+    cpu_error_milli: int = 0
+    """Standard error of the mean, where it is one of several samples."""
+    memory_error_bytes: int = 0
+    settled: bool = True
+    """False: measured too seldom since the start, or since a pod came or left, to be relied on."""
 
 
 class UsageStatistic(enum.StrEnum):
