@@ -25,7 +25,7 @@ from urllib3 import exceptions
 from urllib3.util.ssl_ import create_urllib3_context
 
 from rescheduler import __version__
-from rescheduler.kube.credentials import acting_as, with_pairs
+from rescheduler.kube.credentials import acting_as, header_value, with_pairs
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.kubeconfig import Access, load_configuration
 from rescheduler.kube.transport import Request, Response, SilenceError, TransportError, UnreachableError
@@ -196,7 +196,7 @@ class _Session:
             headers["Content-Type"] = request.content_type
         token = self.authorization()
         if token:
-            headers["Authorization"] = token
+            headers["Authorization"] = header_value(token)
         url = self.root + quote(request.path, safe=_SAFE_IN_PATH)
         if request.query:
             url += "?" + urlencode(request.query)

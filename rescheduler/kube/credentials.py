@@ -169,7 +169,7 @@ def _impersonation(user: Entry) -> Headers:
         raise user.error("as-uid, as-groups and as-user-extra need a user to act as", "set as")
     for header, value in pairs:
         _check_value(user, header, value)
-    return tuple((header, value.encode().decode("latin-1")) for header, value in pairs)
+    return tuple((header, header_value(value)) for header, value in pairs)
 
 
 def acting_as(name: str) -> Headers:
@@ -302,6 +302,11 @@ def _end_of(token: str) -> float | None:
     except (ValueError, binascii.Error, AttributeError, RecursionError):
         return None
     return float(ends) if isinstance(ends, int | float) else None
+
+
+def header_value(text: str) -> str:
+    """As client-go sends it: the bytes of UTF-8, which the HTTP library takes for Latin-1."""
+    return text.encode().decode("latin-1")
 
 
 def with_pairs(headers: Mapping[str, str], pairs: Headers) -> Mapping[str, str]:

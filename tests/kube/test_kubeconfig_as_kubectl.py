@@ -323,6 +323,8 @@ def shared_place(tmp_path_factory, server):
 @given(user=USERS)
 @example(user={"token": "t", "exec": {}})
 @example(user={"token": "t", "exec": {"command": "x"}})
+@example(user={"token": "\u0100"})
+@example(user={"token": "\u00a0"})
 def test_no_user_gets_another_identity_than_with_kubectl(shared_place, monkeypatch, user):
     """What kubectl refuses may be refused or be sent without any credentials, as kubectl asks for a password then."""
     where = shared_place.write(user)
