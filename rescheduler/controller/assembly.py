@@ -8,6 +8,7 @@ and nothing here starts a thread, opens a socket or reads a clock of its own.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +20,7 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
-from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, USAGE, DecisionInputs, RepeatedRead
+from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, PATIENCE_S, USAGE, DecisionInputs, RepeatedRead
 from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Reconciles
@@ -139,6 +140,8 @@ class _Assembly:
                 ),
                 recorder=recorder,
                 gate=RepeatedRead(what=GATE, read=ports.gate.ready, pool=ports.pool, every_s=5.0),
+                # The one decision of a process is made with all that it may need to know.
+                patience_s=math.inf if ports.once else PATIENCE_S,
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
             informed=reconciler.informed,

@@ -1,7 +1,7 @@
 """What a decision needs besides the objects of the cluster: usage, a node autoscaler, past moves, the gate. Asked for beside the loop.
 
 A decision is put off while one of its inputs is awaited; nothing else is, and nothing here waits. A read that only helps (usage,
-autoscaler) and fails or hangs delays nothing but what it would have told.
+autoscaler) and fails or hangs delays nothing but what it would have told; the first decision of the process waits ``patience_s`` for it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Final, Generic, TypeVar
 from rescheduler.controller.call_pool import CallPool, OneCall
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.model.past_moves import PastMove
-from rescheduler.model.usage import MeasuredUsage
+from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage
 
 USAGE: Final = "measured usage"
 AUTOSCALER: Final = "whether a node autoscaler is at work"
 GATE: Final = "whether the gate is in force"
+PATIENCE_S: Final = 1.0
 
 
 T = TypeVar("T")
@@ -64,9 +65,9 @@ class RepeatedRead(Generic[T]):
         return math.inf if self._asks else self._due_s
 
     @property
-    def awaited(self) -> bool:
-        """True while a read is under way and nothing is known."""
-        return self._asks and self._answer is None
+    def asked_s(self) -> float:
+        """Since when nothing is known and a read is under way; never: -inf."""
+        return self._due_s - self.every_s if self._asks and self._answer is None else -math.inf
 
     def _take(self, answer: T, _now_s: float) -> None:
         self._asks, self._answer = False, answer
@@ -98,11 +99,13 @@ class DecisionInputs:
     recorder: MoveRecorder
     gate: RepeatedRead[bool]
     """Whether it is in force. Each eviction proves it anew."""
+    patience_s: float = PATIENCE_S
+    """For so long the first decision waits for what only helps."""
 
     def current(self, now_s: float, *, first: bool, gated: bool) -> Inputs | None:
         """What is known; None while something is awaited. Begins the reads that are due.
 
-        ``first``: the first decision of the process, with ``once`` the only one, waits for what it may need to know.
+        ``first``: the first decision of the process waits a little for what it may need to know.
         ``gated``: False in mode Soft, which evicts without a gate. ``now_s``: monotonic. Raises ApiError, TransportError: limits or the gate cannot be read.
         """
         usage, autoscaler = self.usage.current(now_s), self.node_autoscaler.current(now_s)
@@ -110,13 +113,18 @@ class DecisionInputs:
         if gate_ready is False:  # counts for one decision
             self.gate.again(now_s)
         past_moves = self.recorder.current()
-        if gate_ready is None or past_moves is None or self.awaited(first=first):
+        if gate_ready is None or past_moves is None or now_s < self.awaited_until_s(first=first):
             return None
-        if usage is None or autoscaler is None:
-            return None
-        return Inputs(usage=usage, node_autoscaler=autoscaler, past_moves=past_moves, gate_ready=gate_ready)
+        return Inputs(
+            usage=usage or NOTHING_MEASURED,
+            node_autoscaler=bool(autoscaler),
+            past_moves=past_moves,
+            gate_ready=gate_ready,
+        )
 
-    def awaited(self, *, first: bool) -> bool:
-        """True while a decision has to wait for answers, which wake the loop."""
-        helping = self.usage.awaited or self.node_autoscaler.awaited
-        return (first and helping) or self.gate.awaited or self.recorder.awaited
+    def awaited_until_s(self, *, first: bool) -> float:
+        """Until when a decision has to wait for answers, which wake the loop; -inf: for none."""
+        if self.gate.asked_s > -math.inf or self.recorder.awaited:
+            return math.inf
+        helping = max(self.usage.asked_s, self.node_autoscaler.asked_s)
+        return helping + self.patience_s if first else -math.inf

@@ -12,6 +12,7 @@ on threads in real time (``run``) and, driven by a simulation, in virtual time.
 from __future__ import annotations
 
 import dataclasses
+import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -380,9 +381,10 @@ class Loop:
     def _decision_due_s(self) -> float:
         if self._once and self.decision is not None:  # there is no second decision
             return self._reconcile_at_s
-        if self._issue is not None or self._inputs.awaited(first=self.decision is None):
+        due_s = max(self._decide_at_s, self._inputs.awaited_until_s(first=self.decision is None))
+        if self._issue is not None or due_s == math.inf:
             return self._reconcile_at_s
-        return max(self._decide_at_s, self._expected_until_s) if self._expected else self._decide_at_s
+        return max(due_s, self._expected_until_s) if self._expected else due_s
 
     def _settled(self) -> bool:
         """True once every move of the decision has ended."""
