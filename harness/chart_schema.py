@@ -57,6 +57,7 @@ def values_schema() -> Schema:
     """The whole schema."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"policy": _policies()},
         **_closed(
             {
                 "image": {
@@ -89,12 +90,15 @@ def values_schema() -> Schema:
 
 def configuration_schema() -> Schema:
     """Of the document of ConfigMap rescheduler; ``apiVersion`` and ``kind`` may be left out."""
-    found = _struct(Configuration)
+    found, policies = _struct(Configuration), {"type": "array", "items": {"$ref": "#/definitions/policy"}}
+    profile = found["properties"]["profiles"]["items"]
+    profile["properties"]["policies"] = policies
+    profile["required"].append("policies")
     found["properties"] |= {
         "apiVersion": {"enum": [API_VERSION]},
         "kind": {"enum": ["ReschedulerConfiguration"]},
         "metadata": {"type": "object"},
-        "policies": {"type": "array", "items": _policies()},
+        "policies": policies,
     }
     return found
 

@@ -306,7 +306,7 @@ class _Installation:
         if self.status.configuration:
             where = f"kubectl -n {self.cluster.controller_namespace} get configmap rescheduler -o yaml"
             return _broken(self.status.configuration, f"{where} | rescheduler validate -")
-        on = [policy.name for policy in self.configuration.policies if policy.args.enabled]
+        on = [policy.title for policy in self.configuration.policies if policy.args.enabled]
         return _ok(f"in force; policies: {', '.join(on) or 'none'}")
 
     def controller(self) -> CheckLine:
@@ -341,7 +341,7 @@ class _Installation:
 
     def metrics(self) -> CheckLine:
         """Measured usage, for policies that go by it."""
-        wanted = [p.name for p in self.configuration.policies if getattr(p.args, "usage", "") == "actual"]
+        wanted = [p.title for p in self.configuration.policies if getattr(p.args, "usage", "") == "actual"]
         if wanted and (url := self.configuration.usage.prometheus.url):
             return _line(
                 CheckState.UNKNOWN, f"{', '.join(wanted)} goes by {url}, which only the controller asks"

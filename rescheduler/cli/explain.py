@@ -25,8 +25,9 @@ from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.history import History
 from rescheduler.planning.plan import Skipped
 from rescheduler.planning.planner import decide
-from rescheduler.planning.protections import Protector
+from rescheduler.planning.protections import Protectors
 from rescheduler.planning.why_no_room import NearestWays
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
@@ -75,14 +76,16 @@ def run(
         return
     state = SchedulingState(found.snapshot, profile)
     replacements, budgets = Replacements(found.snapshot), BudgetLedger(found.snapshot)
-    protector = Protector(
+    protectors = Protectors(
         replacements,
         configuration.protections,
+        configuration.protections_by_policy,
         covered=lambda pod: bool(budgets.of(pod)),
         judges=state.profile.judges,
     )
-    nearest = NearestWays(state, replacements, protector, budgets)
-    answers = move_answers(found.snapshot, configuration, chosen, state, protector)
+    makes_room = (p.title for p in configuration.policies if p.name == PendingPods.name and p.args.enabled)
+    nearest = NearestWays(state, replacements, protectors.of(next(makes_room, "")), budgets)
+    answers = move_answers(found.snapshot, configuration, chosen, state, protectors)
     for explained in explain_all(state, chosen, nearest):
         notes = (*explained.notes, *reservation_notes(found.snapshot, explained.pod))
         if controller is not None and not controller.leader.runs and holds_gate(explained.pod):
@@ -200,7 +203,7 @@ def move_answers(
     configuration: Configuration,
     pods: Sequence[Pod],
     state: SchedulingState,
-    protector: Protector,
+    protectors: Protectors,
 ) -> dict[ObjectKey, MoveAnswer]:
     """The answer for each of the pods that is bound. ``state``: of the snapshot; it is left as it was."""
     bound = [pod for pod in pods if pod.node]
@@ -213,16 +216,25 @@ def move_answers(
     for one in plan.skipped:
         skipped[ObjectKey(one.pod.namespace, one.pod.name)].append(one)
     budgets, history = BudgetLedger(snapshot), History(snapshot)
+    on = tuple(policy.title for policy in configuration.policies if policy.args.enabled)
     found: dict[ObjectKey, MoveAnswer] = {}
     for pod in bound:
-        refusal = protector.refusal(pod)
         found[pod.key] = MoveAnswer(
-            policies=tuple(policy.name for policy in configuration.policies if policy.args.enabled),
+            policies=on,
             move=moves.get(pod.key),
             skipped=tuple(skipped[pod.key]),
-            protection=f"{refusal[1]} ({refusal[2]})" if refusal is not None else "",
+            protection=_protection(pod, protectors, on),
             budgets=tuple(budgets.of(pod)),
             rests_until_s=history.cooldown_until(pod, configuration.limits.workload_cooldown_s),
             waits_until_s=history.backoff_until(pod),
         )
     return found
+
+
+def _protection(pod: Pod, protectors: Protectors, policies: Sequence[str]) -> str:
+    """Why none of the policies may move the pod, or which of them may not; "": all may."""
+    found = {one: one.refusal(pod) for one in protectors.among(policies)}
+    words = {one: f"{refusal[1]} ({refusal[2]})" for one, refusal in found.items() if refusal is not None}
+    if len(set(words.values())) == 1 and len(words) == len(found):
+        return next(iter(words.values()))
+    return "; ".join(f"{name}: {words[of]}" for name in policies if (of := protectors.of(name)) in words)

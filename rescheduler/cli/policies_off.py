@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.model.counted import plural
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.state import SchedulingState
 
 MOST_S: Final = 2.0
@@ -38,22 +38,23 @@ def policies_off(
         return
     ends_s = clock() + MOST_S
     least = msgspec.structs.replace(inputs, effort=1, max_moves=_MOVES)
-    for name, args in _off(configuration):
-        kind = REGISTRY[name]
+    for one in _off(configuration):
         if clock() >= ends_s:
             return
-        if kind.problems(args):
+        if REGISTRY[one.name].problems(one.args):
             continue  # it has to be told what to look for
-        plan = decide(snapshot, (kind.build(args),), least, state).plan()
+        plan = decide(snapshot, (one.build(),), least, state).plan()
         if plan.moves:
             emptied = plan.after.empty_nodes - plan.before.empty_nodes
             more = f" and empty {plural(emptied, 'node')}" if emptied > 0 else ""
-            yield f"{name} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
+            yield f"{one.title} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
 
 
-def _off(configuration: Configuration) -> Iterator[tuple[str, PolicyArgs]]:
+def _off(configuration: Configuration) -> Iterator[ConfiguredPolicy]:
     """Entries with ``enabled: false``, with their own arguments; then what the document does not name, with the defaults."""
-    yield from ((one.name, one.args) for one in configuration.policies if not one.args.enabled)
+    yield from (one for one in configuration.policies if not one.args.enabled)
     named = {one.name for one in configuration.policies}
     named |= {one.name for one in configuration.build_policies()}
-    yield from ((name, kind.args()) for name, kind in REGISTRY.items() if name not in named)
+    yield from (
+        ConfiguredPolicy(name=name, args=kind.args()) for name, kind in REGISTRY.items() if name not in named
+    )

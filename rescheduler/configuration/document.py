@@ -11,7 +11,12 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from rescheduler.configuration.policies_section import ConfiguredPolicy, read_policies
+from rescheduler.configuration.policies_section import (
+    ConfiguredPolicy,
+    ConfiguredProfile,
+    read_policies,
+    read_profiles,
+)
 from rescheduler.configuration.problems import ConfigurationError, Problem
 from rescheduler.configuration.process_sections import GateSection, LeaderElectionSection, ServerSection
 from rescheduler.configuration.reader import SectionReader, dotted, value_kind
@@ -43,6 +48,7 @@ from rescheduler.suggestions import did_you_mean
 
 KIND: Final = "ReschedulerConfiguration"
 
+_READ_FIRST: Final = ("aggressiveness", "protections", "policies", "profiles")
 _HEAD: Final = ("apiVersion", "kind", "metadata")
 
 
@@ -69,6 +75,8 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     replacements: ReplacementRules = ReplacementRules()
     failed_pods: FailedPods = FailedPods()
     policies: tuple[ConfiguredPolicy, ...] = ()
+    """Those of all profiles, if there are any."""
+    profiles: tuple[ConfiguredProfile, ...] = ()
     usage: UsageSettings = UsageSettings()
     profile: Annotated[Profile, WrittenAs(Any, _profile)] = msgspec.field(
         default=Profile(), name="schedulerConfiguration"
@@ -79,7 +87,7 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
 
     def mistakes(self) -> Iterator[Mistake]:
         """A window names a policy that is not in the list."""
-        known = [policy.name for policy in self.policies]
+        known = [*dict.fromkeys(name for one in self.policies for name in (one.title, one.name))]
         for index, window in enumerate(self.limits.windows):
             for place, name in enumerate(window.policies):
                 if name not in known:
@@ -98,19 +106,26 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
     @property
     def modes(self) -> dict[str, MoveMode]:
         """Modes that policies declare for their own moves, by the policy's name."""
-        return {p.name: MoveMode(p.args.mode) for p in self.policies if p.args.mode and p.args.enabled}
+        return {p.title: MoveMode(p.args.mode) for p in self.policies if p.args.mode and p.args.enabled}
 
     @property
     def hints(self) -> dict[str, float]:
         """For how long a node is avoided that a pod leaves, in seconds, where policies say it for their own moves."""
-        said = ((p.name, p.args.hint) for p in self.policies if p.args.enabled)
+        said = ((p.title, p.args.hint) for p in self.policies if p.args.enabled)
         return {name: hint_s for name, hint_s in said if hint_s is not None}
+
+    @property
+    def protections_by_policy(self) -> dict[str, Protections]:
+        """Of the policies that are in a profile; WorkloadSpread, which proposes nothing, goes with the first of them."""
+        found = {policy.title: one.protections for one in self.profiles for policy in one.policies}
+        return {WorkloadSpread.name: self.profiles[0].protections, **found} if found else {}
 
     def inputs(self, *, unlimited: bool = False, max_moves: int | None = None) -> PlanningInputs:
         """What planning takes of it."""
         return PlanningInputs(
             limits=self.limits,
             protections=self.protections,
+            profiles=self.protections_by_policy,
             aggressiveness=self.aggressiveness,
             mode=self.mode,
             modes=self.modes,
@@ -127,9 +142,15 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
 
     def unknown_to(self, nodes: NodeTable) -> tuple[str, ...]:
         """What policies that are switched on name and no node of the cluster has: a sentence each, with its key."""
+        lists = (
+            [((), self.policies)]
+            if not self.profiles
+            else [(("profiles", index), one.policies) for index, one in enumerate(self.profiles)]
+        )
         return tuple(
-            f"{dotted(('policies', index, *path))} of {policy.name}: {message}"
-            for index, policy in enumerate(self.policies)
+            f"{dotted((*where, 'policies', index, *path))} of {policy.title}: {message}"
+            for where, policies in lists
+            for index, policy in enumerate(policies)
             if policy.args.enabled
             for path, message in policy.args.unknown_to(nodes)
         )
@@ -198,6 +219,15 @@ def _read(reader: SectionReader, data: dict[str, Any]) -> Configuration:
     """What is written goes before the defaults, and those of the limits follow from the aggressiveness."""
     level = reader.convert(data.get("aggressiveness", "balanced"), Level, ("aggressiveness",))
     level = NAMED_LEVELS["balanced"] if level is None else level
-    base = Configuration(aggressiveness=level, limits=limits_for(level), policies=read_policies(reader, data))
-    rest = {key: data[key] for key in SECTIONS if key in data and key not in ("aggressiveness", "policies")}
+    protections = reader.overlay(Protections(), data.get("protections", {}), ("protections",))
+    profiles = read_profiles(reader, data, protections)
+    policies = read_policies(reader, data) or tuple(one for profile in profiles for one in profile.policies)
+    base = Configuration(
+        aggressiveness=level,
+        limits=limits_for(level),
+        protections=protections,
+        profiles=profiles,
+        policies=policies,
+    )
+    rest = {key: data[key] for key in SECTIONS if key in data and key not in _READ_FIRST}
     return reader.overlay(base, rest)

@@ -1,4 +1,4 @@
-"""Section ``policies``: which policies decide, in which order, with which arguments.
+"""Sections ``policies`` and ``profiles``: which policies decide, in which order, with which arguments and protections.
 
 Policies are those of this package, and those that other installed packages offer by entry point. A package is looked at only if
 the configuration names one of its policies: what is merely installed is never imported.
@@ -6,7 +6,9 @@ the configuration names one of its policies: what is merely installed is never i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -15,13 +17,15 @@ import msgspec
 from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
 from rescheduler.errors import ReschedulerError
+from rescheduler.model.written import DocumentSection
+from rescheduler.planning.limits import NamespaceFilter, Protections
 from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
-from rescheduler.policies.wire import PolicyArgs
+from rescheduler.policies.wire import PolicyArgs, in_profile
 from rescheduler.suggestions import did_you_mean
 
 DEFAULT_POLICIES: Final = (
@@ -36,34 +40,111 @@ DEFAULT_POLICIES: Final = (
 
 _OF_MOVES: Final = ("mode", "hint")
 """Moves name the policy, not the entry."""
+_PROFILE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
 class ConfiguredPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry: the policy's name and its own arguments."""
+    """One entry: the policy's registered name, its own arguments, and the profile that it is in."""
 
     name: str
     args: PolicyArgs
+    profile: str = ""
+
+    @property
+    def title(self) -> str:
+        """What plans, moves, metrics and change windows call it."""
+        return in_profile(self.profile, self.name)
 
     @property
     def keeping(self) -> KeepingRule | None:
         """How nodes that the policy empties are kept so; None: they are not."""
-        return self.args.keeping() if isinstance(self.args, HighNodeUtilizationArgs) else None
+        rule = self.args.keeping() if isinstance(self.args, HighNodeUtilizationArgs) else None
+        return replace(rule, policy=self.title) if rule is not None else None
 
     def build(self) -> Policy:
         """The policy itself."""
-        return policy_type(self.name).build(self.args)
+        policy = policy_type(self.name).build(self.args)
+        if self.profile:
+            policy.name = self.title
+        return policy
+
+
+class ConfiguredProfile(DocumentSection, frozen=True, kw_only=True):
+    """One entry of ``profiles``: policies with protections and a node selector of their own."""
+
+    name: str
+    protections: Protections = Protections()
+    """What is not written is as in section ``protections``."""
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    """It is part of the arguments of its policies already."""
+    policies: tuple[ConfiguredPolicy, ...] = ()
 
 
 def read_policies(reader: SectionReader, document: Mapping[str, Any]) -> tuple[ConfiguredPolicy, ...]:
-    """The entries in their order, those that are switched off included."""
+    """The entries of ``policies`` in their order, those that are switched off included."""
+    if "profiles" in document:
+        if "policies" in document:
+            reader.complain(
+                ("policies",), "stands beside profiles", "write its policies into a profile of their own"
+            )
+        return ()
     if (raw := document.get("policies")) is None:
         return tuple(ConfiguredPolicy(name=n, args=REGISTRY[n].args()) for n in DEFAULT_POLICIES)
+    found = _entries(reader, raw, ("policies",), ConfiguredProfile(name=""))
+    _check_pools(reader, found, ("policies",))
+    return found
+
+
+def read_profiles(
+    reader: SectionReader, document: Mapping[str, Any], protections: Protections
+) -> tuple[ConfiguredProfile, ...]:
+    """The profiles in their order; what one does not say of protections, ``protections`` says."""
+    raw = document.get("profiles", [])
+    if not isinstance(raw, list) or ("profiles" in document and not raw):
+        remedy = "write '- name: NAME' entries with policies, or policies without profiles"
+        reader.complain(("profiles",), "is no list of profiles", remedy)
+        return ()
+    found: list[ConfiguredProfile] = []
+    for index, entry in enumerate(raw):
+        path: Path = ("profiles", index)
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            reader.complain(path, "has no name", "add 'name:', by which plans and moves call it")
+            continue
+        if not _PROFILE.fullmatch(entry["name"]):
+            reader.complain(
+                (*path, "name"), f"is {entry['name']!r}", "use letters, digits and '-', at most 63"
+            )
+        if any(other.name == entry["name"] for other in found):
+            reader.complain((*path, "name"), "another profile has this name", "give it one of its own")
+        if "policies" not in entry:
+            reader.complain(path, "'policies' is missing", "name the policies of the profile")
+        base = ConfiguredProfile(
+            name="", protections=_without_overridden(protections, entry.get("protections"))
+        )
+        rest = {key: value for key, value in entry.items() if key != "policies"}
+        profile = reader.overlay(base, rest, path)
+        policies = _entries(reader, entry.get("policies", []), (*path, "policies"), profile)
+        found.append(msgspec.structs.replace(profile, policies=policies))
+    _check_pools(reader, [policy for profile in found for policy in profile.policies], ("profiles",))
+    return tuple(found)
+
+
+def _without_overridden(protections: Protections, written: object) -> Protections:
+    """A profile that names namespaces means these, not others besides."""
+    if isinstance(written, dict) and "namespaces" in written:
+        return msgspec.structs.replace(protections, namespaces=NamespaceFilter())
+    return protections
+
+
+def _entries(
+    reader: SectionReader, raw: object, path: Path, profile: ConfiguredProfile
+) -> tuple[ConfiguredPolicy, ...]:
     if not isinstance(raw, list):
-        reader.complain(("policies",), "is not a list", "write '- name: NodeAffinity' entries")
+        reader.complain(path, "is not a list", "write '- name: NodeAffinity' entries")
         return ()
     found: list[ConfiguredPolicy] = []
     for index, entry in enumerate(raw):
-        policy = _policy(reader, index, entry)
+        policy = _policy(reader, (*path, index), entry, profile)
         if policy is None:
             continue
         # A move tells its policy by name only, so all entries of one name must declare the same.
@@ -71,16 +152,20 @@ def read_policies(reader: SectionReader, document: Mapping[str, Any]) -> tuple[C
         for key in _OF_MOVES:
             if any(getattr(args, key) != getattr(policy.args, key) for args in others):
                 reader.complain(
-                    ("policies", index, key), f"another {policy.name} says otherwise", "write the same"
+                    (*path, index, key), f"another {policy.name} says otherwise", "write the same"
                 )
         found.append(policy)
+    return tuple(found)
+
+
+def _check_pools(reader: SectionReader, found: Sequence[ConfiguredPolicy], path: Path) -> None:
+    """Complain if one policy fills the nodes that another one empties."""
     if _fill_and_empty(found):
         reader.complain(
-            ("policies",),
+            path,
             "LowNodeUtilization and HighNodeUtilization are both on for the same nodes: what one fills the other empties",
             "switch one of them off, or give both a nodeSelector with the same label and different values",
         )
-    return tuple(found)
 
 
 def _fill_and_empty(policies: Sequence[ConfiguredPolicy]) -> bool:
@@ -91,8 +176,9 @@ def _fill_and_empty(policies: Sequence[ConfiguredPolicy]) -> bool:
     return any(not one.disjoint(other) for one in low for other in high)
 
 
-def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolicy | None:
-    path: Path = ("policies", index)
+def _policy(
+    reader: SectionReader, path: Path, entry: object, profile: ConfiguredProfile
+) -> ConfiguredPolicy | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         reader.complain(path, "has no name", f"add 'name:' with one of {', '.join(policy_names())}")
         return None
@@ -112,10 +198,18 @@ def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolic
     args = reader.convert({k: v for k, v in entry.items() if k != "name"}, kind.args, path)
     if args is None:
         return None
+    pool = profile.node_selector
+    for key in (
+        key for key in pool.keys() & args.node_selector.keys() if args.node_selector[key] != pool[key]
+    ):
+        message = f"is {args.node_selector[key]!r}, but {pool[key]!r} for all policies of the profile"
+        reader.complain((*path, "nodeSelector", key), message, "keep one of them")
+    args = msgspec.structs.replace(args, node_selector={**pool, **args.node_selector})
+    found = ConfiguredPolicy(name=name, args=args, profile=profile.name)
     try:
         problems = [((*path, *where), message) for where, message in kind.problems(args)]
         if not problems and args.enabled:
-            kind.build(args)
+            found.build()
     except FAILURES as e:
         # Told now: a controller keeps its last good configuration then, and validate says it.
         reader.complain(
@@ -126,7 +220,7 @@ def _policy(reader: SectionReader, index: int, entry: object) -> ConfiguredPolic
         return None
     for where, message in problems:
         reader.complain(where, message, "see docs/policies.md")
-    return ConfiguredPolicy(name=name, args=args)
+    return found
 
 
 GROUP: Final = "rescheduler.policies"

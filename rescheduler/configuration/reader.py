@@ -49,9 +49,13 @@ class SectionReader:
         found = self._converted(value, kind, path)
         return None if found is _WRONG else found
 
-    def overlay(self, base: S, written: dict[str, Any]) -> S:
-        """``base`` with the values that stand at the top level; ``base`` itself, and complaints, if one is wrong."""
-        found = self._struct(written, type(base), (), base)
+    def overlay(self, base: S, written: object, path: Path = ()) -> S:
+        """``base`` with the values that stand at ``path``; ``base`` itself, and complaints, if one is wrong."""
+        kind = type(base)
+        if isinstance(written, dict):
+            found = self._struct(written, kind, path, base)
+        else:
+            found = self._converted(written, kind, path)
         return base if found is _WRONG else found
 
     def check_values(self) -> None:

@@ -275,7 +275,9 @@ def _placement(configuration: Configuration, states: SharedSchedulingState) -> P
         namespace=configuration.reservations.namespace,
         profile=configuration.profile,
         states=states,
-        protection=protection_of(configuration.protections, configuration.profile),
+        protection=protection_of(
+            configuration.protections, configuration.profile, configuration.protections_by_policy
+        ),
     )
 
 

@@ -216,7 +216,11 @@ class MigrationObserver:
             return Choice(node=settled), ALLOWED, ALLOWED
         if phase is MigrationPhase.EVICTING:
             return Choice(node=settled), ALLOWED, self.placement.fits(pod, settled, reservation)
-        movable = self.placement.movable(pod, drained=drains(migration, self.index.snapshot, pod))
+        movable = self.placement.movable(
+            pod,
+            drained=drains(migration, self.index.snapshot, pod),
+            policy="" if migration.requested else migration.policy,
+        )
         if waits or not movable.ok:
             return Choice(), movable, ALLOWED
         choice = self._target(migration, pod, reservation, starts_first=starts_first)

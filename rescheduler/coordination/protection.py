@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Protector
+from rescheduler.planning.protections import Protectors
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 
-Protection = Callable[[Pod, Replacements, bool], Permission]
-"""Whether a pod may be moved; what the configuration keeps (priority, local storage, ...) if it is not being drained."""
+NO_PROFILES: Final[Mapping[str, Protections]] = MappingProxyType({})
+Protection = Callable[[Pod, Replacements, bool, str], Permission]
+"""Whether a pod may be moved by that policy ("": by people); what the configuration keeps if it is not being drained."""
 
 
-def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = False) -> Permission:  # noqa: FBT001, FBT002 - a Protection
+def movable_by_nature(
+    pod: Pod,
+    replacements: Replacements,
+    _drained: bool = False,  # noqa: FBT001, FBT002 - a Protection
+    _policy: str = "",
+) -> Permission:
     """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
     found = replacements.of(pod)
     if found.pod is None:
@@ -27,28 +35,31 @@ def movable_by_nature(pod: Pod, replacements: Replacements, _drained: bool = Fal
     return ALLOWED
 
 
-def protection_of(protections: Protections, profile: Profile) -> Protection:
+def protection_of(
+    protections: Protections, profile: Profile, profiles: Mapping[str, Protections] = NO_PROFILES
+) -> Protection:
     """The planner's own ``Protector``, so that a PodMigration by hand cannot get around the configured protections.
 
-    One Protector is built for each round.
+    ``profiles``: those of policies that are in one. They are built anew for each round.
     """
-    last: list[tuple[Replacements, Protector]] = []
+    last: list[tuple[Replacements, Protectors]] = []
     ledgers: list[tuple[object, BudgetLedger]] = []
 
-    def judged(pod: Pod, replacements: Replacements, drained: bool) -> Permission:  # noqa: FBT001 - a Protection
+    def judged(pod: Pod, replacements: Replacements, drained: bool, policy: str) -> Permission:  # noqa: FBT001 - a Protection
         if not last or last[0][0] is not replacements:
             snapshot = replacements.snapshot
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
                 ledgers[:] = [(snapshot.budgets, BudgetLedger(snapshot))]
             ledger = ledgers[0][1]
-            protector = Protector(
+            protectors = Protectors(
                 replacements,
                 protections,
+                profiles,
                 lambda p: bool(ledger.of(p)),
                 judges=profile.judges,
             )
-            last[:] = [(replacements, protector)]
-        refusal = last[0][1].refusal(pod, lifted=drained)
+            last[:] = [(replacements, protectors)]
+        refusal = last[0][1].of(policy).refusal(pod, lifted=drained)
         if refusal is None:
             return ALLOWED
         passes = refusal.reason is SkipReason.WORKLOAD_BUSY

@@ -35,7 +35,7 @@ from rescheduler.optima.placement import WITH_DEFAULTS, CountedCluster, Places, 
 from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PlanBound, Question, stages_of
-from rescheduler.planning.protections import Protector
+from rescheduler.planning.protections import Protectors
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
@@ -45,7 +45,7 @@ from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.policies.objective import ONE
 from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
-from rescheduler.policies.wire import PolicyArgs
+from rescheduler.policies.wire import PolicyArgs, registered
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
@@ -91,12 +91,14 @@ class JudgedPlan:
 
     def _movable(self) -> Callable[[Pod], bool]:
         # Whether a budget selects a pod is not asked: that can only let more pods move.
-        return Protector(
+        protectors = Protectors(
             Replacements(self.snapshot),
             self.inputs.protections,
+            self.inputs.profiles,
             covered=lambda _: True,
             judges=self.profile.judges,
-        ).movable
+        ).among(self.inputs.profiles)
+        return lambda pod: any(one.movable(pod) for one in protectors)
 
     def defaulted(self, used: bool, resources: Collection[str]) -> frozenset[str]:  # noqa: FBT001 -- as the argument has it
         """Those of which a pod counts for more than it requests, where a policy uses defaults."""
@@ -114,7 +116,7 @@ class JudgedPlan:
         """The node of each pod by its uid, after all moves of the plan or those of one policy."""
         nodes = {pod.uid: pod.node for pod in self.snapshot.pods.values() if pod.node}
         for move in self.plan.moves:
-            if policy is None or move.policy == policy:
+            if policy is None or registered(move.policy) == policy:
                 nodes[move.pod.uid] = move.target
         return nodes
 
@@ -175,7 +177,7 @@ def _violations(judged: JudgedPlan, rules: Rules) -> PlanBound:
 def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
     """By price where prices differ, else by number. The moves of other policies are taken as they are."""
     own = HighNodeUtilization.name
-    others = [move for move in judged.plan.moves if move.policy != own]
+    others = [move for move in judged.plan.moves if registered(move.policy) != own]
     defaulted = judged.defaulted(args.use_default_requests, {*args.thresholds, *args.target_thresholds})
     places = judged.places(gone=frozenset(move.pod.uid for move in others), defaulted=defaulted)
     placement, nodes = places.placement, places.nodes

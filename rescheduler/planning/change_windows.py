@@ -15,6 +15,7 @@ from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.schedule import Schedule, ScheduleError, schedule
 from rescheduler.model.times import parse_duration
 from rescheduler.model.written import Count, DocumentSection, Duration, Mistake
+from rescheduler.policies.wire import registered
 
 LAST_S: Final = 60.0
 """No move begins in the last minute of a window: an ordinary one takes less."""
@@ -52,8 +53,8 @@ class ChangeWindow(DocumentSection, frozen=True, kw_only=True):
         return schedule(self.cron, self.time_zone, self.duration_s, self.end)
 
     def serves(self, policy: str) -> bool:
-        """True if moves of this policy begin in it."""
-        return not self.policies or policy in self.policies
+        """True if moves of this policy begin in it; a registered name means those of all profiles."""
+        return not self.policies or policy in self.policies or registered(policy) in self.policies
 
 
 class Opening(NamedTuple):

@@ -102,6 +102,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     limits: Limits = Limits()
     protections: Protections = Protections()
+    profiles: dict[str, Protections] = {}
+    """The protections of policies that are in a profile, by the policy's name."""
     aggressiveness: float = 0.5
     mode: MoveMode = MoveMode.AUTO
     """The configured one: StartFirst declares the mode for every workload, Auto leaves it to annotations."""

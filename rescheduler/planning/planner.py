@@ -9,8 +9,7 @@ avoid. The first refusal is reported; the same input gives the same bytes. In th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -30,7 +29,7 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.pending_rooms import PendingRooms
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
-from rescheduler.planning.protections import Movable, Protector
+from rescheduler.planning.protections import Protectors
 from rescheduler.planning.refusals import Refusals, closed_windows
 from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
@@ -41,6 +40,7 @@ from rescheduler.planning.summary import Figures, gathered, policy_summary, summ
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.views import Movable, Views
 from rescheduler.policies.framework import (
     NO_NEED,
     Policy,
@@ -55,7 +55,6 @@ from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import FloatArray
-from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -111,7 +110,9 @@ def decide(
     figures.follow(planner.steps, planner.rooms.arrivals(), state.node_index)
     said = planner.said
     if said is None:
-        said = warnings_of(policies, planner.another_view(planned=PlannedMoves(state.nodes.size)))
+        said = warnings_of(
+            policies, planner.views.another(planner.view, planned=PlannedMoves(state.nodes.size))
+        )
     closer = gathered(snapshot, planner.steps) if looks_ahead else ()
     names = sorted({step.move.policy for step in planner.steps}) if inputs.unlimited else ()
     shut = closed_windows(inputs.limits.windows, names, snapshot.taken_at_s)
@@ -170,24 +171,28 @@ class _Planner:
             leaving=self._history.moving - self._history.starting_first.keys(),
             unlimited=inputs.unlimited,
         )
-        self._protector = Protector(
+        protectors = Protectors(
             self._replacements,
             inputs.protections,
+            inputs.profiles,
             covered=lambda pod: bool(self._budgets.of(pod)),
             judges=state.profile.judges,
         )
         self._hypothetical: set[str] = set()
-        self._refusals = Refusals(snapshot, inputs, self._history, self._protector, self._budgets)
-        self._movable = Movable(state, self._history, self._protector, self._hypothetical)
-        self.view = PolicyView(
+        self._refusals = Refusals(snapshot, inputs, self._history, protectors, self._budgets)
+        view = PolicyView(
             snapshot=snapshot,
             state=state,
             planned=PlannedMoves(state.nodes.size),
-            movable=self._movable.pod,
-            movable_class=self._movable.of_class,
             disruption=self._refusals.disruption,
         )
-        self._views = [self.view]
+        self.views = Views(
+            view,
+            policies,
+            protectors,
+            lambda some: Movable(state, self._history, some, self._hypothetical),
+        )
+        self.view = self.views.any
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial, told=True)
@@ -245,15 +250,9 @@ class _Planner:
         self.asked: list[FirstProposals] = []
         self.said: list[PolicyWarning] | None = None
 
-    def another_view(self, **changes: Any) -> PolicyView:
-        """For questions of which the answers that are kept in ``view`` say nothing."""
-        self._views.append(replace(self.view, memo=Memo(), **changes))
-        return self._views[-1]
-
     def end(self) -> None:
         """Its parts refer to one another, and kept answers to their view: without this they wait for the garbage collector."""
-        for view in self._views:
-            view.memo.clear()
+        self.views.end()
         vars(self).clear()
 
     def run(self) -> None:
@@ -323,7 +322,7 @@ class _Planner:
         for policy in self._policies:
             # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
             spares = self._inputs.unlimited or not asked
-            found = policy.candidates(replace(self.view, spares=spares))
+            found = self.views.asked(policy, spares=spares)
             asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
         view = self.view if self._looks_ahead else None
@@ -334,12 +333,12 @@ class _Planner:
         """What the next decision would find, if nothing but the planned moves happened."""
         if not self.steps:
             return self.before
-        view = self.another_view(settled=True, spares=False, movable=self._movable.next)
-        return [policy_summary(policy, policy.candidates(view), view) for policy in self._policies]
+        views = [(policy, self.views.settled(policy)) for policy in self._policies]
+        return [policy_summary(policy, policy.candidates(view), view) for policy, view in views]
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
-        found = asked.found if asked is not None and self._still_good(asked) else policy.candidates(self.view)
+        found = asked.found if asked is not None and self._still_good(asked) else self.views.asked(policy)
         self._asked_at = self.trial.version
         if isinstance(policy, RoomMakingPolicy):
             self.rooms.run(policy, found)
@@ -406,7 +405,7 @@ class _Planner:
         # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
         if refused is not None and self.trial.version == self._asked_at and unadopted is None:
             return refused
-        gains = policy.gains(candidate, self.view)
+        gains = policy.gains(candidate, self.views.of(policy))
         if not gains.size or gains.max() <= NO_NEED:
             return None
         if refused is None and wanted is not None:
@@ -430,7 +429,7 @@ class _Planner:
         unadopted = self._unadopted(candidate, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
-        gain, least_gain = policy.gain_at(pod, node, self.view), self._refusals.least_gain(pod)
+        gain, least_gain = policy.gain_at(pod, node, self.views.of(policy)), self._refusals.least_gain(pod)
         if unadopted is not None:
             gains = np.zeros(self.view.nodes.size)
             gains[node] = gain

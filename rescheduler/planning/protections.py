@@ -7,8 +7,7 @@ or the descheduler's ``evict`` overrides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -25,13 +24,11 @@ from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
-from rescheduler.planning.history import History
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.state import SchedulingState
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
@@ -278,6 +275,33 @@ class Protector:
         return self._snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
 
 
+class Protectors:
+    """Who judges for which policy: profiles have protections of their own. Policies with equal ones share a Protector."""
+
+    def __init__(
+        self,
+        replacements: Replacements,
+        protections: Protections,
+        profiles: Mapping[str, Protections],
+        covered: Callable[[Pod], bool],
+        judges: Callable[[str], bool] = "default-scheduler".__eq__,
+    ) -> None:
+        """``profiles``: the protections of policies that are in one, by their names; ``protections``: of all others."""
+        made = {
+            one: Protector(replacements, one, covered, judges) for one in {protections, *profiles.values()}
+        }
+        self._others = made[protections]
+        self._by_policy = {name: made[one] for name, one in profiles.items()}
+
+    def of(self, policy: str) -> Protector:
+        """Who judges the pods that this policy moves."""
+        return self._by_policy.get(policy, self._others)
+
+    def among(self, policies: Iterable[str]) -> tuple[Protector, ...]:
+        """All that judge for any of these; of no policy: the one of moves that people ask for."""
+        return tuple(dict.fromkeys(map(self.of, policies))) or (self._others,)
+
+
 def stays_by_itself(pod: Pod, judges: Callable[[str], bool]) -> Protected | None:
     """Why the pod is left alone, if the pod alone tells it: whatever is configured, and whatever becomes of its controller."""
     return next(chain(_critical(pod), _unjudged(pod, judges), _forbidden(pod)), None)
@@ -358,38 +382,3 @@ def _first_and_last(pods: Iterable[Pod]) -> tuple[float, float]:
     """When the first and the last of them began."""
     began_s = list(map(_began_s, pods))
     return min(began_s), max(began_s)
-
-
-class Movable:
-    """Which pods a decision may move at all: those that no protection keeps, none that is moved already.
-
-    Policies ask by class, because on a large cluster most pods of a class have the same answer.
-    """
-
-    def __init__(
-        self, state: SchedulingState, history: History, protector: Protector, hypothetical: AbstractSet[str]
-    ) -> None:
-        """``hypothetical``: uids of pods that do not really stand where the trial puts them."""
-        self._history = history
-        self._protector = protector
-        self._hypothetical = hypothetical
-        self._mixed = frozenset(state.cluster.kind_of(f.pod) for f in history.unfinished)
-        """Classes of pods that an unfinished migration names."""
-        self._answers: dict[PodClass, bool | None] = {}
-
-    def pod(self, pod: Pod) -> bool:
-        """True if this decision may move the pod."""
-        return pod.uid not in self._hypothetical and self.next(pod)
-
-    def next(self, pod: Pod) -> bool:
-        """The same for the next decision, when replacements will be pods like others."""
-        return pod.uid not in self._history.moving and self._protector.movable(pod)
-
-    def of_class(self, known: PodClass) -> bool | None:
-        """``pod`` of all pods of a class; None if they differ."""
-        # Pods of one class differ once a plan puts some of them there, or a move of some is under way.
-        if known.hypothetical or known in self._mixed:
-            return None
-        if known not in self._answers:
-            self._answers[known] = self._protector.movable_class(known)
-        return self._answers[known]

@@ -20,7 +20,7 @@ from rescheduler.planning.change_windows import ChangeWindow, opening
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Protector, keeps_local_data
+from rescheduler.planning.protections import Protector, Protectors, keeps_local_data
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.workload_rest import rest_s
 from rescheduler.policies.objective import Tier
@@ -50,6 +50,15 @@ class _Lasting:
     asked_last: bool = False
 
 
+class _Judged(NamedTuple):
+    """What is known of pods by the protections of some policies."""
+
+    protector: Protector
+    shared: dict[tuple[object, ...], _Lasting]
+    answers: dict[int, _Lasting]
+    """By identity of the pod: it is asked again in every round."""
+
+
 class Refusals:
     """Judges candidates by everything but limits, the gain now, and targets.
 
@@ -61,20 +70,19 @@ class Refusals:
         snapshot: Snapshot,
         inputs: PlanningInputs,
         history: History,
-        protector: Protector,
+        protectors: Protectors,
         budgets: BudgetLedger,
     ) -> None:
         self._starts_first = StartFirst(snapshot, inputs.mode, inputs.modes).takes
         self._snapshot = snapshot
         self._inputs = inputs
         self._history = history
-        self._protector = protector
+        self._protectors = protectors
         self._budgets = budgets
         self._owners = owners_of_shared_rooms(snapshot.reservations)
         self._single = history.moving | history.failed | self._owners.keys()
-        self._shared: dict[tuple[object, ...], _Lasting] = {}
-        self._answers: dict[int, _Lasting] = {}
-        """By identity of the pod: it is asked again in every round."""
+        self._judged: dict[Protector, _Judged] = {}
+        self._by_policy: dict[str, _Judged] = {}
         self._asked: list[Pod] = []
         """Those pods, kept alive: an identity must not become that of another one."""
         self._disruptions: dict[tuple[object, ...], float] = {}
@@ -89,9 +97,10 @@ class Refusals:
         self, pod: Pod, policy: str, gain: float, tier: Tier, *, in_turn: bool = False
     ) -> Blocked | None:
         """The same for a pod that this policy proposes with that gain, because of that part of the objective."""
-        lasting = self._answers.get(id(pod))
+        judged = self._by_policy.get(policy) or self._judged_for(policy)
+        lasting = judged.answers.get(id(pod))
         if lasting is None:
-            lasting = self._answers[id(pod)] = self._lasting(pod)
+            lasting = judged.answers[id(pod)] = self._lasting(pod, judged)
             self._asked.append(pod)
         if lasting.first is not None:
             return lasting.first
@@ -113,10 +122,16 @@ class Refusals:
             self._windows[policy] = outside(self._inputs.limits.windows, policy, self._snapshot.taken_at_s)
         return self._windows[policy]
 
-    def _lasting(self, pod: Pod) -> _Lasting:
+    def _judged_for(self, policy: str) -> _Judged:
+        protector = self._protectors.of(policy)
+        found = self._judged.setdefault(protector, _Judged(protector, {}, {}))
+        return self._by_policy.setdefault(policy, found)
+
+    def _lasting(self, pod: Pod, judged: _Judged) -> _Lasting:
         """All but the budgets: what no planned move changes."""
-        if pod.uid in self._single or not self._protector.ordinary(pod):
-            return self._judge(pod)
+        protector = judged.protector
+        if pod.uid in self._single or not protector.ordinary(pod):
+            return self._judge(pod, protector)
         key = (
             pod.namespace,
             id(pod.spec),
@@ -124,16 +139,16 @@ class Refusals:
             id(pod.annotations),
             id(pod.controller),
             self._state(pod),
-            self._protector.youth(pod),
+            protector.youth(pod),
         )
-        known = self._shared.get(key)
+        known = judged.shared.get(key)
         if known is None:
-            known = self._shared[key] = self._judge(pod)
+            known = judged.shared[key] = self._judge(pod, protector)
         return known
 
     def of_many(self, batch: Batch, pods: Sequence[Pod]) -> list[tuple[Blocked | None, Sequence[Pod]]]:
         """The answers of ``of`` for some pods of a batch: these stay for that reason."""
-        if not self._protector.same_for_class(batch.kind, pods[0]) or (
+        if not self._protectors.of(batch.policy).same_for_class(batch.kind, pods[0]) or (
             self._single and not self._single.isdisjoint([pod.uid for pod in pods])
         ):
             return [(self.of_pod(pod, batch.policy, batch.gain, batch.tier), (pod,)) for pod in pods]
@@ -163,14 +178,14 @@ class Refusals:
     def _state(self, pod: Pod) -> _State:
         return _state(pod, self._snapshot.taken_at_s)
 
-    def _judge(self, pod: Pod) -> _Lasting:
+    def _judge(self, pod: Pod, protector: Protector) -> _Lasting:
         """All but the budgets, which change with every move."""
         if pod.uid in self._history.moving:
             first: Blocked | None = Blocked(
                 SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration"
             )
         else:
-            protected = self._protector.refusal(pod)
+            protected = protector.refusal(pod)
             first = Blocked(*protected) if protected is not None else None
         return _Lasting(first, self.least_gain(pod))
 

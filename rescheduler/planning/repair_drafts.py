@@ -328,8 +328,12 @@ class _Problem:
             holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names],
             repairs={int(self._conditions.places[node]): fall for node, fall in falls.items()},
             owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
-            excess=policy == TopologySpread.name and self._wanting[pod.uid][1].tier is Tier.HARD,
+            excess=bool(policy) and self._is_excess(*self._wanting[pod.uid]),
         )
+
+    @staticmethod
+    def _is_excess(policy: Policy, candidate: Candidate) -> bool:
+        return isinstance(policy, TopologySpread) and candidate.tier is Tier.HARD
 
     def _may_go_to(self, pod: Pod, replacement: Pod) -> Callable[[], BoolArray]:
         known: list[BoolArray] = []

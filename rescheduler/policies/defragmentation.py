@@ -147,7 +147,7 @@ class _Fragmented:
 class Defragmentation:
     """Gain = 0.5 on nodes where the pod breaks no room, 0 on all others."""
 
-    name: ClassVar[str] = "Defragmentation"
+    name: str = "Defragmentation"
     tier: ClassVar[Tier] = Tier.FRAGMENTATION
 
     def __init__(self, args: DefragmentationArgs) -> None:

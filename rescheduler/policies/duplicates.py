@@ -21,7 +21,7 @@ class DuplicatesArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_field
 class Duplicates(SimplePolicy[DuplicatesArgs]):
     """Every pair of copies on one node costs one pod, so that a workload ends up spread evenly over what takes it."""
 
-    name: ClassVar[str] = "Duplicates"
+    name: str = "Duplicates"
     reason: ClassVar[str] = "Duplicate"
     message: ClassVar[str] = f"shares node/{NODE} with a copy of itself"
 

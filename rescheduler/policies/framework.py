@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import ClassVar, Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -172,7 +172,8 @@ def nowhere(view: PolicyView) -> FloatArray:
 class Policy(Protocol):
     """One way of being badly placed."""
 
-    name: ClassVar[str]
+    name: str
+    """As plans call it: the registered name; in a profile ``PROFILE/NAME``, which whoever builds it sets."""
 
     @property
     def tier(self) -> Tier:
@@ -239,7 +240,7 @@ class PolicyWarning(NamedTuple):
 class WarnsOfCluster(Protocol):
     """A policy that the cluster as a whole can hinder or mislead."""
 
-    name: ClassVar[str]
+    name: str
 
     def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
         """What to say of the cluster before any move."""

@@ -96,7 +96,7 @@ class HighNodeUtilization:
     of this plan leave; a node that received pods in this plan stays.
     """
 
-    name: ClassVar[str] = "HighNodeUtilization"
+    name: str = "HighNodeUtilization"
     tier: ClassVar[Tier] = Tier.CONSOLIDATION
 
     def __init__(self, args: HighNodeUtilizationArgs) -> None:

@@ -59,7 +59,7 @@ class InterPodAntiAffinity:
     Badness: pairs of pods that a required term keeps apart and that share a domain, one for each direction.
     """
 
-    name: ClassVar[str] = "InterPodAntiAffinity"
+    name: str = "InterPodAntiAffinity"
     tier: ClassVar[Tier] = Tier.HARD
 
     def __init__(self, args: InterPodAntiAffinityArgs) -> None:

@@ -32,7 +32,7 @@ Leaving = Mapping[str, tuple[Pod, str]]
 class LeavingPods(ABC, Generic[ArgsT]):
     """Each such pod costs one pod in tier Soft, and nothing wherever its replacement stands."""
 
-    name: ClassVar[str]
+    name: str
     reason: ClassVar[str]
     tier: ClassVar[Tier] = Tier.SOFT
 

@@ -133,7 +133,7 @@ class LowNodeUtilization:
     What an empty room holds is taken on a target, and no load of the node that it is on.
     """
 
-    name: ClassVar[str] = "LowNodeUtilization"
+    name: str = "LowNodeUtilization"
     tier: ClassVar[Tier] = Tier.BALANCE
 
     def __init__(self, args: LowNodeUtilizationArgs) -> None:

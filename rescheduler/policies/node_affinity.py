@@ -7,7 +7,7 @@ pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
@@ -78,7 +78,7 @@ class NodeAffinity:
     not meet; for type score what ``ScorePotential`` says. The hint that admission adds is no preference of the pod's owner.
     """
 
-    name: ClassVar[str] = "NodeAffinity"
+    name: str = "NodeAffinity"
 
     def __init__(self, args: NodeAffinityArgs) -> None:
         self.tier = Tier.HARD if REQUIRED in args.types else Tier.SOFT

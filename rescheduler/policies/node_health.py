@@ -98,7 +98,7 @@ class _Health(NamedTuple):
 class NodeHealth:
     """Gain 0.8 on every healthy node. Badness: each pod of the scope on an unhealthy node, as a broken rule."""
 
-    name: ClassVar[str] = "NodeHealth"
+    name: str = "NodeHealth"
     tier: ClassVar[Tier] = Tier.HARD
 
     def __init__(self, args: NodeHealthArgs) -> None:

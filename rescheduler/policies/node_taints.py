@@ -84,7 +84,7 @@ class NodeTaints:
     Badness: each pod that may be proposed, by the worst taint that it does not tolerate; see ``COSTS``.
     """
 
-    name: ClassVar[str] = "NodeTaints"
+    name: str = "NodeTaints"
     tier: ClassVar[Tier] = Tier.HARD
 
     def __init__(self, args: NodeTaintsArgs) -> None:

@@ -60,7 +60,7 @@ class PendingPods:
     Badness: the pods that have waited for long enough and have no room.
     """
 
-    name: ClassVar[str] = "PendingPods"
+    name: str = "PendingPods"
     tier: ClassVar[Tier] = Tier.PENDING
 
     def __init__(self, args: PendingPodsArgs) -> None:

@@ -7,7 +7,7 @@ Two kinds, each switched on by name: ``required`` (required pod affinity that ho
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
@@ -72,7 +72,7 @@ class PodAffinity:
     not, and for each pair of pods that preferred anti-affinity would keep apart.
     """
 
-    name: ClassVar[str] = "PodAffinity"
+    name: str = "PodAffinity"
 
     def __init__(self, args: PodAffinityArgs) -> None:
         self.tier = Tier.HARD if REQUIRED in args.types else Tier.SOFT

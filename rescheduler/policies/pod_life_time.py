@@ -37,7 +37,7 @@ class PodLifeTimeArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key
 class PodLifeTime(LeavingPods[PodLifeTimeArgs]):
     """Running pods that were created longer ago than that; each has a limit of its own, which its uid gives."""
 
-    name: ClassVar[str] = "PodLifeTime"
+    name: str = "PodLifeTime"
     reason: ClassVar[str] = "TooOld"
 
     def leaving(self, view: PolicyView) -> Leaving:

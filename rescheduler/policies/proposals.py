@@ -97,6 +97,12 @@ class Proposals:
         )
         return Proposals([tier for tier in kept if tier])
 
+    def by(self, policy: str) -> Proposals:
+        """The same as proposed by that policy."""
+        if all(batch.policy == policy for tier in self._tiers for batch in tier):
+            return self
+        return Proposals([[msgspec.structs.replace(b, policy=policy) for b in tier] for tier in self._tiers])
+
     @property
     def empty(self) -> bool:
         """True if nothing is proposed."""

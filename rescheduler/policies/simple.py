@@ -40,7 +40,7 @@ _LABELS_TOLD: Final = 3
 class SimplePolicy(Generic[ArgsT]):
     """Subclasses name themselves and write ``cost``, or ``group`` and ``cost_together``, or all three."""
 
-    name: ClassVar[str]
+    name: str
     tier: ClassVar[Tier] = Tier.SOFT
     """What outweighs what: see ``objective.Tier``. In ``HARD`` costs are whole numbers of pods."""
     reason: ClassVar[str] = "Costly"

@@ -55,7 +55,7 @@ class _Outcome(enum.Enum):
 class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
     """Restarts are those of the containers together; its replacement begins at none."""
 
-    name: ClassVar[str] = "TooManyRestarts"
+    name: str = "TooManyRestarts"
     reason: ClassVar[str] = "TooManyRestarts"
 
     def leaving(self, view: PolicyView) -> Leaving:

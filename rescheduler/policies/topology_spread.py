@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class TopologySpread:
     Badness: the excess of every constraint that pods in scope carry, counted once for all of them; see ``SpreadGroups``.
     """
 
-    name: ClassVar[str] = "TopologySpread"
+    name: str = "TopologySpread"
 
     def __init__(self, args: TopologySpreadArgs) -> None:
         self.tier = Tier.HARD if HARD in args.constraints else Tier.SOFT

@@ -34,6 +34,16 @@ Age = Annotated[float, SECONDS, msgspec.Meta(ge=0.0)]
 """Seconds for which something must have been so; it is written as a duration, such as ``5m``."""
 
 
+def in_profile(profile: str, policy: str) -> str:
+    """What plans call a policy of a profile; the profile without a name changes nothing."""
+    return f"{profile}/{policy}" if profile else policy
+
+
+def registered(policy: str) -> str:
+    """The registered name of a policy that may be in a profile."""
+    return policy.rpartition("/")[2]
+
+
 class LabelExpressionArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """One entry of ``matchExpressions``."""
 

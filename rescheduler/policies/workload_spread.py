@@ -58,7 +58,7 @@ class WorkloadSpread:
     Replicas that are not on a node do not count.
     """
 
-    name: ClassVar[str] = "WorkloadSpread"
+    name: str = "WorkloadSpread"
     tier: ClassVar[Tier] = Tier.SOFT
 
     def __init__(self, args: WorkloadSpreadArgs) -> None:

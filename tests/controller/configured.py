@@ -35,6 +35,8 @@ BASE = {
 def document(**changes: Any) -> bytes:
     """The base with dotted keys (``limits__perNode``) set."""
     found = copy.deepcopy(BASE)
+    if "profiles" in changes:
+        del found["policies"]
     for path, value in changes.items():
         *sections, key = path.split("__")
         place = found

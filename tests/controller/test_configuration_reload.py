@@ -59,6 +59,7 @@ class Blocked:
     budget: bool = False
 
 
+IN_PROFILE = {"name": "p", "policies": [{"name": "NodeTaints", "after": "0s"}]}
 BLOCKED = {
     "aggressiveness": Blocked("conservative", "aggressive", "DisruptionBudget", budget=True),
     "limits.movesAtOnce": Blocked(0, 1, "LimitMovesAtOnce"),
@@ -91,6 +92,7 @@ BLOCKED = {
     ),
     "replacements.notReplacing": Blocked([{"apiGroup": "apps", "kind": "ReplicaSet"}], [], "NotSupported"),
     "policies": Blocked([], [{"name": "NodeTaints", "after": "0s"}], ""),
+    "profiles": Blocked([{**IN_PROFILE, "protections": {"minReplicas": 9}}], [IN_PROFILE], "MinReplicas"),
     "schedulerConfiguration": Blocked(ONLY_N1, STOCK, "NoTarget"),
 }
 
@@ -401,6 +403,19 @@ def test_moves_that_people_ask_for_keep_to_the_protections_that_are_in_force():
     lab.cluster.advance(5)
     lab.move("taken", pod["metadata"]["name"])
     lab.until(lambda: phase("taken") == "Succeeded", 120)
+
+
+def test_a_move_is_made_by_the_protections_of_its_profile_where_people_may_not_ask_for_it():
+    allowed = {**IN_PROFILE, "protections": {"namespaces": {"exclude": []}}}
+    lab = Lab(document(protections__namespaces={"exclude": ["default"]}, profiles=[allowed]))
+    lab.taint()
+    lab.until(lab.moves, 40)
+
+    def phases():
+        return {status(move).get("phase") for move in lab.cluster.api.list(MOVE)}
+
+    lab.until(lambda: phases() == {"Succeeded"}, 200)
+    assert {spec(move)["policy"] for move in lab.cluster.api.list(MOVE)} == {"p/NodeTaints"}
 
 
 def test_a_document_that_is_refused_changes_nothing_and_is_told():
