@@ -172,9 +172,10 @@ release: $(STAMP)  ## cut RELEASE (0.2.0): version, CHANGELOG.md, recorded objec
 	@$(MAKE) --no-print-directory dist
 
 URL ?= https://releases.example
+PYTHONS ?=
 
-dist: $(STAMP)  ## what a release publishes at URL, in dist/: wheel, source, krew plugin, chart, manifests, checksums (no network; make sbom and make container need one)
-	$(BIN)/python -m harness.publish dist $(URL)
+dist: $(STAMP)  ## what a release publishes at URL, in dist/: wheel, source, krew plugin, chart, manifests, checksums (no network; make sbom and make container need one; PYTHONS="3.13 3.12 3.11" fetches the wheels of the plugin)
+	$(BIN)/python -m harness.publish dist $(URL) $(PYTHONS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,7 +1,8 @@
 """The plugin ``kubectl rescheduler`` for krew: one archive with all that the program needs but Python, and its manifest.
 
-The packages are those that are installed here, compiled parts too: the archive is for this platform and this Python, and
-says so. ``kubectl krew install --manifest FILE --archive FILE`` installs it without a network.
+Compiled packages are of one minor of Python: those that are installed here for the Python that builds, and for each of ``minors`` the
+wheels of the same versions, which pip fetches. The plugin takes the newest Python on the PATH that it has packages for; without one it
+says what to install. ``kubectl krew install --manifest FILE --archive FILE`` installs it without a network.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import gzip
 import hashlib
 import io
 import platform
+import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
@@ -25,30 +28,41 @@ import rescheduler
 
 COMMAND: Final = "kubectl-rescheduler"
 MANIFEST: Final = "krew-rescheduler.yaml"
-_PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-_START: Final = f"""\
+_GLIBC: Final = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
+_START: Final = """\
 #!/bin/sh
-command -v {_PYTHON} >/dev/null || {{ echo 'error: this plugin needs {_PYTHON} on the PATH' >&2; exit 1; }}
-exec {_PYTHON} -s "$(dirname "$(readlink -f "$0")")/lib/{COMMAND}" "$@"
+lib=$(dirname "$(readlink -f "$0")")/lib
+for minor in {minors}; do
+  if command -v "python$minor" >/dev/null; then exec "python$minor" -s "$lib/{command}" "$@"; fi
+done
+minor=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+if [ -n "$minor" ] && [ -d "$lib/python$minor" ]; then exec python3 -s "$lib/{command}" "$@"; fi
+echo "error: this plugin is built for Python {named}, and none of these is on the PATH (python3 is ${{minor:-missing}}): \
+install one, or the wheel, which any Python from 3.11 runs: pip install {url}/{wheel}" >&2
+exit 1
 """
 _ENTRY: Final = """\
+import sys
+
+sys.path.insert(1, f"{sys.path[0]}/python{sys.version_info.major}.{sys.version_info.minor}")
 from rescheduler.cli.entry import main
 
 main()
 """
 
 
-def plugin(folder: Path, wheel: Path, url: str) -> list[Path]:
-    """The archive and its manifest. ``url``: the folder from which the archive will be served."""
+def plugin(folder: Path, wheel: Path, url: str, minors: Sequence[str] = (HERE,)) -> list[Path]:
+    """The archive and its manifest. ``url``: the folder from which the archive will be served; ``minors``: of Python, the newest first."""
     arch = _ARCHITECTURES.get(platform.machine(), platform.machine())
     archive = folder / f"{COMMAND}-{rescheduler.__version__}-{sys.platform}-{arch}.tar.gz"
-    files = {
-        COMMAND: _START.encode(),
-        f"lib/{COMMAND}": _ENTRY.encode(),
-        **dict(_wheel(wheel)),
-        **dict(_packages()),
-    }
+    start = _START.format(
+        minors=" ".join(minors), named=" or ".join(minors), command=COMMAND, url=url, wheel=wheel.name
+    )
+    files = {COMMAND: start.encode(), f"lib/{COMMAND}": _ENTRY.encode(), **dict(_wheel(wheel))}
+    for minor in minors:
+        files |= dict(_packages() if minor == HERE else _fetched(minor))
     # No times and no users: the same files give the same bytes.
     with gzip.GzipFile(archive, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name in sorted(files):
@@ -56,11 +70,11 @@ def plugin(folder: Path, wheel: Path, url: str) -> list[Path]:
             entry.size, entry.mode = len(files[name]), 0o755 if name == COMMAND else 0o644
             tar.addfile(entry, io.BytesIO(files[name]))
     manifest = folder / MANIFEST
-    manifest.write_text(_manifest(archive, url, arch), encoding="utf-8")
+    manifest.write_text(_manifest(archive, url, arch, minors), encoding="utf-8")
     return [archive, manifest]
 
 
-def _manifest(archive: Path, url: str, arch: str) -> str:
+def _manifest(archive: Path, url: str, arch: str, minors: Sequence[str]) -> str:
     return yaml.safe_dump(
         {
             "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
@@ -71,7 +85,7 @@ def _manifest(archive: Path, url: str, arch: str) -> str:
                 "homepage": url,
                 "shortDescription": "Move pods to better nodes, capacity reserved first",
                 "description": "Plans, drains, consolidates and explains; the controller moves pods.\n",
-                "caveats": f"Needs {_PYTHON} on the PATH.\n",
+                "caveats": f"Needs Python {' or '.join(minors)} on the PATH.\n",
                 "platforms": [
                     {
                         "selector": {"matchLabels": {"os": sys.platform, "arch": arch}},
@@ -97,7 +111,25 @@ def _packages() -> Iterator[tuple[str, bytes]]:
     for name in sorted(_required("rescheduler") - {"rescheduler"}):
         for file in distribution(name).files or ():
             if ".." not in file.parts and file.suffix != ".pyc":
-                yield f"lib/{file}", Path(str(file.locate())).read_bytes()
+                yield f"lib/python{HERE}/{file}", Path(str(file.locate())).read_bytes()
+
+
+def _fetched(minor: str) -> Iterator[tuple[str, bytes]]:
+    """The same versions as wheels for another Python. Raises CalledProcessError: there is none."""
+    pinned = [
+        f"{name}=={distribution(name).version}" for name in sorted(_required("rescheduler") - {"rescheduler"})
+    ]
+    tags = [word for tag in _GLIBC for word in ("--platform", f"{tag}_{platform.machine()}")]
+    with tempfile.TemporaryDirectory() as target:
+        asked = [
+            *("--target", target, "--python-version", minor),
+            *tags,
+            *("--only-binary=:all:", "--no-deps"),
+        ]
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", *asked, *pinned], check=True)  # noqa: S603 - this interpreter
+        for path in sorted(Path(target).rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                yield f"lib/python{minor}/{path.relative_to(target)}", path.read_bytes()
 
 
 def _required(name: str) -> set[str]:

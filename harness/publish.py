@@ -1,7 +1,8 @@
 """Builds what a release publishes into ``dist/``, without a network: wheel, source, krew plugin, chart, manifests, checksums.
 
 The image (``make container``) and the list of its contents (``make sbom``) need more than Python; docs/installing.md and
-CONTRIBUTING.md have the commands that sign and push. ``python -m harness.publish FOLDER URL``; URL: the folder from which they will be served.
+CONTRIBUTING.md have the commands that sign and push. ``python -m harness.publish FOLDER URL [MINOR...]``; URL: the folder from which they will be
+served; MINOR: the Pythons of the krew plugin, the newest first (3.13 3.12 3.11), whose wheels pip fetches; default: this one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,11 +29,11 @@ SUMS: Final = "SHA256SUMS"
 OVERLAYS: Final = {"install": "", "install-dry-run": "overlays/dry-run", "install-guard": "overlays/guard"}
 
 
-def publish(folder: Path, url: str = URL) -> list[Path]:
+def publish(folder: Path, url: str = URL, minors: Sequence[str] = (krew.HERE,)) -> list[Path]:
     """The files, with their checksums last. Raises CalledProcessError: a part cannot be built."""
     folder.mkdir(parents=True, exist_ok=True)
     packages = _packages(folder)
-    made = [*packages, *krew.plugin(folder, packages[0], url), *_chart(folder)]
+    made = [*packages, *krew.plugin(folder, packages[0], url, minors), *_chart(folder)]
     for name, overlay in OVERLAYS.items():
         made.append(folder / f"{name}.yaml")
         made[-1].write_text(manifest_text(manifests.load(manifests.FOLDER / overlay)), encoding="utf-8")
@@ -66,5 +68,5 @@ def _chart(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    for made in publish(Path(sys.argv[1]), sys.argv[2]):
+    for made in publish(Path(sys.argv[1]), sys.argv[2], sys.argv[3:] or (krew.HERE,)):
         sys.stdout.write(f"{made}\n")

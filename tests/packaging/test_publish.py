@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -83,6 +84,60 @@ def test_the_krew_plugin_runs_with_nothing_but_python(made, tmp_path):
     dump = tmp_path / "nodes.json"
     dump.write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [b.node("n1").manifest()]}))
     assert run("plan", "--from", str(dump)).returncode == 0
+
+
+@pytest.fixture
+def started(tmp_path):
+    """Runs the plugin's script, with packages for 3.12 and 3.13, on a PATH with only these Pythons: (the file that ran, stderr)."""
+
+    def run(*pythons, python3=""):
+        folder = tmp_path / "plugin"
+        path = folder / "path"
+        path.mkdir(parents=True)
+        for name in ("dirname", "readlink", "sh"):
+            (path / name).symlink_to(shutil.which(name))
+        for minor in ("3.12", "3.13"):
+            (folder / f"lib/python{minor}").mkdir(parents=True)
+        for name in pythons:
+            script(path / name, f'echo {name} "$@"')
+        if python3:
+            script(path / "python3", f'case "$1" in -c) echo {python3};; *) echo python3 "$@";; esac')
+        words = {
+            "minors": "3.13 3.12",
+            "named": "3.13 or 3.12",
+            "command": "x",
+            "url": "https://h",
+            "wheel": "r.whl",
+        }
+        script(folder / "start", krew._START.format(**words).removeprefix("#!/bin/sh\n"))
+        line = [folder / "start", "plan"]
+        done = subprocess.run(line, env={"PATH": str(path)}, capture_output=True, text=True, check=False)
+        return done.stdout.partition(" ")[0], done.stderr
+
+    return run
+
+
+def script(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_the_plugin_takes_the_newest_python_that_it_has_packages_for(started):
+    assert started("python3.11", "python3.12", "python3.13") == ("python3.13", "")
+
+
+def test_the_plugin_takes_a_python3_of_a_minor_that_it_has(started):
+    assert started("python3.11", python3="3.12") == ("python3", "")
+
+
+@pytest.mark.parametrize(("python3", "said"), [("3.14", "3.14"), ("", "missing")])
+def test_without_a_python_that_it_has_packages_for_the_plugin_says_what_to_install(started, python3, said):
+    ran, told = started("python3.11", python3=python3)
+    assert ran == ""
+    assert told == (
+        "error: this plugin is built for Python 3.13 or 3.12, and none of these is on the PATH "
+        f"(python3 is {said}): install one, or the wheel, which any Python from 3.11 runs: pip install https://h/r.whl\n"
+    )
 
 
 @pytest.mark.parametrize("name", publish.OVERLAYS)
