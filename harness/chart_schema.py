@@ -82,6 +82,7 @@ def values_schema() -> Schema:
                 "tolerations": {"type": "array", "items": {"type": "object"}},
                 "affinity": {"type": "object"},
                 "priorityClassName": _PLAIN[str],
+                "runbookUrlPrefix": {"type": "string", "pattern": "^https?://[^/ #]+[^ #]*$"},
                 "global": {"type": "object"},
             }
         ),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -112,8 +114,16 @@ def test_the_dry_run_overlay_is_enough_to_decide(control_plane):
     assert "orbidden" not in done.stderr
 
 
-def test_monitoring_is_a_kustomization(bare):
+def test_monitoring_is_a_kustomization_that_links_every_alert_to_one_place(bare, tmp_path):
     assert "ServiceMonitor" in kubectl(bare, "kustomize", "manifests/monitoring")
+    copy = shutil.copytree(manifests.FOLDER / "monitoring", tmp_path / "monitoring")
+    rules = copy / "prometheusrule.yaml"
+    text = rules.read_text()
+    one = 'rescheduler.dev/runbook: "https://rescheduler.example/docs'
+    rules.write_text(text.replace(one, 'rescheduler.dev/runbook: "https://wiki.corp/r'))
+    links = re.findall("runbook_url: (.*)#", kubectl(bare, "kustomize", copy))
+    assert len(links) == text.count("runbook_url")
+    assert set(links) == {"https://wiki.corp/r/troubleshooting.md"}
 
 
 def test_the_controllers_pod_passes_the_restricted_profile(control_plane):

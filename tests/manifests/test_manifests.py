@@ -20,6 +20,7 @@ from rescheduler.webhook.secret import SECRET_NAME
 
 DOCS = manifests.FOLDER.parent / "docs"
 MONITORING = manifests.FOLDER / "monitoring"
+RUNBOOK = "https://rescheduler.example/docs/troubleshooting.md"
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +172,8 @@ def test_every_alert_names_a_chapter_of_the_troubleshooting():
     for group in rules["spec"]["groups"]:
         for rule in group["rules"]:
             page, _, anchor = rule["annotations"]["runbook_url"].partition("#")
-            assert (page, anchor in anchors) == ("docs/troubleshooting.md", True), rule["alert"]
+            assert (page, anchor in anchors) == (RUNBOOK, True), rule["alert"]
+    assert rules["metadata"]["annotations"] == {"rescheduler.dev/runbook": RUNBOOK}
 
 
 def test_the_panels_of_the_dashboard_do_not_lie_on_each_other():

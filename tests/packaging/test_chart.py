@@ -172,6 +172,16 @@ def test_the_controller_is_a_critical_pod_unless_the_values_say_otherwise(render
     assert classes('priorityClassName=""') is None
 
 
+@pytest.mark.parametrize("prefix", ["https://wiki.corp/r", "http://wiki/"])
+def test_alerts_link_to_where_the_documentation_is_served(render, prefix):
+    found = rendered(render("monitoring=true", f'runbookUrlPrefix="{prefix}"'))
+    groups = found["PrometheusRule", "rescheduler", "rescheduler"]["spec"]["groups"]
+    links = {
+        rule["annotations"]["runbook_url"].partition("#")[0] for group in groups for rule in group["rules"]
+    }
+    assert links == {f"{prefix.rstrip('/')}/troubleshooting.md"}
+
+
 def test_the_namespace_is_that_of_the_release_unless_the_chart_is_to_make_it(render):
     found = rendered(render("namespace.create=false"))
     assert ("Namespace", "", "rescheduler") not in found
