@@ -11,6 +11,7 @@ from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import AvoidEntry, Node, ObjectKey, Taint
+from rescheduler.model.times import format_seconds
 
 
 def taint_node(node: Node, taint: Taint) -> Call:
@@ -25,8 +26,19 @@ def untaint_node(node: Node) -> Call:
 
 def write_avoid_hints(node: Node, entries: tuple[AvoidEntry, ...]) -> Call:
     """Replace the PreferAvoidPods hints of the node."""
-    text = encode(entries).decode() if entries else None
+    text = encode([_hint(entry) for entry in entries]).decode() if entries else None
     return _annotate("write_avoid_hints", node, names.ANNOTATION_AVOID, text)
+
+
+def _hint(entry: AvoidEntry) -> Json:
+    return {
+        "controllerKind": entry.controller_kind,
+        "controllerName": entry.controller_name,
+        "controllerUid": entry.controller_uid,
+        "namespace": entry.namespace,
+        "reason": entry.reason,
+        "until": format_seconds(entry.expires_at_s),
+    }
 
 
 def keep_node_empty(node: Node, kept: KeptEmpty) -> Call:

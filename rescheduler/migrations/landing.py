@@ -85,10 +85,12 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
         if one.reason == reason
     ]
     entry = entry_for(owner, migration.namespace, reason, draft.now_s, asked_s)
-    if any(asked_s is None or one.expires_at_s >= entry.expires_at_s for one in standing):
+    until_s = draft.status.source_avoided_until_s or entry.expires_at_s
+    if any(asked_s is None or one.expires_at_s >= until_s for one in standing):
         return
     entries = with_entry(source.avoid, entry, draft.now_s)
     draft.do(write_avoid_hints(source, entries))
+    draft.change(source_avoided_until_s=entry.expires_at_s)
 
 
 def _landed(draft: Draft, reservation: Reservation) -> None:

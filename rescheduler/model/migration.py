@@ -68,6 +68,8 @@ class MigrationStatus(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """When the replacement was scheduled."""
     ready_at_s: Moment = field(default=0.0, name="readyAt")
     finished_at_s: Moment = field(default=0.0, name="finishedAt")
+    source_avoided_until_s: Moment = field(default=0.0, name="sourceAvoidedUntil")
+    """Until when pods of the same controller avoid the node that the pod has left."""
 
 
 class PodMigration(OwnObject, frozen=True, kw_only=True):

@@ -242,7 +242,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.phase in _TERMINAL
 
 
-class AvoidEntry(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class AvoidEntry(msgspec.Struct, frozen=True, gc=False):
     """A PreferAvoidPods hint on a node: pods of this controller should avoid the node until the hint expires."""
 
     controller_kind: str

@@ -11,6 +11,7 @@ would choose the node again after each failure. Other workloads are not concerne
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -53,7 +54,7 @@ def holds(
 def entry_for(
     owner: OwnerRef, namespace: str, reason: str, now_s: float, ttl_s: float | None = None
 ) -> AvoidEntry:
-    """The hint to leave on the node that a pod of ``owner`` is moved away from. ``ttl_s`` None: by the reason."""
+    """The hint to leave on the node that a pod of ``owner`` is moved away from, in whole seconds. ``ttl_s`` None: by the reason."""
     lasts_s = TTL_S.get(reason, DEFAULT_TTL_S) if ttl_s is None else min(ttl_s, MOST_HINT_S)
     return AvoidEntry(
         controller_kind=owner.kind,
@@ -61,7 +62,7 @@ def entry_for(
         controller_uid=owner.uid,
         namespace=namespace,
         reason=reason,
-        expires_at_s=now_s + lasts_s,
+        expires_at_s=float(math.ceil(now_s + lasts_s)),
     )
 
 

@@ -67,7 +67,7 @@ CALLS_FOR_NODES = [
                 "resourceVersion": "5",
                 "annotations": {
                     "rescheduler.dev/prefer-avoid-pods": '[{"controllerKind":"ReplicaSet","controllerName":"web",'
-                    '"controllerUid":"rs-uid","namespace":"shop","reason":"drained","expiresAtS":9.0}]'
+                    '"controllerUid":"rs-uid","namespace":"shop","reason":"drained","until":"1970-01-01T00:00:09Z"}]'
                 },
             }
         },

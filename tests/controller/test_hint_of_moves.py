@@ -7,6 +7,7 @@ from scenes import NODE, Scene
 
 from kube_sandbox.controllers.unstructured import GroupKind, annotations_of, spec
 from rescheduler.model import names
+from rescheduler.model.times import parse_timestamp
 from rescheduler.planning.avoid import DEFAULT_TTL_S, TTL_S
 
 MOVE = GroupKind("rescheduler.dev", "PodMigration")
@@ -22,7 +23,7 @@ policies: [{name: NodeTaints, after: 0s%s}]
 def lasting(scene, node):
     """Seconds that each hint of the node still lasts."""
     text = annotations_of(scene.api.get(NODE, "", node)).get(names.ANNOTATION_AVOID, "[]")
-    return [round(one["expiresAtS"] - scene.now_s, -2) for one in json.loads(text)]
+    return [round(parse_timestamp(one["until"]) - scene.now_s, -2) for one in json.loads(text)]
 
 
 def started(hint=""):
@@ -43,6 +44,8 @@ def test_a_move_says_for_how_long(wish, lasts):
     move = scene.move(scene.pods()[0], "n2", **wish)
     assert scene.until(lambda: scene.state(move).get("phase") == "Succeeded", 60.0)
     assert lasting(scene, "n1") == lasts
+    until = scene.state(move).get("sourceAvoidedUntil")
+    assert [round(parse_timestamp(until) - scene.now_s, -2)] == lasts if lasts else until is None
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,13 @@ def test_hints_on_a_node_that_are_not_ours_are_no_hints():
         "controllerUid": "u",
         "namespace": "s",
         "reason": "r",
-        "expiresAtS": 5.0,
     }
     key = "rescheduler.dev/prefer-avoid-pods"
-    (hint,) = node("n").annotate({key: json.dumps([entry])}).build().avoid
-    assert (hint.controller_uid, hint.namespace, hint.expires_at_s) == ("u", "s", 5.0)
-    for text in ("", "no json", "{}", "[5]", '[{"namespace": "s"}]'):
+    for ends in ({"until": "1970-01-01T00:00:05Z"}, {"expiresAtS": 5.0}):  # the second: before 0.2.0
+        (hint,) = node("n").annotate({key: json.dumps([entry | ends])}).build().avoid
+        assert (hint.controller_uid, hint.namespace, hint.expires_at_s) == ("u", "s", 5.0)
+    late = json.dumps([entry | {"until": "tomorrow"}])
+    for text in ("", "no json", "{}", "[5]", '[{"namespace": "s"}]', late):
         assert node("n").annotate({key: text}).build().avoid == ()
 
 

@@ -23,7 +23,21 @@ from rescheduler.model.resources import bounded, parse_resources
 
 _MOST_AVOID_ENTRIES = 1000
 _MOST_CONDITIONS = 100
-_decode_avoid = msgspec.json.Decoder(list[AvoidEntry]).decode
+
+
+class AvoidWire(Wire):
+    """One hint of the annotation. Releases before 0.2.0 wrote ``expiresAtS``, seconds since 1970."""
+
+    controller_kind: str
+    controller_name: str
+    controller_uid: str
+    namespace: str
+    reason: str
+    until: Time | None = None
+    expires_at_s: float = 0.0
+
+
+_decode_avoid = msgspec.json.Decoder(list[AvoidWire]).decode
 
 
 class TaintWire(Wire):
@@ -139,6 +153,17 @@ def _avoid(text: str | None) -> tuple[AvoidEntry, ...]:
     if not text:
         return ()
     try:
-        return tuple(_decode_avoid(text))[:_MOST_AVOID_ENTRIES]
+        found = _decode_avoid(text)[:_MOST_AVOID_ENTRIES]
     except msgspec.DecodeError:
         return ()
+    return tuple(
+        AvoidEntry(
+            controller_kind=one.controller_kind,
+            controller_name=one.controller_name,
+            controller_uid=one.controller_uid,
+            namespace=one.namespace,
+            reason=one.reason,
+            expires_at_s=one.until.timestamp() if one.until is not None else one.expires_at_s,
+        )
+        for one in found
+    )
