@@ -16,14 +16,14 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.label_query import label_query
 from rescheduler.cli.live_controller import read_by_its_configuration
 from rescheduler.cli.move_checks import several_budgets
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit_as, is_text, tell
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode.wire_form import encode_label_selector
 from rescheduler.model.records import DisruptionBudget, Pod, Workload
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.reports.structured import objects_text
+from rescheduler.reports.structured import resource_list
 from rescheduler.reports.table import flat_table
 
 _HEADER: Final = ("NAMESPACE", "WORKLOAD", "REPLICAS", "BUDGET", "FOUND")
@@ -65,14 +65,15 @@ def run(
         if wanted in ("", row.workload.namespace) and query.matches(row.workload.template_labels)
     ]
     lacking = [row.workload for row in found if row.offered]
-    if output in ("json", "yaml"):
-        taken = {(budget.namespace, budget.name) for budget in snapshot.budgets.values()}
-        emit(objects_text([offered(one, max_unavailable, taken) for one in lacking], output))
+    taken = {(budget.namespace, budget.name) for budget in snapshot.budgets.values()}
+    emit_as(
+        output,
+        document=lambda: resource_list(offered(one, max_unavailable, taken) for one in lacking),
+        names=lambda: (f"{one.kind.lower()}/{one.name}" for one in lacking),
+        text=lambda: flat_table(_HEADER, [_cells(row) for row in found]) if found else "",
+    )
+    if not is_text(output):
         return
-    if output == "name":
-        emit("".join(f"{one.kind.lower()}/{one.name}\n" for one in lacking))
-        return
-    emit(flat_table(_HEADER, [_cells(row) for row in found]) if found else "")
     lack = verb(
         len(lacking), "lacks a budget: rescheduler budgets -o yaml", "lack one: rescheduler budgets -o yaml"
     )

@@ -19,7 +19,7 @@ from rescheduler import __version__
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED
 from rescheduler.cli.live_controller import GUARD, RESPONDER_POLICY, SERVICE_ACCOUNT, WEBHOOK, allows
-from rescheduler.cli.output import emit
+from rescheduler.cli.output import emit_as
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.process_sections import GateMode
@@ -45,7 +45,6 @@ from rescheduler.model.names import API_VERSION, LIFECYCLE, RESPONDER
 from rescheduler.model.times import format_seconds, parse_timestamp
 from rescheduler.reports.checks import CheckLine, CheckReport, CheckState, check_text
 from rescheduler.reports.status_document import ClusterStatus, Presence
-from rescheduler.reports.structured import pretty_json
 
 _APPLY: Final = "kubectl apply -k manifests/ (or helm upgrade)"
 _OWN: Final = ("reservations", "podmigrations", "reservationwindows", "headrooms")
@@ -53,6 +52,8 @@ _POLICIES: Final = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _AT_ONCE: Final = 16
 _LONG_GATED_S: Final = 300.0
 _NAMED: Final = 4
+_UNCUT: Final = 100_000
+"""Columns, for -o wide."""
 
 Look = Callable[[], CheckLine]
 
@@ -63,8 +64,8 @@ def run(*, pre: bool, output: str, cluster: NamedCluster) -> None:
     looks = _before(api) if pre else _after(cluster, api)
     checks = tuple(_looked(name, look) for name, look in looks.items())
     report = CheckReport(at=format_seconds(time.time()), checks=checks)
-    width = shutil.get_terminal_size((100, 40)).columns
-    emit(pretty_json(report) if output == "json" else check_text(report, width))
+    width = shutil.get_terminal_size((100, 40)).columns if output == "text" else _UNCUT
+    emit_as(output, document=lambda: report, text=lambda: check_text(report, width))
     if report.broken:
         raise SystemExit(EXIT_FAILED)
     if report.unknown:

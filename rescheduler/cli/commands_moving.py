@@ -61,7 +61,7 @@ def _refuse_deletion(_ctx: click.Context, _param: click.Parameter, value: bool) 
 @text("--follow", "followed", metavar="WORD", help="Follow the moves of an earlier command again.")
 @text("--withdraw", metavar="WORD", help="Withdraw those of an earlier command that evicted nothing.")
 @flag("--dry-run", help="Only show where each pod would go; nothing is created.")
-@output_option("text", "wide", "name", "json", "yaml")
+@output_option()
 @config_option
 @controller_namespace_option
 @cluster_options
@@ -104,7 +104,7 @@ def move_command() -> None:
 )
 @click.option("--disable-eviction", is_flag=True, hidden=True, expose_value=False, callback=_refuse_deletion)
 @timeout_option("1h", "Budgets are waited for until then; the nodes stay cordoned.")
-@output_option("text", "json", help="json: one document on stdout, messages on stderr.")
+@output_option(only_at_end=True)
 @config_option
 @controller_namespace_option
 @cluster_options
@@ -143,7 +143,7 @@ def drain_command() -> None:
 @flag("--plan", "only_plan", help="Only show which nodes can go; nothing is changed.")
 @flag("--dry-run", help="The same.")
 @timeout_option("1h", "Budgets are waited for until then; nodes that are not empty are given back.")
-@output_option("text", "json", help="json: one document on stdout, messages on stderr.")
+@output_option(only_at_end=True)
 @config_option
 @controller_namespace_option
 @cluster_options

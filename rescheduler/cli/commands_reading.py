@@ -67,7 +67,7 @@ class _ExplainGroup(CommandGroup):
 @controller_namespace_option
 @cluster_options
 @now_option
-@output_option("text", "wide", "name", "json", "yaml", "html")
+@output_option("html")
 @text("-n", "--namespace", metavar="NAME", help="Show only what is about pods of this namespace.")
 @all_namespaces_option
 @text("-l", "--selector", metavar="LABELS", help="Show only what is about pods with these labels.")
@@ -128,7 +128,7 @@ def plan_command() -> None:
 @controller_namespace_option
 @cluster_options
 @now_option
-@output_option("text", "json")
+@output_option()
 def explain_pod_command() -> None:
     """For each node: would kube-scheduler bind the pod there now? A bound pod is first removed from its node.
 
@@ -142,7 +142,7 @@ def explain_pod_command() -> None:
 def _about_objects(command: F) -> F:
     """What ``explain node`` and ``explain reservation`` share."""
     for option in (
-        output_option("text", "json"), now_option, cluster_options, controller_namespace_option, config_option, from_option,
+        output_option(), now_option, cluster_options, controller_namespace_option, config_option, from_option,
     ):  # fmt: skip
         command = option(command)
     return command
@@ -219,7 +219,7 @@ def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) ->
 @controller_namespace_option
 @cluster_options
 @now_option
-@output_option("text", "name", "json", "yaml")
+@output_option()
 def budgets_command() -> None:
     """Show which Deployments, StatefulSets and ReplicaSets no PodDisruptionBudget keeps, or one that holds up drains.
 
@@ -243,7 +243,7 @@ def budgets_command() -> None:
     default=True,
     help="Whether to say what is badly placed and what is blocked, for which the whole cluster is read.",
 )
-@output_option("text", "json", "yaml")
+@output_option(without="name")
 @controller_namespace_option
 @cluster_options
 def status_command() -> None:
@@ -255,7 +255,7 @@ def status_command() -> None:
 
 @command("check", "rescheduler.cli.check:run", "Check each part of an installation, with what mends it.")
 @flag("--pre", help="Before it is installed: can it be?")
-@output_option("text", "json")
+@output_option(without="name")
 @controller_namespace_option
 @cluster_options
 def check_command() -> None:
@@ -302,7 +302,7 @@ def ui_command() -> None:
 @selector_option
 @text("--since", metavar="DURATION", help="Only moves of that time, such as 2h.")
 @flag("--failed", help="Only moves that have not landed.")
-@output_option("text", "wide", "name", "json", "yaml")
+@output_option()
 @controller_namespace_option
 @cluster_options
 def history_command() -> None:

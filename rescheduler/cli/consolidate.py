@@ -19,14 +19,13 @@ from rescheduler.cli.live_controller import live_controller, load_configuration,
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import move_ttl, parse_pairs
-from rescheduler.cli.output import emit, tell, warn
+from rescheduler.cli.output import emit, emit_as, is_text, tell, warn
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION, LABEL_CONSOLIDATION
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.table import table
 
 _REASON: Final = "asked for with rescheduler consolidate"
@@ -59,7 +58,7 @@ def run(
     limit_s = move_ttl(timeout)
     if resume and (nodes or until):
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
-    as_json, rehearsed = output == "json", only_plan or dry_run
+    rehearsed = only_plan or dry_run
     need_rehearsal(paths, rehearsed=rehearsed)
     controller = None if paths else live_controller(cluster)
     configuration = (
@@ -74,8 +73,13 @@ def run(
         warn(text)
     if pool and not (chosen.nodes or chosen.stay):
         raise CommandError(f"no node has the labels {pool}")
-    if rehearsed or (as_json and not chosen.nodes):
-        emit(consolidation_json(chosen) if as_json else consolidation_text(chosen))
+    if rehearsed or not (is_text(output) or chosen.nodes):
+        emit_as(
+            output,
+            document=lambda: consolidation_document(chosen),
+            names=lambda: (f"node/{name}" for name in chosen.nodes),
+            text=lambda: consolidation_text(chosen, wide=output == "wide"),
+        )
     elif not (chosen.nodes or chosen.refused or wanted.nodes):
         emit("no consolidation is under way\n" if resume else f"{headline(chosen)}\n")
     _refuse(chosen, wanted)
@@ -87,7 +91,7 @@ def run(
         marks=NodeMarks(api=api, now_s=time.time),
         chosen=chosen,
         then=Then(then),
-        as_json=as_json,
+        output=output,
     )
     job.check()
     if chosen.moves or chosen.under_way:
@@ -104,14 +108,14 @@ class _Job:
     marks: NodeMarks
     chosen: ConsolidationPlan
     then: Then
-    as_json: bool
+    output: str
 
     def _say(self, line: str) -> None:
         """To stdout, where no document is to stand."""
-        if self.as_json:
-            tell(line)
-        else:
+        if is_text(self.output):
             emit(f"{line}\n")
+        else:
+            tell(line)
 
     def check(self) -> None:
         """Refuse what ``then`` cannot do. Raises CommandError."""
@@ -134,7 +138,7 @@ class _Job:
             how_to_go_on="To see what can go now: rescheduler consolidate --plan",
         )
         try:
-            with drain.told(self.chosen.nodes, as_json=self.as_json):
+            with drain.told(self.chosen.nodes, self.output):
                 drain.carry_out(self.chosen)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(_GO_ON)
@@ -186,27 +190,28 @@ def _share(text: str) -> float:
     return int(digits) / _WHOLE
 
 
-def consolidation_text(found: ConsolidationPlan) -> str:
-    """Which nodes go, where their pods go, and why the others stay."""
+def consolidation_text(found: ConsolidationPlan, *, wide: bool) -> str:
+    """Which nodes go, where their pods go, and why the others stay; ``wide``: all of them."""
+    shown_moves, shown_staying = (None, None) if wide else (_MOVES, _STAYING)
     lines = [headline(found)]
     if found.nodes:
         rows = [(name, _state(found, name), str(_pods(found, name))) for name in found.nodes]
         lines += ["", *table(("NODE THAT GOES", "NOW", "MOVES"), rows, right=frozenset({2}))]
     if found.moves:
-        moves = [(str(m.pod.key), m.pod.node, m.target) for m in found.moves[:_MOVES]]
+        moves = [(str(m.pod.key), m.pod.node, m.target) for m in found.moves[:shown_moves]]
         lines += ["", *table(("POD", "FROM", "TO"), moves)]
-        if len(found.moves) > _MOVES:
-            lines.append(f"  and {len(found.moves) - _MOVES:,} more (-o json has all)")
+        if shown_moves and len(found.moves) > shown_moves:
+            lines.append(f"  and {len(found.moves) - shown_moves:,} more (-o wide has all)")
     if found.stay:
-        lines += ["", *table(("NODE THAT STAYS", "WHY"), found.stay[:_STAYING])]
-        if len(found.stay) > _STAYING:
-            lines.append(f"  and {len(found.stay) - _STAYING:,} more (-o json has all)")
+        lines += ["", *table(("NODE THAT STAYS", "WHY"), found.stay[:shown_staying])]
+        if shown_staying and len(found.stay) > shown_staying:
+            lines.append(f"  and {len(found.stay) - shown_staying:,} more (-o wide has all)")
     return "\n".join(lines) + "\n"
 
 
-def consolidation_json(found: ConsolidationPlan) -> str:
-    """The same as one document."""
-    document: dict[str, Any] = {
+def consolidation_document(found: ConsolidationPlan) -> dict[str, Any]:
+    """The same for programs."""
+    return {
         "apiVersion": API_VERSION,
         "kind": "Consolidation",
         "nodes": [{"name": n, "state": _state(found, n), "moves": _pods(found, n)} for n in found.nodes],
@@ -217,7 +222,6 @@ def consolidation_json(found: ConsolidationPlan) -> str:
         "before": _share_document(found.before),
         "after": _share_document(found.after),
     }
-    return pretty_json(document)
 
 
 def headline(found: ConsolidationPlan) -> str:

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from rescheduler.cli.by_name import find_nodes, find_nodes_in, need_one_way, pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
-from rescheduler.cli.draining import Drain, plan_json, plan_text, refusal_text
+from rescheduler.cli.draining import Drain, emit_plan, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
 from rescheduler.cli.options import move_ttl
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, is_text, tell
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.configuration.document import Configuration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
@@ -40,10 +40,10 @@ def run(
     """Cordon nodes, and move every pod to another node; room for its replacement is reserved before it is evicted."""
     need_one_way(nodes, selector)
     limit_s = move_ttl(timeout)
-    as_json, rehearsed = output == "json", only_plan or dry_run
+    rehearsed = only_plan or dry_run
     need_rehearsal(paths, rehearsed=rehearsed)
     if paths:
-        _show_plan(_planned_for_dump(paths, nodes, selector, cluster, flags), as_json=as_json)
+        _show_plan(_planned_for_dump(paths, nodes, selector, cluster, flags), output)
         return
     api = cluster.api()
     found = find_nodes(api, nodes, selector)
@@ -58,14 +58,14 @@ def run(
 
     plan = planned()
     if rehearsed:
-        _show_plan(plan, as_json=as_json)
+        _show_plan(plan, output)
         return
-    _need_drainable(plan, as_json=as_json)
+    _need_drainable(plan, output)
     if plan.moves or plan.under_way:
         controller.need()
     requests = eviction_requests(api) if evict_with == "request" else None
     _foretell(plan)
-    say = tell if as_json else _line
+    say = _line if is_text(output) else tell
     for node in found:
         if not node.unschedulable:
             cordon(api, node.name, on=True)
@@ -82,7 +82,7 @@ def run(
         stays="they stay cordoned",
         how_to_go_on=_how_to_go_on(names),
     )
-    with job.told(names, as_json=as_json):
+    with job.told(names, output):
         if requests is not None:
             pods = [move.pod for move in plan.moves]
             evict_by_requests(api, requests, pods, limit_s, _how_to_go_on(names))
@@ -111,18 +111,18 @@ def _planned_for_dump(
     return _planned(snapshot, configuration, names, flags)
 
 
-def _show_plan(plan: DrainPlan, *, as_json: bool) -> None:
+def _show_plan(plan: DrainPlan, output: str) -> None:
     """Raises SystemExit: the drain would not begin."""
-    emit(plan_json(plan) if as_json else plan_text(plan))
+    emit_plan(plan, output)
     if plan.refused:
         raise SystemExit(EXIT_FAILED)
 
 
-def _need_drainable(plan: DrainPlan, *, as_json: bool) -> None:
+def _need_drainable(plan: DrainPlan, output: str) -> None:
     """Raises CommandError: a pod keeps a node from being drained."""
     if plan.refused:
-        if as_json:
-            emit(plan_json(plan))
+        if output in ("json", "yaml"):
+            emit_plan(plan, output)
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
 
 

@@ -20,7 +20,7 @@ from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit_as, is_text, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural
@@ -29,7 +29,6 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.reports.moves import MOVED, entry_of, moved_row
-from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.table import flat_table, table
 
 _IN_VAIN: Final = 2
@@ -74,7 +73,7 @@ class Drain:
     """Without room, each with the reason."""
 
     @contextmanager
-    def told(self, names: Sequence[str], *, as_json: bool) -> Iterator[None]:
+    def told(self, names: Sequence[str], output: str) -> Iterator[None]:
         """Around the work: what became of it is told, however it ends."""
         began_s, drained = time.monotonic(), False
         try:
@@ -82,8 +81,13 @@ class Drain:
             drained = True
         finally:
             seconds = time.monotonic() - began_s
-            if as_json:
-                emit(self._document(names, drained=drained, seconds=seconds))
+            if not is_text(output):
+                emit_as(
+                    output,
+                    document=lambda: self._document(names, drained=drained, seconds=seconds),
+                    names=lambda: (f"node/{name}" for name in names),
+                    text=str,
+                )
             elif self.seen or self.evicted:
                 tell(self._summary(seconds))
 
@@ -95,8 +99,8 @@ class Drain:
         shown = flat_table(MOVED, rows) if rows else ""
         return f"{shown}{plural(landed, 'pod')} moved{failed}{evicted}, in {seconds:.0f} s"
 
-    def _document(self, names: Sequence[str], *, drained: bool, seconds: float) -> str:
-        found: dict[str, Any] = {
+    def _document(self, names: Sequence[str], *, drained: bool, seconds: float) -> dict[str, Any]:
+        return {
             "apiVersion": API_VERSION,
             "kind": "Drain",
             "nodes": list(names),
@@ -105,7 +109,6 @@ class Drain:
             "evictions": with_reasons(self.evicted),
             "seconds": round(seconds, 1),
         }
-        return pretty_json(found)
 
     def carry_out(self, plan: DrainPlan) -> None:
         """Empty the nodes, beginning with ``plan``.
@@ -180,8 +183,8 @@ class Drain:
         self.evicted.append((pod, why))
 
 
-def plan_text(plan: DrainPlan) -> str:
-    """The plan, what keeps the nodes from being drained first."""
+def _plan_text(plan: DrainPlan) -> str:
+    """What keeps the nodes from being drained first."""
     lines = [_headline(plan)]
     lines += _reasons("REFUSED", plan.refused)
     if plan.moves:
@@ -201,9 +204,18 @@ def plan_text(plan: DrainPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plan_json(plan: DrainPlan) -> str:
-    """The same as one document."""
-    found: dict[str, Any] = {
+def emit_plan(plan: DrainPlan, output: str) -> None:
+    """Write the plan as ``output`` asks for it."""
+    emit_as(
+        output,
+        document=lambda: _plan_document(plan),
+        names=lambda: (f"node/{name}" for name in plan.nodes),
+        text=lambda: _plan_text(plan),
+    )
+
+
+def _plan_document(plan: DrainPlan) -> dict[str, Any]:
+    return {
         "apiVersion": API_VERSION,
         "kind": "DrainPlan",
         "nodes": list(plan.nodes),
@@ -217,7 +229,6 @@ def plan_json(plan: DrainPlan) -> str:
         "stays": [{"pod": _ref(pod), "reason": why.name, "message": why.value} for pod, why in plan.stays],
         "refused": with_reasons(plan.refused),
     }
-    return pretty_json(found)
 
 
 def moves_document(plan: DrainPlan) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import click
 
@@ -12,7 +13,7 @@ from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile, read_for
-from rescheduler.cli.output import emit, style, tell
+from rescheduler.cli.output import emit_as, style, tell
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import rare_collections
@@ -29,8 +30,8 @@ from rescheduler.planning.protections import Protectors
 from rescheduler.planning.why_no_room import NearestWays
 from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_json, explanation_text
-from rescheduler.reports.replacement import ReplacementReport, replacement_json, replacement_text
+from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_document, explanation_text
+from rescheduler.reports.replacement import ReplacementReport, replacement_document, replacement_text
 from rescheduler.reservations.node_request import holds_nothing
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.reservation_lifecycle import FINISHED
@@ -72,7 +73,13 @@ def run(
         return
     if replacement:
         for report in reports(found.snapshot, chosen):
-            emit(replacement_json(report) if output == "json" else replacement_text(report, style()))
+            emit_as(
+                output,
+                document=partial(replacement_document, report),
+                names=partial(_name, report.pod),
+                text=partial(replacement_text, report, style()),
+                one_of_many=True,
+            )
         return
     state = SchedulingState(found.snapshot, profile)
     replacements, budgets = Replacements(found.snapshot), BudgetLedger(found.snapshot)
@@ -91,7 +98,17 @@ def run(
         if controller is not None and not controller.leader.runs and holds_gate(explained.pod):
             notes = (*notes, f"no controller runs that would let it go: start it, or: {RELEASE}")
         explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
-        emit(explanation_json(explanation) if output == "json" else explanation_text(explanation, style()))
+        emit_as(
+            output,
+            document=partial(explanation_document, explanation),
+            names=partial(_name, explanation.pod),
+            text=partial(explanation_text, explanation, style()),
+            one_of_many=True,
+        )
+
+
+def _name(pod: Pod) -> tuple[str]:
+    return (f"pod/{pod.name}",)
 
 
 def choose(

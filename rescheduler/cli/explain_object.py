@@ -8,7 +8,7 @@ from typing import Any
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.drain_plan import DrainOptions, plan_drain
 from rescheduler.cli.live_controller import read_by_its_configuration
-from rescheduler.cli.output import emit, style
+from rescheduler.cli.output import emit_as, style
 from rescheduler.configuration.document import Configuration
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural
@@ -23,7 +23,6 @@ from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import decide
 from rescheduler.reports.cluster_status import hints_of
 from rescheduler.reports.reservation_words import amounts, owner_text, status_message, until
-from rescheduler.reports.structured import pretty_json
 from rescheduler.reports.table import cpu, memory
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.scheduling.state import SchedulingState
@@ -61,13 +60,16 @@ def _read(flags: dict[str, Any]) -> tuple[Snapshot, Configuration]:
 
 def _tell(kind: str, name: str, found: Iterator[Line], output: str) -> None:
     lines = list(found)
-    if output == "json":
-        said = [{"about": about, "message": text} for about, text in lines]
-        emit(pretty_json({"apiVersion": API_VERSION, "kind": "Explanation", kind: name, "lines": said}))
-        return
-    shown = style()
+    said = [{"about": about, "message": text} for about, text in lines]
     width = max(len(about) for about, _ in lines)
-    emit("".join([f"{shown(f'{kind}/{name}', 'heading')}\n", *(f"  {a:{width}}  {t}\n" for a, t in lines)]))
+    title = style()(f"{kind}/{name}", "heading")
+    emit_as(
+        output,
+        document=lambda: {"apiVersion": API_VERSION, "kind": "Explanation", kind: name, "lines": said},
+        names=lambda: (f"{kind.replace('reservation', 'reservation.rescheduler.dev')}/{name}",),
+        text=lambda: "".join([f"{title}\n", *(f"  {a:{width}}  {t}\n" for a, t in lines)]),
+        one_of_many=True,
+    )
 
 
 def node_lines(snapshot: Snapshot, configuration: Configuration, plan: Plan, node: Node) -> Iterator[Line]:

@@ -14,12 +14,11 @@ from typing import Final, TypeVar
 
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, CommandError
 from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
-from rescheduler.cli.output import StatusLine, emit, tell
+from rescheduler.cli.output import StatusLine, emit_objects, tell
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_seconds
-from rescheduler.reports.structured import objects_text
 from rescheduler.reports.table import flat_table
 from rescheduler.visible import visible_line
 
@@ -178,24 +177,16 @@ def why_not(keys: Iterable[ObjectKey], found: Moves) -> list[str]:
     return lines
 
 
-def emit_objects(output: str, resource: str, names: Iterable[str], bodies: Iterable[bytes | None]) -> bool:
-    """Write objects as -o name, json or yaml; False for any other format. ``bodies``: read only if they are written, without those that are gone."""
-    if output == "name":
-        emit("".join(f"{resource}/{name}\n" for name in names))
-    elif output in ("json", "yaml"):
-        emit(objects_text([body for body in bodies if body is not None], output))
-    else:
-        return False
-    return True
-
-
 def print_moves(client: MigrationClient, keys: Iterable[ObjectKey], found: Moves, output: str) -> None:
     """The moves in one of the formats of ``-o``."""
     wanted, wide = list(keys), output == "wide"
-    names = (key.name for key in wanted)
-    if not emit_objects(output, "podmigration.rescheduler.dev", names, map(client.raw, wanted)):
+
+    def text() -> str:
         header = (*_NARROW, "REPLACEMENT", "MIGRATION", "MESSAGE") if wide else _NARROW
-        emit(flat_table(header, [_row(found[key], wide=wide) for key in wanted if key in found]))
+        return flat_table(header, [_row(found[key], wide=wide) for key in wanted if key in found])
+
+    names = (key.name for key in wanted)
+    emit_objects(output, "podmigration.rescheduler.dev", names, map(client.raw, wanted), text)
 
 
 def step_line(move: PodMigration) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.cli.options import parse_seconds
-from rescheduler.cli.output import emit, tell, warn
+from rescheduler.cli.output import emit_as, is_text, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
@@ -22,7 +22,6 @@ from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import PastMove, decode_past_moves
 from rescheduler.model.times import format_seconds
 from rescheduler.reports.moves import MOVED, PastEntry, entry_of, moved_row
-from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.table import flat_table
 
 _HEADER = ("WHEN", *MOVED, "BY")
@@ -48,15 +47,14 @@ def run(
     found = [
         entry for entry in entries(moves, past, begun_s) if not failed or entry.ended not in ("", "Landed")
     ]
-    if output in ("json", "yaml"):
-        document = {"apiVersion": API_VERSION, "kind": "History", "moves": found}
-        emit(pretty_json(document) if output == "json" else pretty_yaml(document))
-    elif output == "name":
-        names = (entry.pod_migration for entry in found)
-        emit("".join(f"podmigration.rescheduler.dev/{name}\n" for name in names if name))
-    elif found:
-        emit(_text(found, wide=output == "wide"))
-    else:
+    names = [entry.pod_migration for entry in found if entry.pod_migration]
+    emit_as(
+        output,
+        document=lambda: {"apiVersion": API_VERSION, "kind": "History", "moves": found},
+        names=lambda: (f"podmigration.rescheduler.dev/{name}" for name in names),
+        text=lambda: _text(found, wide=output == "wide") if found else "",
+    )
+    if is_text(output) and not found:
         tell("no moves")
 
 

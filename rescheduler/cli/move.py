@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import click
@@ -12,12 +13,12 @@ import click
 from rescheduler.cli.by_name import asked_pods, pod_names
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_DONE, EXIT_USAGE, CommandError
-from rescheduler.cli.following import emit_objects, exit_code, follow_moves, print_moves, why_not
+from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_not
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
 from rescheduler.cli.options import move_ttl
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, emit_objects, is_text, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.migrations.migration_lifecycle import FINISHED
@@ -218,10 +219,10 @@ def _refused(lines: Sequence[str]) -> str:
 
 
 def _print_dry_run(checked: Sequence[CheckedMove], made: Sequence[bytes], output: str) -> None:
-    if not emit_objects(output, "pod", (check.pod.name for check in checked), made):
-        rows = [
-            (str(c.pod.key), c.pod.node or "-", "-" if c.refusal else c.target, c.refusal or "")
-            for c in checked
-        ]
-        emit(flat_table(("POD", "FROM", "TO", "REFUSED"), rows))
+    rows = [
+        (str(c.pod.key), c.pod.node or "-", "-" if c.refusal else c.target, c.refusal or "") for c in checked
+    ]
+    table = partial(flat_table, ("POD", "FROM", "TO", "REFUSED"), rows)
+    emit_objects(output, "pod", (check.pod.name for check in checked), made, table)
+    if is_text(output):
         tell("Nothing was changed.")

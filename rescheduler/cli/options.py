@@ -117,10 +117,12 @@ def text(*names: str, metavar: str, help: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names, default="", metavar=metavar, help=help, **more)
 
 
-def output_option(*formats: str, **more: Any) -> Callable[[F], F]:
-    """-o; the first of the formats is the default."""
-    more = {"default": formats[0], "show_default": True, **more}
-    return click.option("-o", "--output", type=click.Choice(formats), **more)
+def output_option(*more: str, without: str = "", only_at_end: bool = False) -> Callable[[F], F]:
+    """-o text|wide|name|json|yaml, and ``more``; ``only_at_end``: the command tells what it does, too."""
+    formats = [name for name in ("text", "wide", "name", "json", "yaml", *more) if name != without]
+    help_text = "name, json, yaml: only that on stdout, messages on stderr." if only_at_end else None
+    choice = click.Choice(formats)
+    return click.option("-o", "--output", type=choice, default="text", show_default=True, help=help_text)
 
 
 def names_of(kind: Kind, *, prefixes: Iterable[str] = ("",)) -> Complete:

@@ -14,15 +14,16 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import click
 
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.streams import reason
+from rescheduler.reports.structured import line_json, pretty_json, pretty_yaml, resource_list
 from rescheduler.reports.table import bar, percent
 from rescheduler.visible import HIDDEN, escaped, visible, visible_line
 
@@ -83,6 +84,52 @@ def emit(text: str, file: str | None = None) -> None:
     except OSError as error:
         name = file or "standard output"
         raise CommandError(f"{name}: cannot write: {reason(error)}") from error
+
+
+def emit_as(
+    output: str,
+    *,
+    document: Callable[[], Any],
+    names: Callable[[], Iterable[str]] = tuple,
+    text: Callable[[], str],
+    file: str | None = None,
+    one_of_many: bool = False,
+) -> None:
+    """What each command with -o writes: a document (json, yaml), its objects as RESOURCE/NAME (name), or text (text, wide).
+
+    ``one_of_many``: others follow, so that JSON is one line, and YAML begins with its own mark.
+    """
+    match output:
+        case "json":
+            found = line_json(document()) if one_of_many else pretty_json(document())
+        case "yaml":
+            found = f"{'---' if one_of_many else ''}\n{pretty_yaml(document())}".lstrip("\n")
+        case "name":
+            found = "".join(f"{name}\n" for name in names())
+        case _:
+            found = text()
+    emit(found, file)
+
+
+def emit_objects(
+    output: str,
+    resource: str,
+    names: Iterable[str],
+    bodies: Iterable[bytes | None],
+    text: Callable[[], str],
+) -> None:
+    """``emit_as`` for objects of the API server. ``bodies``: read only if they are written, without those that are gone."""
+    emit_as(
+        output,
+        document=lambda: resource_list(body for body in bodies if body is not None),
+        names=lambda: (f"{resource}/{name}" for name in names),
+        text=text,
+    )
+
+
+def is_text(output: str) -> bool:
+    """Whether stdout is for people, so that what happens may be told there, too."""
+    return output in ("text", "wide")
 
 
 def warn(text: str) -> None:

@@ -5,6 +5,8 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 import msgspec
 
@@ -18,7 +20,7 @@ from rescheduler.cli.live_controller import (
     load_profile,
     read_for,
 )
-from rescheduler.cli.output import emit, long_work, style, tell, terminal_width, warn
+from rescheduler.cli.output import emit_as, is_text, long_work, style, tell, terminal_width, warn
 from rescheduler.cli.policies_off import policies_off
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.extras import Extra, needs
@@ -30,7 +32,6 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan, PodRef
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.html.page import plan_html
-from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
@@ -103,11 +104,15 @@ def run(
         warnings=(*hindered, *found.warnings, *unknown, *plan.metadata.warnings),
     )
     plan = about(plan, found.snapshot, namespace, labels)
-    emit(
-        render(msgspec.structs.replace(plan, metadata=metadata), output, coloured=output_file is None),
-        output_file,
+    plan = msgspec.structs.replace(plan, metadata=metadata)
+    emit_as(
+        output,
+        document=lambda: plan,
+        names=lambda: (f"pod/{move.pod.name}" for move in plan.moves),
+        text=partial(_text, plan, output, coloured=output_file is None),
+        file=output_file,
     )
-    if output in ("text", "wide") and output_file is None:
+    if is_text(output) and output_file is None:
         with long_work("looking at policies that are off"):
             for line in policies_off(found.snapshot, configuration, inputs, state):
                 tell(line)
@@ -143,21 +148,12 @@ def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: LabelSelector)
     return msgspec.structs.replace(plan, moves=moves, skipped=skipped)
 
 
-def render(plan: Plan, output: str, *, coloured: bool) -> str:
-    """The plan in one of the output formats."""
-    match output:
-        case "json":
-            return pretty_json(plan)
-        case "yaml":
-            return pretty_yaml(plan)
-        case "html":
-            return plan_html(plan)
-        case "name":
-            return "".join(f"pod/{move.pod.name}\n" for move in plan.moves)
-        case _ if coloured:
-            return plan_text(plan, style(), terminal_width() if output == "text" else None)
-        case _:
-            return plan_text(plan)
+def _text(plan: Plan, output: str, *, coloured: bool) -> str:
+    if output == "html":
+        return plan_html(plan)
+    if not coloured:
+        return plan_text(plan)
+    return plan_text(plan, style(), terminal_width() if output == "text" else None)
 
 
 def need_solver() -> None:

@@ -14,9 +14,9 @@ import click
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.following import emit_objects, follow
+from rescheduler.cli.following import follow
 from rescheduler.cli.options import parse_seconds
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ANNOTATION_MIGRATION
@@ -61,11 +61,14 @@ def list_reservations(
         ended = len(found) - len(chosen)
         tell(f"{plural(ended, 'Reservation')} that {verb(ended, 'has', 'have')} ended: --all shows them, too")
     names_found = [room.name for room in chosen]
-    if emit_objects(output, "reservation.rescheduler.dev", names_found, map(rooms.raw, names_found)):
-        return
-    if chosen:
-        emit(reservations_table(chosen, time.time(), wide=output == "wide"))
-    else:
+    emit_objects(
+        output,
+        "reservation.rescheduler.dev",
+        names_found,
+        map(rooms.raw, names_found),
+        lambda: reservations_table(chosen, time.time(), wide=output == "wide") if chosen else "",
+    )
+    if is_text(output) and not chosen:
         tell("no Reservations")
 
 

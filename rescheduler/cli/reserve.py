@@ -55,7 +55,7 @@ from rescheduler.model.kinds import Kind
     "--dry-run",
     help="Only let the API server validate them, and say which pods would step aside; nothing is stored.",
 )
-@output_option("text", "json", "yaml")
+@output_option()
 @controller_namespace_option
 @cluster_options
 def create_command() -> None:
@@ -79,7 +79,7 @@ def create_command() -> None:
     type=click.Choice(["pending", "waiting", "available", "succeeded", "failed"], case_sensitive=False),
     help="Only those in this phase. May be given several times.",
 )
-@output_option("text", "wide", "name", "json", "yaml", show_default=False)
+@output_option()
 @cluster_options
 def list_command() -> None:
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message.
@@ -139,6 +139,7 @@ def release_command() -> None:
 @text("--owner-selector", metavar="LABELS", help="Pods with these labels: app=web.")
 @flag("--make-room", help="For what is foreseen on no node running pods step aside.")
 @flag("--dry-run", help="Only let the API server validate it; nothing is stored.")
+@output_option()
 @target_namespace_option
 @controller_namespace_option
 @cluster_options
@@ -152,7 +153,7 @@ def window_create_command() -> None:
 
 @command("list", "rescheduler.cli.windows:list_windows", "List ReservationWindows.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION_WINDOW))
-@output_option("text", "name", "json", "yaml")
+@output_option()
 @cluster_options
 def window_list_command() -> None:
     """List ReservationWindows: the window that is gathered for or open, else the next one."""

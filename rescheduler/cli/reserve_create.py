@@ -15,11 +15,11 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.following import emit_objects, follow
+from rescheduler.cli.following import follow
 from rescheduler.cli.options import (
     parse_seconds,
 )
-from rescheduler.cli.output import StatusLine, emit, tell
+from rescheduler.cli.output import StatusLine, emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, ReservationClient, reservation_client
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
@@ -72,14 +72,14 @@ def run(
     if dry_run:
         stored = [rooms.create_dry_run(body) for body in bodies]
         _say(stored, names, output, "would be created")
-        if aside and output == "text":
+        if aside and is_text(output):
             emit(who_steps_aside(cluster, rooms.api, stored))
         return
     if aside:
         need_room_maker(cluster, rooms.api)
     rooms.create(bodies)
     found = _waited(rooms, names, limit_s) if wait else ()
-    if output != "text" or not wait:
+    if not is_text(output) or not wait:
         _say(map(rooms.raw, names), names, output, "created")
     else:
         emit("".join(f"{reservation_line(room)}\n" for room in found))
@@ -151,8 +151,8 @@ def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> t
 
 
 def _say(bodies: Iterable[bytes | None], names: Sequence[str], output: str, word: str) -> None:
-    if not emit_objects(output, "reservation.rescheduler.dev", names, bodies):
-        emit("".join(f"reservation.rescheduler.dev/{name} {word}\n" for name in names))
+    text = "".join(f"reservation.rescheduler.dev/{name} {word}\n" for name in names)
+    emit_objects(output, "reservation.rescheduler.dev", names, bodies, lambda: text)
 
 
 def _end(found: Sequence[Reservation], names: Sequence[str], *, wait: bool) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 import click
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED
-from rescheduler.cli.output import emit, terminal_width
+from rescheduler.cli.output import emit_as, is_text, terminal_width
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.reports.status_text import status_text
-from rescheduler.reports.structured import pretty_json, pretty_yaml
 
 
 def run(
@@ -27,16 +27,10 @@ def run(
     gathering = Gathering(cluster=cluster, api=cluster.api(), badly_placed=planned)
     while True:
         report = gathering.report()
-        match output:
-            case "json":
-                text = pretty_json(report)
-            case "yaml":
-                text = pretty_yaml(report)
-            case _:
-                text = status_text(report, terminal_width())
-        if watch and output == "text" and sys.stdout.isatty():
+        if watch and is_text(output) and sys.stdout.isatty():
             click.clear()
-        emit(text)
+        text = partial(status_text, report, terminal_width() if output == "text" else None)
+        emit_as(output, document=partial(lambda found: found, report), text=text, one_of_many=watch)
         if not watch:
             break
         time.sleep(every)

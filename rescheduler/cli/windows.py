@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -12,8 +13,7 @@ import msgspec
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
-from rescheduler.cli.following import emit_objects
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker, object_name
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
@@ -51,6 +51,7 @@ def create(
     in_sum: bool,
     dry_run: bool,
     namespace: str | None,
+    output: str,
     cluster: NamedCluster,
     **flags: Any,
 ) -> None:
@@ -84,8 +85,9 @@ def create(
         need_room_maker(cluster, api)
     path = RESOURCES[Kind.RESERVATION_WINDOW].object_path("", "")
     with installed("reservationwindows"), allowed("create reservationwindows", _RIGHT):
-        api.create(path, msgspec.json.encode(body), dry_run=dry_run)
-    emit(f"reservationwindow.rescheduler.dev/{name} {'would be created' if dry_run else 'created'}\n")
+        stored = api.create(path, msgspec.json.encode(body), dry_run=dry_run)
+    text = f"reservationwindow.rescheduler.dev/{name} {'would be created' if dry_run else 'created'}\n"
+    emit_objects(output, "reservationwindow.rescheduler.dev", [name], [stored], lambda: text)
 
 
 def _check_schedule(body: Mapping[str, Any]) -> None:
@@ -126,11 +128,10 @@ def list_windows(*, names: tuple[str, ...], output: str, cluster: NamedCluster) 
     windows = _windows(api, names)
     shown = [window.name for window in windows]
     bodies = (api.get(RESOURCES[Kind.RESERVATION_WINDOW].object_path("", name)) for name in shown)
-    if emit_objects(output, "reservationwindow.rescheduler.dev", shown, bodies):
-        return
-    if windows:
-        emit(flat_table(_HEAD, [_row(window) for window in windows]))
-    else:
+    rows = [_row(window) for window in windows]
+    table = partial(flat_table, _HEAD, rows) if rows else str
+    emit_objects(output, "reservationwindow.rescheduler.dev", shown, bodies, table)
+    if is_text(output) and not windows:
         tell("no ReservationWindows")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import DisruptionBudget, Pod
@@ -42,10 +40,10 @@ class Explanation:
     """Aspects that the result does not cover, for example dynamic resource allocation."""
 
 
-def explanation_json(explanation: Explanation) -> str:
-    """One line of JSON (docs/commands.md), ending in a newline."""
+def explanation_document(explanation: Explanation) -> dict[str, object]:
+    """As docs/commands.md has it."""
     pod = explanation.pod
-    document = {
+    document: dict[str, object] = {
         "apiVersion": API_VERSION,
         "kind": "Explanation",
         "pod": {"namespace": pod.namespace, "name": pod.name},
@@ -57,7 +55,7 @@ def explanation_json(explanation: Explanation) -> str:
         document["move"] = move_answer_document(explanation.moved)
     if explanation.notes:
         document["notes"] = list(explanation.notes)
-    return msgspec.json.encode(document).decode() + "\n"
+    return document
 
 
 def _nearest_document(way: NearestWay) -> dict[str, object]:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from rescheduler.model.counted import plural
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import DisruptionBudget, Pod, PodSpec, Toleration, Workload
@@ -45,8 +43,8 @@ class ReplacementReport:
     """PodDisruptionBudgets that select the replacement."""
 
 
-def replacement_json(report: ReplacementReport) -> str:
-    """One line of JSON (docs/commands.md), ending in a newline."""
+def replacement_document(report: ReplacementReport) -> dict[str, object]:
+    """As docs/commands.md has it."""
     pod, found = report.pod, report.found
     document: dict[str, object] = {
         "apiVersion": API_VERSION,
@@ -61,7 +59,7 @@ def replacement_json(report: ReplacementReport) -> str:
         document |= {"reason": str(found.reason), "message": f"the pod {found.message}"}
     else:
         document |= _document(report, found.pod)
-    return msgspec.json.encode(document).decode() + "\n"
+    return document
 
 
 def _document(report: ReplacementReport, new: Pod) -> dict[str, object]:

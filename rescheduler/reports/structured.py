@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
-import yaml
 
 
-def pretty_json(document: Any, indent: int = 2) -> str:
+def pretty_json(document: Any) -> str:
     """Indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=indent).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
-def pretty_yaml(plan: Any) -> str:
+def line_json(document: Any) -> str:
+    """JSON in one line, ending in a newline."""
+    return msgspec.json.encode(document).decode() + "\n"
+
+
+def pretty_yaml(document: Any) -> str:
     """YAML with the keys of its JSON, in the same order."""
-    return yaml.safe_dump(msgspec.to_builtins(plan), sort_keys=False, width=120)
+    import yaml  # noqa: PLC0415 -- takes longer to import than most commands
+
+    return yaml.safe_dump(msgspec.to_builtins(document), sort_keys=False, width=120)
 
 
-def objects_text(bodies: Sequence[bytes], output: str) -> str:
-    """A List of objects, as kubectl writes it; ``output``: json or yaml."""
-    found = {"apiVersion": "v1", "kind": "List", "items": [msgspec.json.decode(body) for body in bodies]}
-    return pretty_json(found, 4) if output == "json" else yaml.safe_dump(found, sort_keys=False)
+def resource_list(bodies: Iterable[bytes]) -> dict[str, Any]:
+    """A List of objects, as kubectl writes it."""
+    return {"apiVersion": "v1", "kind": "List", "items": [msgspec.json.decode(body) for body in bodies]}

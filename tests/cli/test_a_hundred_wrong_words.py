@@ -65,7 +65,7 @@ WRONG = [
     ("drain n1 --evict-with delete", 2, "delete"),
     ("drain n1 --from /no/such --plan", 2, "/no/such"),
     ("drain n1 --from /no/such", 2, "add --plan"),
-    ("drain n1 -o yaml", 2, "yaml"),
+    ("drain n1 -o table", 2, "table"),
     ("uncordon", 2, "name nodes"),
     ("uncordon node-99", 2, "node-99"),
     ("uncordon -l pool=nosuch", 1, "pool=nosuch"),

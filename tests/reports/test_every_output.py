@@ -22,7 +22,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, Trends, cluster_status, limited
-from rescheduler.reports.explanation import explanation_json, explanation_text
+from rescheduler.reports.explanation import explanation_document, explanation_text
 from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.structured import pretty_json, pretty_yaml
 from rescheduler.reports.text import plan_text
@@ -167,7 +167,7 @@ def test_every_form_of_an_explanation(name):
     snapshot = cluster()
     (pod,) = (pod for pod in snapshot.pods.values() if pod.name == name)
     found = explain(SchedulingState(snapshot), pod)
-    assert len(json.loads(explanation_json(found))["nodes"]) == 4
+    assert len(explanation_document(found)["nodes"]) == 4
     assert "np." not in explanation_text(found)
 
 
