@@ -20,7 +20,14 @@ from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.live import LiveConfiguration, Reload, ReloadOutcome
 from rescheduler.controller.crashes import CrashReports
 from rescheduler.controller.cycle import Cycle
-from rescheduler.controller.decision_inputs import AUTOSCALER, GATE, PATIENCE_S, USAGE, DecisionInputs, RepeatedRead
+from rescheduler.controller.decision_inputs import (
+    AUTOSCALER,
+    GATE,
+    PATIENCE_S,
+    USAGE,
+    DecisionInputs,
+    RepeatedRead,
+)
 from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
 from rescheduler.controller.loop import Loop, Reconciles

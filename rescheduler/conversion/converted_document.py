@@ -12,6 +12,7 @@ from typing import Any, Final
 from rescheduler.visible import visible
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9-]+", re.ASCII)
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _LONGEST_VALUE: Final = 60
 """Characters of a value in a comment."""
@@ -88,6 +89,18 @@ class PolicyEntry(Section):
 
 
 @dataclass(slots=True)
+class ProfilePart:
+    """What one profile becomes."""
+
+    name: str
+    protections: Section = field(default_factory=Section)
+    """In the end, those that not all profiles have."""
+    policies: list[PolicyEntry] = field(default_factory=list)
+    off: list[str] = field(default_factory=list)
+    """Why its policies are switched off: descheduler protects pods by a rule that cannot be said here."""
+
+
+@dataclass(slots=True)
 class Result:
     """The sections of the configuration."""
 
@@ -95,19 +108,40 @@ class Result:
     """What the first comment says."""
     limits: Section = field(default_factory=Section)
     protections: Section = field(default_factory=Section)
+    """Of all profiles."""
     failed_pods: Section = field(default_factory=Section)
-    policies: list[PolicyEntry] = field(default_factory=list)
+    profiles: list[ProfilePart] = field(default_factory=list)
     left_out: list[Remark] = field(default_factory=list)
     """Of the policy as a whole, and plugins without an equivalent."""
 
     @property
+    def policies(self) -> list[PolicyEntry]:
+        """Those of all profiles."""
+        return [policy for profile in self.profiles for policy in profile.policies]
+
+    @property
     def remarks(self) -> tuple[Remark, ...]:
         """Everything that has no equivalent, by line."""
-        parts = (self.limits, self.protections, self.failed_pods, *self.policies)
-        return tuple(sorted((*self.left_out, *(r for p in parts for r in p.remarks)), key=lambda r: r.line))
+        own = (profile.protections for profile in self.profiles)
+        parts = (self.limits, self.protections, self.failed_pods, *own, *self.policies)
+        found = dict.fromkeys((*self.left_out, *(remark for part in parts for remark in part.remarks)))
+        return tuple(sorted(found, key=lambda remark: remark.line))
+
+    def gather_protections(self) -> None:
+        """What all profiles have alike stands once."""
+        sections = [profile.protections for profile in self.profiles]
+        first = sections[0] if sections else Section()
+        for key, value in tuple(first.values.items()):
+            if all(key in one.values and one.values[key] == value for one in sections):
+                self.protections.put(key, value, first.notes.get(key, ""), line=first.sources[key])
+                for one in sections:
+                    del one.values[key]
+        self.protections.remarks = [r for r in first.remarks if all(r in one.remarks for one in sections)]
+        for one in sections:
+            one.remarks = [remark for remark in one.remarks if remark not in self.protections.remarks]
 
     def text(self) -> str:
-        """The document."""
+        """The document: with profiles where their protections differ."""
         lines = [
             *_comment(self.head, ""),
             "apiVersion: rescheduler.dev/v1alpha1",
@@ -115,19 +149,41 @@ class Result:
         ]
         sections = {"limits": self.limits, "protections": self.protections, "failedPods": self.failed_pods}
         for name, part in sections.items():
-            inner = part.lines("  ")
-            if part.values:
-                lines += [f"{name}:", *inner]
-            else:
-                lines += part.lines("")
-        lines += ["policies:"] if self.policies else ["policies: []"]
-        for policy in self.policies:
-            lines += [f"- name: {policy.name}", *policy.lines("  ")]
+            lines += _section(name, part, "")
+        if any(profile.protections.values for profile in self.profiles):
+            lines += ["profiles:"]
+            for name, profile in zip(self._names(), self.profiles, strict=True):
+                lines += [f"- name: {flow(name)}", *_section("protections", profile.protections, "  ")]
+                lines += _policies(profile.policies, "  ")
+        else:
+            lines += [line for one in self.profiles for line in one.protections.lines("")]
+            lines += _policies(self.policies, "")
         if self.left_out:
             lines += ["# Without an equivalent:"]
             for remark in self.left_out:
                 lines += _comment(str(remark), "")
         return "\n".join(lines) + "\n"
+
+    def _names(self) -> list[str]:
+        """Names that differ, of the characters that a name may have."""
+        found: list[str] = []
+        for number, profile in enumerate(self.profiles, 1):
+            name = _NO_NAME.sub("-", profile.name)[:50].strip("-") or f"profile-{number}"
+            found.append(name if name not in found else f"{name}-{number}")
+        return found
+
+
+def _section(name: str, part: Section, indent: str) -> list[str]:
+    if not part.values:
+        return part.lines(indent)
+    return [f"{indent}{name}:", *part.lines(f"{indent}  ")]
+
+
+def _policies(policies: list[PolicyEntry], indent: str) -> list[str]:
+    lines = [f"{indent}policies:" if policies else f"{indent}policies: []"]
+    for policy in policies:
+        lines += [f"{indent}- name: {policy.name}", *policy.lines(f"{indent}  ")]
+    return lines
 
 
 def flow(value: Any) -> str:

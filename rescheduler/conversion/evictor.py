@@ -1,18 +1,17 @@
 """What DefaultEvictor and the settings of a whole DeschedulerPolicy become: ``limits`` and ``protections``.
 
 Where descheduler's default moves more than ours, the result says so in a line of its own, so that the same pods may be
-moved as before, and so that this can be seen and taken back. Of several profiles the most careful setting counts: the
-protections here are those of all policies. What bounds one profile alone (a labelSelector), or cannot be said here, is handed to
-its policies as ``ProfileRules``: they keep the selector, or are switched off. A limit never becomes looser than the default.
+moved as before, and so that this can be seen and taken back. Each profile keeps protections of its own; what all have alike stands
+once. What cannot be said here switches the policies of the profile off. A limit never becomes looser than the default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rescheduler.conversion.converted_document import Remark, Result, Section
+from rescheduler.conversion.converted_document import ProfilePart, Remark, Result, Section
+from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
 from rescheduler.conversion.operator_profiles import PROTECTED_NAMESPACES
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields
 from rescheduler.model.counted import plural
@@ -38,9 +37,10 @@ _SETTINGS: Final = {
 }
 """Keys at the top that have no equivalent."""
 
+_BARE: Final = "FailedBarePods"
 _DEFAULTS_DISABLED: Final = {
     "DaemonSetPods": _GONE,
-    "FailedBarePods": _GONE,
+    _BARE: "section failedPods deletes them, which RemoveFailedPods becomes; no policy moves them",
     "SystemCriticalPods": "pods of system priority are never moved",
 }
 _EXTRA_ENABLED: Final = {
@@ -49,20 +49,10 @@ _EXTRA_ENABLED: Final = {
     "without a gap",
 }
 _OLD_NAMES: Final = {
-    "evictDaemonSetPods": _DEFAULTS_DISABLED["DaemonSetPods"],
-    "evictFailedBarePods": _DEFAULTS_DISABLED["FailedBarePods"],
-    "evictSystemCriticalPods": _DEFAULTS_DISABLED["SystemCriticalPods"],
+    "evictDaemonSetPods": "DaemonSetPods",
+    "evictFailedBarePods": _BARE,
+    "evictSystemCriticalPods": "SystemCriticalPods",
 }
-
-
-@dataclass(slots=True)
-class ProfileRules:
-    """What of a profile holds for its policies alone."""
-
-    selector: dict[str, Any] | None = None
-    """Its evictor's labelSelector, where not all profiles have the same."""
-    off: list[str] = field(default_factory=list)
-    """Why its policies are switched off: descheduler protects pods by a rule that cannot be said here."""
 
 
 def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
@@ -88,40 +78,37 @@ def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
             result.left_out.append(Remark(top.line_of(key), key, reason))
 
 
-def convert_evictors(policy: DeschedulerPolicy, result: Result) -> list[ProfileRules]:
-    """The protections, from DefaultEvictor of all profiles or from the keys at the top; and the rules of each profile."""
-    rules = [ProfileRules() for _ in policy.profiles]
-    evictors = [
-        (profile.evictor, [rule])
-        for profile, rule in zip(policy.profiles, rules, strict=True)
-        if profile.evictor is not None
-    ]
-    every = [*evictors, (policy.settings, rules)]
-    sources = [source for source, _ in every]
-    part = result.protections
-    _priority(every, part)
-    _replicas_and_age(every, part)
-    _protected_kinds(sources, part, every_profile=len(evictors) == len(policy.profiles))
-    _selector(evictors, part, len(policy.profiles))
-    part.put(
-        "namespaces",
-        {"exclude": []},
-        "as descheduler, which excludes none; the default here is [kube-system]",
-    )
-    for source in sources:
-        if source.get("nodeFit", bool) is False:
-            source.leave_out(part, "nodeFit", ALWAYS_FITS)
-        if source.get("noEvictionPolicy", str) == "Mandatory":
-            part.put("preferNoEviction", True, line=source.line_of("noEvictionPolicy"))
-    for source, of in evictors:
-        _without_equivalent(source, of, part)
-    for profile, rule in zip(policy.profiles, rules, strict=True):
-        rule.off += [_filter_words(name) for name, _ in profile.filters]
+def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
+    """The protections of each profile, from its DefaultEvictor and the keys at the top; and why its policies must stay off."""
+    for profile in policy.profiles:
+        part = ProfilePart(profile.name)
+        result.profiles.append(part)
+        sources = [source for source in (profile.evictor, policy.settings) if source is not None]
+        _priority(sources, part)
+        _replicas_and_age(sources, part)
+        _protected_kinds(sources, part.protections, profile.has(FAILED_PODS))
+        part.protections.put(
+            "namespaces",
+            {"exclude": []},
+            "as descheduler, which excludes none; the default here is [kube-system]",
+        )
+        for source in sources:
+            if source.get("nodeFit", bool) is False:
+                source.leave_out(part.protections, "nodeFit", ALWAYS_FITS)
+            if source.get("noEvictionPolicy", str) == "Mandatory":
+                part.protections.put("preferNoEviction", True, line=source.line_of("noEvictionPolicy"))
+        if profile.evictor is not None:
+            selector = profile.evictor.get("labelSelector", dict[str, Any])
+            if selector is not None:
+                line = profile.evictor.line_of("labelSelector")
+                part.protections.put("labelSelector", selector, line=line)
+            _without_equivalent(profile.evictor, part)
+        part.off += [_filter_words(name) for name, _ in profile.filters]
         known = {plugin.name for plugin in profile.plugins}
         result.left_out += [
             Remark(line, name, _filter_words(name)) for name, line in profile.filters if name not in known
         ]
-    return rules
+    result.gather_protections()
 
 
 def _filter_words(name: str) -> str:
@@ -133,7 +120,8 @@ def _filter_words(name: str) -> str:
     return f"the filter {name} keeps pods from being evicted, and is not known here: switch it on if they may go as well"
 
 
-def _without_equivalent(source: Fields, of: Sequence[ProfileRules], part: Section) -> None:
+def _without_equivalent(source: Fields, profile: ProfilePart) -> None:
+    part = profile.protections
     for key in ("apiVersion", "kind"):
         source.get(key, object)
     if selected := source.get("nodeSelector", str):
@@ -142,10 +130,9 @@ def _without_equivalent(source: Fields, of: Sequence[ProfileRules], part: Sectio
     if selector := source.get("namespaceLabelSelector", dict[str, Any]):
         reason = "namespaces are given by name here: write those with these labels into 'namespaces' of the policies"
         source.leave_out(part, "namespaceLabelSelector", reason, selector)
-        for rule in of:
-            rule.off.append(
-                "the profile evicts only from namespaces with certain labels: name them, and switch it on"
-            )
+        profile.off.append(
+            "the profile evicts only from namespaces with certain labels: name them, and switch it on"
+        )
     for key in source.unread():
         source.leave_out(part, key, "descheduler has no such argument", source.raw(key))
 
@@ -167,24 +154,21 @@ UNKNOWN_CLASS: Final = (
 )
 
 
-def _priority(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section) -> None:
-    found: list[tuple[int, int]] = []
-    unknown = False
-    for source, of in sources:
+def _priority(sources: Sequence[Fields], profile: ProfilePart) -> None:
+    part, found = profile.protections, list[tuple[int, int]]()
+    for source in sources:
         inner = source.within("priorityThreshold")
         # Where pods of system priority may be evicted, descheduler asks for no pod's priority.
         if inner is not None and not _evicts_any_priority(source):
             value = threshold(inner, part, value_key="value", name_key="name")
             if value is not None:
                 found.append((value, inner.line))
-            if value is None and bool(inner.get("name", str)):
-                unknown = True
-                for rule in of:
-                    rule.off.append(UNKNOWN_CLASS)
+            elif inner.get("name", str):
+                profile.off.append(UNKNOWN_CLASS)
     value, line = min(found, default=(SYSTEM_CRITICAL_PRIORITY, 1))
     if value < SYSTEM_CRITICAL_PRIORITY:
         part.put("priorityThreshold", value, line=line)
-    elif not unknown:
+    elif UNKNOWN_CLASS not in profile.off:
         note = "as descheduler: below system priority; the default here is 1000000"
         part.put("priorityThreshold", SYSTEM_CRITICAL_PRIORITY, note)
 
@@ -195,17 +179,18 @@ def _evicts_any_priority(source: Fields) -> bool:
     return bool(source.get("evictSystemCriticalPods", bool)) or "SystemCriticalPods" in (disabled or ())
 
 
-def _replicas_and_age(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section) -> None:
+def _replicas_and_age(sources: Sequence[Fields], profile: ProfilePart) -> None:
+    part = profile.protections
     replicas = [
         (least, source.line_of("minReplicas"))
-        for source, _ in sources
+        for source in sources
         if (least := source.get("minReplicas", int)) is not None
     ]
     if replicas:
         least, line = max(replicas)
         part.put("minReplicas", least, line=line)
     ages: list[tuple[float, int]] = []
-    for source, of in sources:
+    for source in sources:
         age = source.get("minPodAge", str)
         if age is None:
             continue
@@ -213,51 +198,61 @@ def _replicas_and_age(sources: Sequence[tuple[Fields, Sequence[ProfileRules]]], 
             ages.append((parse_duration(age), source.line_of("minPodAge")))
         except DurationError as error:
             source.leave_out(part, "minPodAge", str(error), age)
-            for rule in of:
-                rule.off.append("the age of pods that are protected cannot be read: write protections.minAge")
+            profile.off.append(
+                "the age of pods that are protected cannot be read: write protections.minAge, and switch it on"
+            )
     if ages:
         age_s, line = max(ages)
         part.put("minAge", format_duration(age_s), line=line)
 
 
-def _protected_kinds(sources: list[Fields], part: Section, *, every_profile: bool) -> None:
-    disabled, enabled = [], []
+def _protected_kinds(sources: Sequence[Fields], part: Section, deletes_failed: bool) -> None:  # noqa: FBT001 - of the profile
+    """``deletes_failed``: section failedPods says what becomes of failed pods without a controller."""
+    known = frozenset({_BARE} if deletes_failed else ())
+    local = volumes = budget = False
     for source in sources:
-        for key, reason in _OLD_NAMES.items():
-            if source.get(key, bool):
-                source.leave_out(part, key, reason)
+        for key, word in _OLD_NAMES.items():
+            if source.get(key, bool) and word not in known:
+                source.leave_out(part, key, _DEFAULTS_DISABLED[word])
         protections = source.within("podProtections")
-        off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED)
+        off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED, known)
         on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
-        disabled.append("PodsWithLocalStorage" in off or bool(source.get("evictLocalStoragePods", bool)))
-        enabled.append(
-            (
-                "PodsWithPVC" in on or bool(source.get("ignorePvcPods", bool)),
-                "PodsWithoutPDB" in on or bool(source.get("ignorePodsWithoutPDB", bool)),
-            )
-        )
+        local |= "PodsWithLocalStorage" in off or bool(source.get("evictLocalStoragePods", bool))
+        volumes |= "PodsWithPVC" in on or bool(source.get("ignorePvcPods", bool))
+        budget |= "PodsWithoutPDB" in on or bool(source.get("ignorePodsWithoutPDB", bool))
         _storage_classes(protections, part)
-    # A key at the top, and the arguments of one evictor, speak of the same pods; of several profiles all must allow, and one
-    # without arguments does not.
-    evictors, top = disabled[:-1], disabled[-1]
-    if top or (every_profile and evictors and all(evictors)):
+    if local:
         part.put("localStorage", False)
-    if any(volumes for volumes, _ in enabled):
-        part.put("persistentVolumes", True)
-    else:
-        note = "as descheduler, which moves pods with persistent volume claims; the default here is true"
-        part.put("persistentVolumes", False, note)
-    if any(budget for _, budget in enabled):
+    note = (
+        ""
+        if volumes
+        else "as descheduler, which moves pods with persistent volume claims; the default here is true"
+    )
+    part.put("persistentVolumes", volumes, note)
+    if budget:
         part.put("withoutBudget", True)
 
 
-def _words(protections: Fields | None, key: str, part: Section, without: dict[str, str]) -> tuple[str, ...]:
-    """The words of a list of podProtections; those without an equivalent are remarks."""
+def evicts_failed_bare(source: Fields | None) -> bool:
+    """True if descheduler also evicts failed pods that nothing controls."""
+    protections = source.within("podProtections") if source is not None else None
+    disabled = protections.get("defaultDisabled", list[str]) if protections is not None else None
+    return source is not None and bool(source.get("evictFailedBarePods", bool) or _BARE in (disabled or ()))
+
+
+def _words(
+    protections: Fields | None,
+    key: str,
+    part: Section,
+    without: dict[str, str],
+    known: frozenset[str] = frozenset(),
+) -> tuple[str, ...]:
+    """The words of a list of podProtections; those without an equivalent, and not ``known``, are remarks."""
     if protections is None:
         return ()
     words = tuple(protections.get(key, list[str]) or ())
     for index, word in enumerate(words):
-        if word in without:
+        if word in without and word not in known:
             part.leave_out(protections.line_of_item(key, index), f"{key} {word}", None, without[word])
     return words
 
@@ -267,37 +262,3 @@ def _storage_classes(protections: Fields | None, part: Section) -> None:
     if config is not None and "PodsWithPVC" in config:
         reason = "all pods with persistent volume claims are protected, whatever their storage class"
         config.leave_out(part, "PodsWithPVC", reason)
-
-
-def _selector(
-    evictors: Sequence[tuple[Fields, Sequence[ProfileRules]]], part: Section, profiles: int
-) -> None:
-    found = [
-        (source, of, selector)
-        for source, of in evictors
-        if (selector := source.get("labelSelector", dict[str, Any])) is not None
-    ]
-    if found and len(found) == profiles and all(selector == found[0][2] for _, _, selector in found):
-        source, _, selector = found[0]
-        part.put("labelSelector", selector, line=source.line_of("labelSelector"))
-        return
-    for _, of, selector in found:
-        for rule in of:
-            rule.selector = selector
-
-
-def both_selectors(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What both select; None selects everything. What is no selector stays as it is, and is refused later."""
-    if one is None or other is None or one == other:
-        return other if one is None else one
-    expressions: list[Any] = []
-    for selector in (one, other):
-        labels, more = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
-        if not isinstance(labels, dict) or not isinstance(more, list):
-            return selector
-        unknown = selector.keys() - {"matchLabels", "matchExpressions"}
-        if unknown:
-            return selector
-        expressions += [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items()]
-        expressions += more
-    return {"matchExpressions": expressions}

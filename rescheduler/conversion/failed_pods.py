@@ -13,8 +13,11 @@ _WITHOUT_MEANING: Final = ("apiVersion", "kind", "nodeFit", "includingInitContai
 _FROM_CREATION: Final = "minPodLifetimeSeconds counts from the creation, this from the failure"
 
 
-def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result) -> None:
-    """Set the section. ``off``: why it must stay off, because descheduler leaves pods that it would delete."""
+def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result, *, bare: bool) -> None:
+    """Set the section. ``off``: why it must stay off, because descheduler leaves pods that it would delete.
+
+    ``bare``: also pods without a controller.
+    """
     part = result.failed_pods
     if part.values:
         result.left_out.append(Remark(plugin.line, plugin.name, "another profile has it already"))
@@ -22,6 +25,8 @@ def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result) -> N
     part.put("enabled", True, line=plugin.line)
     part.put("after", "0s")
     part.put("excludeOwnerKinds", [])
+    if bare:
+        part.put("withoutController", True)
     part.put(
         "namespaces",
         {"exclude": []},

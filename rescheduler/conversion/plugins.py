@@ -7,15 +7,14 @@ becomes a section of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result
+from rescheduler.conversion.converted_document import PolicyEntry, ProfilePart, Remark, Result
 from rescheduler.conversion.evictor import (
     ALWAYS_FITS,
     UNKNOWN_CLASS,
-    ProfileRules,
-    both_selectors,
+    evicts_failed_bare,
     threshold,
 )
 from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
@@ -30,30 +29,31 @@ _AFFINITY: Final = {
 }
 
 
-def convert_plugins(policy: DeschedulerPolicy, rules: Sequence[ProfileRules], result: Result) -> None:
-    """Every plugin of every profile, in the order in which they run; ``rules``: of each profile."""
+def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
+    """Every plugin of every profile, in the order in which they run. The protections are converted before."""
     selector = _NodeSelector.of(policy.settings)
     if selector.left_out:
         result.left_out.append(selector.left_out)
-    for profile, rule in zip(policy.profiles, rules, strict=True):
+    for profile, part in zip(policy.profiles, result.profiles, strict=True):
+        bare = evicts_failed_bare(profile.evictor) or evicts_failed_bare(policy.settings)
         for plugin in profile.plugins:
             if plugin.name == FAILED_PODS and plugin.enabled:
-                convert_failed_pods(plugin, tuple(_off(selector, rule)), result)
+                convert_failed_pods(plugin, tuple(_off(selector, part)), result, bare=bare)
             else:
-                _plugin(plugin, selector, rule, result)
+                _plugin(plugin, selector, part, result)
     _not_both(result)
 
 
-def _off(selector: _NodeSelector, rules: ProfileRules) -> Iterator[str]:
+def _off(selector: _NodeSelector, profile: ProfilePart) -> Iterator[str]:
     """Why section failedPods must stay off, whatever its plugin says."""
-    yield from rules.off
+    yield from profile.off
     if selector.labels or selector.left_out:
         yield "failedPods has no nodeSelector"
-    if rules.selector is not None:
+    if "labelSelector" in profile.protections.values:
         yield "failedPods has no labelSelector of its own"
 
 
-def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result: Result) -> None:
+def _plugin(plugin: Plugin, selector: _NodeSelector, profile: ProfilePart, result: Result) -> None:
     if not plugin.enabled:
         result.left_out.append(Remark(plugin.line, plugin.name, "it is configured, but not enabled"))
         return
@@ -70,22 +70,15 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, rules: ProfileRules, result
         _priority(plugin.arguments, part)
         convert(plugin.arguments, part)
         _unknown(plugin.arguments, plugin.name, part)
-    own = part.values.get("labelSelector")
-    if (selected := both_selectors(rules.selector, own)) is not None:
-        part.put(
-            "labelSelector",
-            selected,
-            "" if selected == own else "with the one of the profile's DefaultEvictor",
-        )
     key, argument = _NEEDED.get(name, ("", ""))
     if key and key not in part.values and "enabled" not in part.values:
         part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
     if selector.left_out:
         note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"
         part.put("enabled", False, note)
-    for reason in dict.fromkeys(rules.off):
+    for reason in dict.fromkeys(profile.off):
         part.switch_off(reason)
-    result.policies.append(part)
+    profile.policies.append(part)
 
 
 def _unknown(arguments: Fields, plugin: str, part: PolicyEntry) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from rescheduler.configuration.document import parse_configuration
-from rescheduler.configuration.problems import ConfigurationError, Problem
+from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.strictyaml import Word
-from rescheduler.conversion.converted_document import Remark, Result
+from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result
 from rescheduler.conversion.evictor import convert_evictors, convert_settings
 from rescheduler.conversion.plugins import convert_plugins
 from rescheduler.conversion.policy_document import read_policy
@@ -38,8 +39,8 @@ def convert_policy(text: str | bytes, file: str, word: Word) -> Conversion:
     policy = read_policy(text, file, word)
     result = Result(head=f"Converted from {file.rsplit('/', 1)[-1]} ({policy.version}).")
     convert_settings(policy, result)
-    rules = convert_evictors(policy, result)
-    convert_plugins(policy, rules, result)
+    convert_evictors(policy, result)
+    convert_plugins(policy, result)
     result.left_out += policy.remarks
     for key in policy.settings.unread():
         reason = _OTHER_VERSION if key == "strategies" else "descheduler has no such key"
@@ -48,7 +49,7 @@ def convert_policy(text: str | bytes, file: str, word: Word) -> Conversion:
         reason = "it stands beside 'args' of its plugin, where descheduler does not look for it"
         result.left_out.append(Remark(line, key, reason))
     if policy.problems:
-        raise ConfigurationError(sorted(policy.problems, key=lambda problem: problem.line))
+        raise ConfigurationError(sorted(dict.fromkeys(policy.problems), key=lambda problem: problem.line))
     _drop_invalid(result, file)
     return Conversion(result.text(), result.remarks)
 
@@ -58,25 +59,32 @@ def _drop_invalid(result: Result, file: str) -> None:
     try:
         parse_configuration(result.text(), file)
     except ConfigurationError as error:
-        wrong = {_section(problem): problem for problem in error.problems}
+        problems = error.problems
     else:
         return
-    refused: set[int] = set()
-    for (section, key), problem in wrong.items():
+    refused: dict[int, PolicyEntry] = {}
+    for problem in problems:
         reason = problem.message + (f" ({problem.remedy})" if problem.remedy else "")
-        if section == "protections" and key in result.protections.values:
-            result.protections.drop(key, reason)
-            for part in result.policies:
-                part.switch_off(f"a protection of the policy cannot be used: {key}")
-        elif section.startswith("policies["):
-            refused.add(index := int(section[len("policies[") : -1]))
-            part = result.policies[index]
-            result.left_out.append(Remark(part.line, part.name, f"{key}: {reason}"))
-    result.policies = [part for index, part in enumerate(result.policies) if index not in refused]
+        found = _FIELD.match(problem.field)
+        if found is None:
+            continue
+        profiles = result.profiles if found["profile"] is None else [result.profiles[int(found["profile"])]]
+        if found["entry"] is not None:
+            policies = [part for profile in profiles for part in profile.policies]
+            part = refused.setdefault(id(policies[int(found["entry"])]), policies[int(found["entry"])])
+            result.left_out.append(Remark(part.line, part.name, f"{found['key']}: {reason}"))
+            continue
+        section = result.protections if found["profile"] is None else profiles[0].protections
+        if found["key"] in section.values:
+            section.drop(found["key"], reason)
+            for part in (part for profile in profiles for part in profile.policies):
+                part.switch_off(f"a protection of the policy cannot be used: {found['key']}")
+    for profile in result.profiles:
+        profile.policies = [part for part in profile.policies if id(part) not in refused]
     parse_configuration(result.text(), file)
 
 
-def _section(problem: Problem) -> tuple[str, str]:
-    """The section of a key and its name below: ``policies[0]``, ``thresholds``."""
-    section, _, key = problem.field.partition(".")
-    return section, key.partition(".")[0]
+_FIELD: Final = re.compile(
+    r"(profiles\[(?P<profile>\d+)\]\.)?(protections|policies\[(?P<entry>\d+)\])\.?(?P<key>\w*)"
+)
+"""Where a problem of the result is: a protection or an argument of a policy, of all or of one profile."""

@@ -121,6 +121,7 @@ class Plugin:
 class PolicyProfile:
     """What is evicted by which plugins; in v1alpha1 there is one of them, without a name."""
 
+    name: str
     evictor: Fields | None
     """Arguments of DefaultEvictor; in v1alpha1, and in early versions of v1alpha2, keys of the whole policy."""
     plugins: tuple[Plugin, ...]
@@ -128,6 +129,10 @@ class PolicyProfile:
     """Plugins besides DefaultEvictor that keep pods from being evicted, each with its line."""
     unknown: tuple[tuple[int, str], ...] = ()
     """Keys of plugins that stand beside ``args`` where descheduler does not look for them, each with its line."""
+
+    def has(self, plugin: str) -> bool:
+        """True if that plugin is switched on."""
+        return any(one.enabled for one in self.plugins if one.name == plugin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class DeschedulerPolicy:
     settings: Fields
     """The keys at the top."""
     profiles: tuple[PolicyProfile, ...]
+    """At least one."""
     problems: list[Problem]
     """What has the wrong type; grows while the values are read."""
     remarks: tuple[Remark, ...] = ()
@@ -155,14 +161,16 @@ def read_policy(text: str | bytes, file: str, word: Word) -> DeschedulerPolicy:
     top = Fields(reader, place.document, (place.path,))
     for key in ("apiVersion", "kind", "metadata"):
         top.get(key, object)
-    profiles = _strategies(top) if place.version == VERSIONS[0] else _profiles(top)
-    return DeschedulerPolicy(place.version, top, tuple(profiles), reader.problems, place.remarks)
+    profiles = tuple(_strategies(top) if place.version == VERSIONS[0] else _profiles(top))
+    return DeschedulerPolicy(
+        place.version, top, profiles or (PolicyProfile("", None, ()),), reader.problems, place.remarks
+    )
 
 
 def _profiles(top: Fields) -> Iterator[PolicyProfile]:
     """The profiles of v1alpha2. Plugins that are only configured come last, as not enabled."""
     for profile in top.items("profiles"):
-        profile.get("name", object)
+        named = profile.get("name", object)
         configured = {one.name(): one for one in profile.items("pluginConfig")}
         plugins = profile.within("plugins")
         enabled = tuple(_enabled(plugins, ("deschedule", "balance"))) if plugins is not None else ()
@@ -185,7 +193,7 @@ def _profiles(top: Fields) -> Iterator[PolicyProfile]:
             one.get("args", object)
         unknown = tuple((one.line_of(key), key) for one in configured.values() for key in one.unread())
         others = tuple((name, line) for name, line in filters.items() if name != EVICTOR)
-        yield PolicyProfile(evictor, plugins_found, others, unknown)
+        yield PolicyProfile(str(named or ""), evictor, plugins_found, others, unknown)
 
 
 def _enabled(plugins: Fields, points: tuple[str, ...]) -> Iterator[tuple[str, int]]:
@@ -209,7 +217,7 @@ def _strategies(top: Fields) -> Iterator[PolicyProfile]:
             enabled = strategy.get("enabled", bool) or False
             arguments = strategy.joined("params", *_NESTED)
             plugins.append(Plugin(name, strategies.line_of(name), enabled, arguments))
-    yield PolicyProfile(None, tuple(plugins))
+    yield PolicyProfile("", None, tuple(plugins))
 
 
 def _at(data: Mapping[str, Any] | list[Any], path: Path) -> Any:

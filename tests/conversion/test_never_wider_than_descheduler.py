@@ -1,4 +1,4 @@
-"""A converted policy moves no pod that descheduler's own policy protects, whatever its profiles say and however they differ."""
+"""A converted policy may move the pods that descheduler's own may evict, no other ones, however its profiles differ."""
 
 import itertools
 import os
@@ -121,19 +121,14 @@ def text_of(profiles):
 def check(profiles):
     found = convert_policy(text_of(profiles), "policy.yaml", lambda word, _path: resolved(word))
     configuration = parse_configuration(found.text, "out")
-    names = {ours: name for name, (ours, _) in PLUGINS.items()}
-    for policy in configuration.policies:
-        if not policy.args.enabled:
-            continue
-        plugin = names[policy.name]
-        for pod in PODS:
-            if we_may_move(pod, configuration.protections, policy):
-                allowed = [
-                    descheduler_may_evict(pod, profile, plugin)
-                    for profile in profiles
-                    if plugin in profile["plugins"]
-                ]
-                assert any(allowed), (policy.name, pod, found.text)
+    entries = [(profile, plugin) for profile in profiles for plugin in profile["plugins"]]
+    inputs = configuration.inputs()
+    for (profile, plugin), policy in zip(entries, configuration.policies, strict=True):
+        assert policy.name == PLUGINS[plugin][0]
+        protections = inputs.profiles.get(policy.title, inputs.protections)
+        for pod in PODS if policy.args.enabled else ():
+            ours = we_may_move(pod, protections, policy)
+            assert ours == descheduler_may_evict(pod, profile, plugin), (policy.title, pod, found.text)
 
 
 EVICTORS = st.fixed_dictionaries(

@@ -67,15 +67,47 @@ def test_the_other_arguments_of_the_evictor():
     assert protections.label_selector is not None
 
 
-def test_of_several_profiles_the_most_careful_counts():
+def test_profiles_keep_protections_of_their_own_and_what_they_have_alike_stands_once():
     text = f"""{V2}profiles:
-- pluginConfig: [{{name: DefaultEvictor, args: {{evictLocalStoragePods: true, minReplicas: 2, ignorePvcPods: true}}}}]
-- pluginConfig: [{{name: DefaultEvictor, args: {{priorityThreshold: {{value: 7}}, minReplicas: 4}}}}]
+- name: a/b
+  pluginConfig: [{{name: DefaultEvictor, args: {{evictLocalStoragePods: true, minReplicas: 2, ignorePvcPods: true}}}}]
+  plugins: {{deschedule: {{enabled: [RemovePodsViolatingNodeTaints]}}}}
+- pluginConfig: [{{name: DefaultEvictor, args: {{priorityThreshold: {{value: 7}}, minReplicas: 2}}}}]
+  plugins: {{deschedule: {{enabled: [RemovePodsViolatingNodeTaints]}}}}
 """
-    protections = configuration(text).protections
-    assert protections.local_storage
-    assert protections.persistent_volumes
-    assert (protections.min_replicas, protections.priority_threshold) == (4, 7)
+    found = configuration(text)
+    assert [policy.title for policy in found.policies] == ["a-b/NodeTaints", "profile-2/NodeTaints"]
+    one, two = (profile.protections for profile in found.profiles)
+    assert (one.local_storage, two.local_storage) == (False, True)
+    assert (one.persistent_volumes, two.persistent_volumes) == (True, False)
+    assert (one.priority_threshold, two.priority_threshold) == (2_000_000_000, 7)
+    assert (found.protections.min_replicas, one.min_replicas, two.min_replicas) == (2, 2, 2)
+
+
+def test_profiles_with_the_same_protections_become_one_list():
+    profile = "{plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}}"
+    found = configuration(f"{V2}profiles: [{profile}, {profile}]\n")
+    assert not found.profiles
+    assert [policy.title for policy in found.policies] == ["NodeTaints", "NodeTaints"]
+
+
+def test_a_protection_that_cannot_be_used_switches_off_the_policies_of_its_profile_only():
+    enabled = "plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}"
+    wrong = "{labelSelector: {matchExpressions: [{key: a, operator: Is}]}}"
+    text = f"{V2}profiles: [{{name: a, {enabled}, pluginConfig: [{{name: DefaultEvictor, args: {wrong}}}]}}, {{name: b, {enabled}}}]\n"
+    assert [policy.args.enabled for policy in configuration(text).policies] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["{evictFailedBarePods: true}", "{podProtections: {defaultDisabled: [FailedBarePods]}}"]
+)
+def test_failed_pods_without_a_controller_go_where_descheduler_evicts_them(arguments):
+    profile = f"pluginConfig: [{{name: DefaultEvictor, args: {arguments}}}]"
+    on = f"{V2}profiles: [{{{profile}, plugins: {{deschedule: {{enabled: [RemoveFailedPods]}}}}}}]\n"
+    assert configuration(on).failed_pods.without_controller
+    assert not converted(on).remarks
+    (remark,) = converted(f"{V2}profiles: [{{{profile}}}]\n").remarks
+    assert "section failedPods deletes them" in remark.reason
 
 
 def test_a_priority_class_of_the_cluster_is_a_remark_and_lifts_nothing():
