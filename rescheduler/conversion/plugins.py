@@ -21,6 +21,7 @@ from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
 from rescheduler.conversion.failed_pods import convert_failed_pods
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
 from rescheduler.policies.pod_life_time import LEAST_AGE_S
+from rescheduler.policies.wire import PERCENT
 
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
 _AFFINITY: Final = {
@@ -175,7 +176,11 @@ def _too_many_restarts(arguments: Fields, part: PolicyEntry) -> None:
         )
     if arguments.get("includingInitContainers", bool):
         part.put("includingInitContainers", True)
-    _states(arguments, part)
+    states = set(arguments.get("states", list[str]) or ())
+    if states and not states >= {"Running", "CrashLoopBackOff"}:
+        part.switch_off(
+            "it moves pods that restart too often whether they run just now or wait for the next start"
+        )
 
 
 def _pod_life_time(arguments: Fields, part: PolicyEntry) -> None:
@@ -215,6 +220,8 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
 
 def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     _thresholds(arguments, part, "thresholds")
+    if thresholds := part.values.get("thresholds"):
+        part.values["thresholds"] = _below_full(thresholds)
     note = "as descheduler, which lets nodes be filled up; the default here is 90"
     part.put("targetThresholds", dict.fromkeys(("cpu", "memory"), 100), note)
     _bare_requests(part)
@@ -224,6 +231,11 @@ def _high_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
         arguments.leave_out(part, "evictionModes", reason, modes)
         note = "it would move pods that descheduler leaves: switch it on if these may go as well"
         part.put("enabled", False, note)
+
+
+def _below_full(thresholds: dict[str, float]) -> dict[str, float]:
+    """Every node is below 100 percent, so such a threshold says nothing beside others."""
+    return {name: percent for name, percent in thresholds.items() if percent < PERCENT} or thresholds
 
 
 def _thresholds(arguments: Fields, part: PolicyEntry, *keys: str) -> None:
