@@ -167,20 +167,23 @@ def workload(
 
 
 def _job(spec: WorkloadSpecWire, status: WorkloadStatusWire) -> JobState:
-    return job_state(
+    """The state of a Job. Raises DAMAGE."""
+    managed_by, started, deadline_s = spec.managed_by or "", status.start_time, spec.active_deadline_seconds
+    return JobState(
         completions=spec.completions,
         succeeded=status.succeeded or 0,
-        failure_policy=spec.pod_failure_policy,
-        conditions=status.conditions,
-        started=status.start_time,
-        deadline_s=spec.active_deadline_seconds,
-        managed_by=spec.managed_by or "",
+        ignores_disruption=_ignores_disruption(spec.pod_failure_policy),
+        ended=_ended(status.conditions),
+        deadline_at_s=0.0
+        if deadline_s is None or bytes(started) in _EMPTY
+        else _decode_time(started).timestamp() + deadline_s,
+        managed_by="" if managed_by == _OWN_CONTROLLER else managed_by,
     )
 
 
 def _creation_refused(kind: Kind, conditions: Raw) -> str:
     """What the API server says of the pods that it refuses now; "" if it refuses none."""
-    if kind not in {Kind.REPLICA_SET, Kind.REPLICATION_CONTROLLER} or conditions in (ABSENT, b"null"):
+    if kind not in {Kind.REPLICA_SET, Kind.REPLICATION_CONTROLLER} or bytes(conditions) in _EMPTY:
         return ""
     failing = (c for c in _decode_conditions(conditions) if c.type == _REPLICA_FAILURE and c.status == "True")
     return next(
@@ -213,7 +216,7 @@ def _template_node(wire: PodTemplateWire | None) -> str:
 
 def _selector(kind: Kind, raw: Raw) -> LabelSelector | None:
     content = bytes(raw)
-    if content in (b"", b"null"):
+    if content in _EMPTY:
         return None
     if kind is not Kind.REPLICATION_CONTROLLER:
         return label_selector(_decode_selector(content))
@@ -278,39 +281,17 @@ class FailurePolicyWire(Wire):
     rules: list[FailureRuleWire] | None = None
 
 
-_decode_conditions = msgspec.json.Decoder(list[ConditionWire]).decode
 _decode_policy = msgspec.json.Decoder(FailurePolicyWire).decode
 _decode_time = msgspec.json.Decoder(dt.datetime).decode
 
 
-def job_state(
-    *,
-    completions: int | None,
-    succeeded: int,
-    failure_policy: Raw,
-    conditions: Raw,
-    started: Raw,
-    deadline_s: int | None,
-    managed_by: str,
-) -> JobState:
-    """The state of a Job. Raises DAMAGE."""
-    return JobState(
-        completions=completions,
-        succeeded=succeeded,
-        ignores_disruption=_ignores_disruption(bytes(failure_policy)),
-        ended=_ended(bytes(conditions)),
-        deadline_at_s=_deadline(bytes(started), deadline_s),
-        managed_by="" if managed_by == _OWN_CONTROLLER else managed_by,
-    )
-
-
-def _ignores_disruption(policy: bytes) -> bool:
+def _ignores_disruption(policy: Raw) -> bool:
     """As ``matchPodFailurePolicy`` (pkg/controller/job): the first rule that matches the failed pod counts.
 
     The exit code of a program that is asked to end is its own choice, so any rule with another action that comes
     first might match.
     """
-    if policy in _EMPTY:
+    if bytes(policy) in _EMPTY:
         return False
     for rule in _decode_policy(policy).rules or ():
         if rule.action != "Ignore":
@@ -320,17 +301,11 @@ def _ignores_disruption(policy: bytes) -> bool:
     return False
 
 
-def _ended(conditions: bytes) -> str:
-    if conditions in _EMPTY:
+def _ended(conditions: Raw) -> str:
+    if bytes(conditions) in _EMPTY:
         return ""
     met = {c.type for c in _decode_conditions(conditions) if c.status == "True"}
     return next((kind for kind in _ENDS if kind in met), "")
-
-
-def _deadline(started: bytes, deadline_s: int | None) -> float:
-    if deadline_s is None or started in _EMPTY:
-        return 0.0
-    return _decode_time(started).timestamp() + deadline_s
 
 
 class PodGroupWire(ObjectWire):
