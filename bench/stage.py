@@ -18,10 +18,11 @@ from typing import Final
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, Json
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
-from kube_sandbox.kubelet import KubeletSettings, KubeletThread
+from kube_sandbox.kubelet import KubeletSettings
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, GATE_CONFIG_MAP, GROUP, LEASE_NAME

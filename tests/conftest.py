@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
 from harness.differential.program import Program, build
-from kube_sandbox.kubelet import KubeletThread
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY

@@ -182,12 +182,6 @@ class ControlPlane:
         self.kill_scheduler()
         self.start_scheduler()
 
-    def stop_controller_manager(self) -> None:
-        """SIGKILL to kube-controller-manager; it stays away until ``start_controller_manager``."""
-        with self._lock:
-            self._processes["kube-controller-manager"].wanted = False
-            self._processes["kube-controller-manager"].kill()
-
     def start_controller_manager(self) -> None:
         """Starts kube-controller-manager."""
         with self._lock:

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 from harness.histories.observed_cluster import Seen, gated, node_of, over
 from harness.histories.program import Program
 from kube_sandbox.apiserver.admission import Attributes
-from kube_sandbox.apiserver.admission_plugins import add_default_tolerations, resolve_priority
-from kube_sandbox.apiserver.admission_policies import PolicyEngine
+from kube_sandbox.apiserver.admission_policies import PolicyEngine, add_default_tolerations, resolve_priority
 from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.pod_control import pod_from_template

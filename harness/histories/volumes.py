@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kube_sandbox.controllers.api import Api
-from kube_sandbox.controllers.node_fit import node_affinity_allows
+from kube_sandbox.controllers.daemonset import node_affinity_allows
 from kube_sandbox.controllers.unstructured import CLAIM, VOLUME, Obj, key, spec
 
 _SHARED = frozenset({"ReadWriteMany", "ReadOnlyMany"})

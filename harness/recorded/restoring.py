@@ -11,6 +11,7 @@ from typing import Final
 
 from harness.recorded.recording import Moment, kept
 from harness.recorded.scenes import KUBELET
+from kube_sandbox.apiserver.strategies import default_fields, prune
 from kube_sandbox.sandbox import START_S, Sandbox
 from rescheduler.kube.installation import install
 
@@ -41,8 +42,9 @@ def put_back(sandbox: Sandbox, moment: Moment) -> None:
             if resource is None:
                 continue  # a kind that is not served any more
             copy = json.loads(json.dumps(obj))
-            if resource.custom is not None:
-                resource.custom.prune_and_default(copy)
+            if resource.schema is not None:
+                prune(copy, resource.schema)
+                default_fields(copy, resource.schema)
             before = store.find(resource.table, namespace, name)
             if before is not None and "managedFields" in before["metadata"]:  # a recording has none
                 copy["metadata"].setdefault("managedFields", before["metadata"]["managedFields"])

@@ -19,14 +19,11 @@ from typing import Final, Protocol, Self
 from kube_sandbox.apiserver import ApiServer, HttpServer, InProcessTransport, serve
 from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.daemonset import DaemonSetController
-from kube_sandbox.controllers.deployment import DeploymentController
+from kube_sandbox.controllers.deployment import DeploymentController, ReplicaSetController
 from kube_sandbox.controllers.disruption import DisruptionController
-from kube_sandbox.controllers.eviction_requests import EvictionRequestController
-from kube_sandbox.controllers.garbage import GarbageCollector, PodCollector
+from kube_sandbox.controllers.garbage import GarbageCollector, NamespaceController, PodCollector
 from kube_sandbox.controllers.job import JobController
-from kube_sandbox.controllers.namespaces import NamespaceController
 from kube_sandbox.controllers.node_lifecycle import NodeLifecycleController, TaintEvictionController
-from kube_sandbox.controllers.replicaset import ReplicaSetController
 from kube_sandbox.controllers.runtime import ControllerRuntime, ControlLoop
 from kube_sandbox.controllers.statefulset import StatefulSetController
 from kube_sandbox.controllers.volumes import VolumeBinder
@@ -302,7 +299,6 @@ def _controllers() -> list[ControlLoop]:
         DaemonSetController(),
         JobController(),
         DisruptionController(),
-        EvictionRequestController(),
         VolumeBinder(),
         NodeLifecycleController(),
         TaintEvictionController(),

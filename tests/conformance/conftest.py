@@ -47,7 +47,7 @@ def embedded(tmp_path_factory):
 REAL_ONLY = pytest.mark.parametrize(
     "backend", [pytest.param("real", marks=pytest.mark.realcluster)], indirect=True
 )
-"""For what only a real server does: the sandbox checks no values against schemas."""
+"""For what only a real server does: the sandbox checks neither values nor rules of schemas."""
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)], scope="session")

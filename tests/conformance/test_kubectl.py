@@ -60,6 +60,7 @@ def test_a_reservation_is_shown_with_its_columns(kubectl, world):
     kubectl("delete", "rsv", name)
 
 
+@REAL_ONLY
 def test_a_reservation_that_is_no_good_is_refused_in_words(kubectl):
     body = {
         "apiVersion": "rescheduler.dev/v1alpha1",

@@ -67,6 +67,7 @@ def refused(answer, message):
     return (answer.status, answer.body["reason"], message in answer.body["message"]) == (422, "Invalid", True)
 
 
+@REAL_ONLY
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -120,6 +121,7 @@ def test_bad_reservations_are_refused_by_the_schema(reserve, spec, message):
     assert refused(reserve(**spec), message)
 
 
+@REAL_ONLY
 @pytest.mark.parametrize(
     "spec",
     [
@@ -143,6 +145,7 @@ def test_good_reservations_are_taken(reserve, spec):
     assert reserve(dry_run=True, **spec).status == 201
 
 
+@REAL_ONLY
 def test_what_is_held_cannot_be_changed(reserve, world):
     body = reserve().expect(201).body
     path = f"{RESERVATIONS}/{body['metadata']['name']}"
@@ -213,12 +216,14 @@ def test_bad_migrations_are_refused_by_the_schema(world, spec, message):
     assert refused(migrate(world, **spec), message)
 
 
+@REAL_ONLY
 @pytest.mark.parametrize("field", ["ttl", "hint"])
 def test_a_migration_takes_durations(world, field):
     assert refused(migrate(world, **{field: "soon"}), f"{field} is a duration")
     assert refused(migrate(world, **{field: "169h"}), "at most 168h")
 
 
+@REAL_ONLY
 def test_what_a_migration_moves_cannot_be_changed(world):
     assert migrate(world).expect(201).body["spec"]["mode"] == "Auto"
     path = world.path("podmigrations", "m", group="rescheduler.dev/v1alpha1")

@@ -1,4 +1,4 @@
-"""What the CRDs refuse of schedules and of owners, on the sandbox and the real API server; and what they must not refuse."""
+"""What the CRDs refuse of schedules and of owners, on the real API server; and what they must not refuse."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from rescheduler.model.cron import CronError, cron_of
 from tests.conformance.conftest import REAL_ONLY
+
+pytestmark = REAL_ONLY
 
 WINDOWS = "/apis/rescheduler.dev/v1alpha1/reservationwindows"
 ROOMS = "/apis/rescheduler.dev/v1alpha1/reservations"
@@ -91,7 +93,6 @@ def test_an_owner_of_a_kind_that_has_no_such_pods_is_refused(api, kind):
     assert api.create(f"{ROOMS}?dryRun=All", body).status == 422
 
 
-@REAL_ONLY
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

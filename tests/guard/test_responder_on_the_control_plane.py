@@ -14,9 +14,9 @@ from harness.controlplane.api import Api
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.eviction_requests import FLAGS, LIFECYCLE, eviction_requests
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, node_of
-from kube_sandbox.kubelet import KubeletThread
 from rescheduler.cli.main import main
 from rescheduler.model.names import RESPONDER
 

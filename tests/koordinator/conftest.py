@@ -7,12 +7,12 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World
 from harness.strangers.build import find
 from harness.strangers.koordinator import Koordinator
 from harness.strangers.tools import KOORD_SCHEDULER
-from kube_sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

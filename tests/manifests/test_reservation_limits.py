@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.controlplane import manifests
-from kube_sandbox.apiserver.cel.expressions import compiled
+from kube_sandbox.apiserver.cel import compiled
 from rescheduler.model.kinds import Kind
 from rescheduler.testing import builders
 

@@ -13,10 +13,10 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
-from kube_sandbox.kubelet import KubeletThread
 from rescheduler.model.names import (
     ANNOTATION_AVOID,
     ANNOTATION_HANDOVER_TAINT,

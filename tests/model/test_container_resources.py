@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kube_sandbox.apiserver.defaults import default_pod_spec, qos_class
-from kube_sandbox.apiserver.pod_validation import validate_pod_spec
+from kube_sandbox.apiserver.validation import validate_pod_spec
 from rescheduler.kube.gate import probe_pod
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationStatus

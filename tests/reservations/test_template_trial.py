@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_sandbox.apiserver.pod_validation import validate_pod_spec
+from kube_sandbox.apiserver.validation import validate_pod_spec
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.validation import trial_pod
 

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from kube_sandbox.kubelet import Kubelet, KubeletSettings, kubelet_node, pod_on_node
-from kube_sandbox.kubelet.objects import effective_requests
 from rescheduler.model.resources import Resources
 
 SETTINGS = KubeletSettings(start_s=1, ready_s=2, stop_s=3, reject_s=0.5)
@@ -229,32 +228,3 @@ def test_a_machine_that_comes_back_under_its_name_runs_the_pods_that_are_bound_t
     kubelet.node_changed(node(), 10)
     assert kubelet.used("n").cpu_milli == 1000
     assert sent(kubelet, 20) != []
-
-
-def requests(cpu):
-    return {"resources": {"requests": {"cpu": cpu}}}
-
-
-@pytest.mark.parametrize(
-    ("spec", "cpu_milli"),
-    [
-        ({"containers": [requests("1"), requests("500m")]}, 1500),
-        ({"containers": [requests("1")], "initContainers": [requests("3")]}, 3000),
-        (
-            {"containers": [requests("1")], "initContainers": [{**requests("2"), "restartPolicy": "Always"}]},
-            3000,
-        ),
-        (
-            {
-                "containers": [requests("1")],
-                "initContainers": [{**requests("2"), "restartPolicy": "Always"}, requests("3")],
-            },
-            5000,
-        ),
-        ({"containers": [requests("1")], "overhead": {"cpu": "250m"}}, 1250),
-        ({"containers": [requests("1")], **requests("2")}, 2000),
-        ({"containers": [{}]}, 0),
-    ],
-)
-def test_what_a_pod_sets_aside(spec, cpu_milli):
-    assert effective_requests(spec).cpu_milli == cpu_milli

@@ -11,10 +11,10 @@ import pytest
 
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World
 from harness.recorded.other_version import ROOT, ControllerProcess, apply, check_out
-from kube_sandbox.kubelet import KubeletThread
 
 pytestmark = pytest.mark.realcluster
 

@@ -6,8 +6,8 @@ import pytest
 
 from harness.controlplane import manifests
 from harness.controlplane.binaries import BinariesMissing, find
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import POLICIES_SINCE, ControlPlane, without_policies
-from kube_sandbox.kubelet import KubeletThread
 
 
 @pytest.fixture(scope="session")

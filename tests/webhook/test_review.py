@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_sandbox.apiserver.cel.expressions import Expression
+from kube_sandbox.apiserver.cel import Expression
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import LABEL_GATE_PROBE
 from rescheduler.webhook.match_conditions import MOST_KEYS, NOTHING, UNBOUND, match_conditions

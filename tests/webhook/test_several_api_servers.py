@@ -14,10 +14,10 @@ from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
+from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, gates_of, keys_on, node_of
-from kube_sandbox.kubelet import KubeletThread
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed_migration import MigrationSettings

@@ -1,7 +1,7 @@
-"""Mutating and validating admission policies of the cluster, with their CEL expressions.
+"""Admission: the built-in plugins, then the mutating and validating admission policies of the cluster, with their CEL expressions.
 
-Follows ``admissionregistration.k8s.io/v1``: match constraints, namespace and object selectors, match conditions,
-variables (evaluated when they are used), parameters by name or selector, failure policy, reinvocation. A stored
+The policies follow ``admissionregistration.k8s.io/v1``: rules and namespace selectors, match conditions,
+variables (evaluated when they are used), parameters by name, failure policy; not object selectors, exclusions, reinvocation. A stored
 policy takes effect at once; on a real server this takes up to a second.
 """
 
@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_sandbox.apiserver.admission import Attributes
-from kube_sandbox.apiserver.apply_configurations import AtomicChange, merge_applied
-from kube_sandbox.apiserver.cel.expressions import CelError, compiled
-from kube_sandbox.apiserver.errors import Json, StatusError, forbidden
+from kube_sandbox.apiserver.cel import CelError, compiled
+from kube_sandbox.apiserver.errors import Json, StatusError, forbidden, not_found
 from kube_sandbox.apiserver.json_values import deep_copy, dig
-from kube_sandbox.apiserver.patches import json_patch
-from kube_sandbox.apiserver.request_selectors import selects
+from kube_sandbox.apiserver.patches import json_patch, strategic_patch
+from kube_sandbox.apiserver.selectors import selects
 from kube_sandbox.apiserver.store import ObjectStore
 
 _GROUP = "admissionregistration.k8s.io"
@@ -91,15 +90,9 @@ class PolicyEngine:
         """``obj`` after all matching policies; the same object if none changed it. Raises StatusError (Fail)."""
         if attributes.resource.name in _EXEMPT:
             return obj
-        again: list[tuple[_Bound, Json]] = []
         result = obj
         for bound in self._bound("Mutating", attributes, obj):
             result = self._mutate_one(bound, attributes, result)
-            if dig(bound.policy, "spec", "reinvocationPolicy") == "IfNeeded":
-                again.append((bound, result))
-        for bound, seen in again:
-            if seen != result:
-                result = self._mutate_one(bound, attributes, result)
         return result
 
     def validate(self, attributes: Attributes, obj: Json) -> None:
@@ -120,9 +113,6 @@ class PolicyEngine:
                 continue
             for binding in bindings:
                 if dig(binding, "spec", "policyName") != policy["metadata"]["name"]:
-                    continue
-                narrowed = dig(binding, "spec", "matchResources")
-                if narrowed and not constraints_match(self._store, narrowed, attributes, obj):
                     continue
                 yield from self._with_params(policy, binding, attributes)
 
@@ -146,10 +136,8 @@ class PolicyEngine:
         if resource is None:
             return []
         place = (reference.get("namespace") or namespace) if resource.namespaced else ""
-        if reference.get("name"):
-            found = self._store.find(resource.table, place, reference["name"])
-            return [found] if found else []
-        return self._store.select(resource.table, place, reference.get("selector") or {})
+        found = self._store.find(resource.table, place, reference["name"])
+        return [found] if found else []
 
     def _variables(self, bound: _Bound, attributes: Attributes, obj: Json) -> _Variables:
         resource = attributes.resource
@@ -203,8 +191,8 @@ class PolicyEngine:
                 return obj
             for mutation in dig(bound.policy, "spec", "mutations") or ():
                 variables = self._variables(bound, attributes, result)
-                result = _mutated(mutation, variables, attributes, result)
-        except (CelError, AtomicChange, StatusError) as error:
+                result = _mutated(mutation, variables, result)
+        except (CelError, StatusError) as error:
             if bound.fails_open:
                 return result
             raise _denied(attributes, f"{bound.label} denied request: {error}") from error
@@ -219,8 +207,6 @@ class PolicyEngine:
             if bound.fails_open:
                 return
             raise _denied(attributes, f"{bound.label} denied request: {error}") from error
-        if "Deny" not in (dig(bound.binding, "spec", "validationActions") or ["Deny"]):
-            return
         for validation in dig(bound.policy, "spec", "validations") or ():
             text = _violation(validation, variables, fails_open=bound.fails_open)
             if text:
@@ -229,14 +215,14 @@ class PolicyEngine:
                 )
 
 
-def _mutated(mutation: Json, variables: _Variables, attributes: Attributes, obj: Json) -> Json:
+def _mutated(mutation: Json, variables: _Variables, obj: Json) -> Json:
     if mutation.get("patchType") == "JSONPatch":
         operations = variables.run(mutation["jsonPatch"]["expression"])
         return json_patch(obj, deep_copy(operations))
     applied = variables.run(mutation["applyConfiguration"]["expression"])
     if not isinstance(applied, dict):
         raise CelError("the apply configuration is not an Object")
-    return merge_applied(attributes.resource, obj, applied)
+    return strategic_patch(obj, applied)
 
 
 def _violation(validation: Json, variables: _Variables, *, fails_open: bool) -> str:
@@ -263,17 +249,13 @@ def _denied(attributes: Attributes, why: str, reason: str = "Invalid") -> Status
 def constraints_match(
     store: ObjectStore, constraints: Json | None, attributes: Attributes, obj: Json
 ) -> bool:
-    """True if a rule matches the request, no exclude rule does, and both selectors match."""
+    """True if a rule matches the request, and the selector its namespace."""
     if not constraints:
         return False
     rules = constraints.get("resourceRules")
     if rules is not None and not any(_rule_matches(rule, attributes) for rule in rules):
         return False
-    if any(_rule_matches(rule, attributes) for rule in constraints.get("excludeResourceRules") or ()):
-        return False
-    return _namespace_matches(store, constraints, attributes, obj) and _object_matches(
-        constraints, attributes, obj
-    )
+    return _namespace_matches(store, constraints, attributes, obj)
 
 
 def _rule_matches(rule: Json, attributes: Attributes) -> bool:
@@ -284,12 +266,6 @@ def _rule_matches(rule: Json, attributes: Attributes) -> bool:
     if not {"*", resource.group} & set(rule.get("apiGroups") or ()):
         return False
     if not {"*", resource.version} & set(rule.get("apiVersions") or ()):
-        return False
-    scope = rule.get("scope") or "*"
-    if scope != "*" and (scope == "Namespaced") is not resource.namespaced:
-        return False
-    names = rule.get("resourceNames")
-    if names and attributes.name not in names:
         return False
     return any(_resource_matches(pattern, attributes) for pattern in rule.get("resources") or ())
 
@@ -313,9 +289,164 @@ def _namespace_matches(store: ObjectStore, constraints: Json, attributes: Attrib
     return namespace is not None and selects(selector, namespace["metadata"].get("labels"))
 
 
-def _object_matches(constraints: Json, attributes: Attributes, obj: Json) -> bool:
-    selector = constraints.get("objectSelector")
-    if not selector:
-        return True
-    candidates = [attributes.old] if attributes.operation == "DELETE" else [obj, attributes.old]
-    return any(selects(selector, c["metadata"].get("labels")) for c in candidates if c is not None)
+SYSTEM_PRIORITIES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+_EVICT_AFTER_S = 300
+_MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_LIFE_S = 3607
+_CLASSES = "priorityclasses.scheduling.k8s.io"
+
+
+def check_namespace(store: ObjectStore, attributes: Attributes) -> None:
+    """Raises 404 if the namespace does not exist, 403 if it is terminating, or if a system namespace is deleted."""
+    if attributes.resource.name == "namespaces":
+        if attributes.operation == "DELETE" and attributes.name in _IMMORTAL:
+            raise forbidden("", "namespaces", attributes.name, "this namespace may not be deleted")
+        return
+    if attributes.operation != "CREATE" or not attributes.namespace:
+        return
+    namespace = store.find("namespaces", "", attributes.namespace)
+    if namespace is None:
+        raise not_found("", "namespaces", attributes.namespace)
+    if namespace["metadata"].get("deletionTimestamp"):
+        resource = attributes.resource
+        why = (
+            f"unable to create new content in namespace {attributes.namespace} because it is being terminated"
+        )
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {attributes.namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise forbidden(resource.group, resource.plural, attributes.name, why, [cause])
+
+
+def resolve_priority(store: ObjectStore, pod: Json) -> None:
+    """Set priority and preemptionPolicy from the PriorityClass, or from the global default. Raises 403."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName") or ""
+    if not name:
+        default = next((c for c in store.objects.items(_CLASSES) if c.get("globalDefault")), None)
+        found = default
+        if default is not None:
+            spec["priorityClassName"] = default["metadata"]["name"]
+    else:
+        found = store.find(_CLASSES, "", name)
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    value = found.get("value", 0) if found else 0
+    policy = (found.get("preemptionPolicy") if found else None) or "PreemptLowerPriority"
+    if spec.get("priority") is not None and spec["priority"] != value:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+            f"admission controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    spec["priority"] = value
+    if spec.get("preemptionPolicy") not in (None, policy):
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod "
+            f"spec; priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+    spec["preemptionPolicy"] = policy
+
+
+def add_default_tolerations(pod: Json) -> None:
+    """Add tolerations of not-ready and unreachable nodes for five minutes, unless the pod has its own."""
+    tolerations = pod["spec"].get("tolerations") or []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_covers(t, key) for t in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_S}
+            )
+    pod["spec"]["tolerations"] = tolerations
+
+
+def mount_service_account(pod: Json, suffix: str) -> None:
+    """Set the default service account and mount its token, as the ServiceAccount plugin does."""
+    spec = pod["spec"]
+    account = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = account
+    if spec.get("automountServiceAccountToken") is False or "kubernetes.io/config.mirror" in (
+        pod["metadata"].get("annotations") or {}
+    ):
+        return
+    name = f"kube-api-access-{suffix}"
+    used = False
+    for container in [*(spec.get("initContainers") or ()), *spec.get("containers", ())]:
+        mounts = container.setdefault("volumeMounts", [])
+        if not any(mount.get("mountPath") == _MOUNT_PATH for mount in mounts):
+            mounts.append({"name": name, "readOnly": True, "mountPath": _MOUNT_PATH})
+            used = True
+    if used:
+        spec.setdefault("volumes", []).append({"name": name, "projected": _token_sources()})
+
+
+def _token_sources() -> Json:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": _TOKEN_LIFE_S, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 420,
+    }
+
+
+def taint_new_node(node: Json) -> None:
+    """Add the not-ready taint, which the node lifecycle controller removes (TaintNodesByCondition)."""
+    taints = node.setdefault("spec", {}).setdefault("taints", [])
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    if taint not in taints:
+        taints.append(taint)
+
+
+def _covers(toleration: Json, key: str) -> bool:
+    return toleration.get("key") in (key, "", None) and toleration.get("effect") in ("NoExecute", "", None)
+
+
+def check_global_default(store: ObjectStore, attributes: Attributes, obj: Json) -> None:
+    """Raises 403 for a second PriorityClass that is the global default."""
+    if not obj.get("globalDefault"):
+        return
+    for other in store.objects.items(_CLASSES):
+        if other.get("globalDefault") and other["metadata"]["name"] != attributes.name:
+            why = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
+            raise forbidden("scheduling.k8s.io", "priorityclasses", attributes.name, why)
+
+
+class BuiltinAdmission:
+    """The built-in plugins, then the admission policies of the cluster."""
+
+    def __init__(self, store: ObjectStore, policies: PolicyEngine) -> None:
+        self._store = store
+        self._policies = policies
+
+    def mutate(self, attributes: Attributes, obj: Json) -> Json:
+        """The object to store."""
+        check_namespace(self._store, attributes)
+        new_pod = attributes.resource.name == "pods" and attributes.operation == "CREATE"
+        if attributes.resource.name == "pods" and not attributes.subresource:
+            add_default_tolerations(obj)
+        if new_pod:
+            resolve_priority(self._store, obj)
+            mount_service_account(obj, self._store.name_suffix())
+        if attributes.resource.name == "nodes" and attributes.operation == "CREATE":
+            taint_new_node(obj)
+        changed = self._policies.mutate(attributes, obj)
+        if changed is not obj:
+            self._store.strategies.default(attributes.resource, changed)
+            if new_pod:
+                changed["status"] = self._store.strategies.new_status(attributes.resource, changed)
+        return changed
+
+    def validate(self, attributes: Attributes, obj: Json) -> None:
+        """Raises StatusError to reject the request."""
+        if attributes.operation == "DELETE":
+            check_namespace(self._store, attributes)
+        elif attributes.resource.name == _CLASSES:
+            check_global_default(self._store, attributes, obj)
+        self._policies.validate(attributes, obj)

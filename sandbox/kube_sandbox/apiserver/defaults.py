@@ -22,65 +22,27 @@ _POD_SPEC: Final[Json] = {
 def default_pod_spec(spec: Json) -> None:
     """Defaults of a PodSpec, in a pod or a template."""
     _fill(spec, _POD_SPEC)
-    _default_containers(spec)
-    _default_placement(spec)
-    _default_volumes(spec)
+    for group in ("containers", "initContainers"):
+        for container in spec.get(group) or ():
+            _default_container(container)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _fill(constraint, {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"})
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
-def _default_containers(spec: Json) -> None:
-    for group in ("containers", "initContainers"):
-        for container in spec.get(group) or ():
-            _default_container(container, host_network=bool(spec.get("hostNetwork")))
-
-
-def _default_container(container: Json, *, host_network: bool) -> None:
+def _default_container(container: Json) -> None:
     messages = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
     _fill(container, {"resources": {}, **messages})
     image = str(container.get("image") or "")
     latest = ":" not in image.rpartition("/")[2] or image.endswith(":latest")
     set_default(container, "imagePullPolicy", "Always" if latest and "@" not in image else "IfNotPresent")
     resources = container["resources"]
-    limits = resources.get("limits") or {}
-    if limits:
-        requests = resources.setdefault("requests", {})
-        for name, amount in limits.items():
-            requests.setdefault(name, amount)
+    for name, amount in (resources.get("limits") or {}).items():
+        resources.setdefault("requests", {}).setdefault(name, amount)
     for port in container.get("ports") or ():
         set_default(port, "protocol", "TCP")
-        if host_network and port.get("containerPort"):
-            set_default(port, "hostPort", port["containerPort"])
-    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-        _default_probe(container.get(name))
-    for env in container.get("env") or ():
-        field_ref = dig(env, "valueFrom", "fieldRef")
-        if field_ref:
-            set_default(field_ref, "apiVersion", "v1")
-
-
-def _default_probe(probe: Json | None) -> None:
-    if not probe:
-        return
-    _fill(probe, {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3})
-    if probe.get("httpGet"):
-        _fill(probe["httpGet"], {"path": "/", "scheme": "HTTP"})
-
-
-def _default_placement(spec: Json) -> None:
-    for constraint in spec.get("topologySpreadConstraints") or ():
-        set_default(constraint, "nodeAffinityPolicy", "Honor")
-        set_default(constraint, "nodeTaintsPolicy", "Ignore")
-
-
-def _default_volumes(spec: Json) -> None:
-    for volume in spec.get("volumes") or ():
-        for source in ("configMap", "secret", "projected", "downwardAPI"):
-            if isinstance(volume.get(source), dict):
-                set_default(volume[source], "defaultMode", 420)
-        if isinstance(volume.get("hostPath"), dict):
-            set_default(volume["hostPath"], "type", "")
 
 
 def _default_pod(pod: Json) -> None:
@@ -147,12 +109,6 @@ def _default_replica_set(obj: Json) -> None:
 def _default_stateful_set(obj: Json) -> None:
     _fill(obj, _STATEFUL_SET)
     _fill_rolling(obj["spec"]["updateStrategy"], {"partition": 0, "maxUnavailable": 1})
-    _fill(
-        obj,
-        {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}}},
-    )
-    for claim in obj["spec"].get("volumeClaimTemplates") or ():
-        _fill(claim, _CLAIM_TEMPLATE)
     _default_template(obj)
 
 
@@ -184,27 +140,11 @@ def _default_job(obj: Json) -> None:
         del spec["template"]["spec"]["restartPolicy"]
 
 
-def _default_service(obj: Json) -> None:
-    _fill(obj, _SERVICE)
-    for port in obj["spec"].get("ports") or ():
-        set_default(port, "protocol", "TCP")
-        set_default(port, "targetPort", port.get("port"))
-
-
 def _default_namespace(obj: Json) -> None:
     labels = obj["metadata"].get("labels") or {}
     labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
     obj["metadata"]["labels"] = labels
     _fill(obj, {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}})
-
-
-def _default_admission(obj: Json) -> None:
-    _fill(obj, {"spec": {"failurePolicy": "Fail"}})
-    constraints = obj["spec"].get("matchConstraints")
-    if isinstance(constraints, dict):
-        _fill(constraints, {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}})
-        for rule in constraints.get("resourceRules") or ():
-            set_default(rule, "scope", "*")
 
 
 def _fill(obj: Json, missing: Json) -> None:
@@ -233,12 +173,6 @@ _DEPLOYMENT: Final[Json] = {
 _STATEFUL_SET: Final[Json] = {
     "spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady", **_ROLLING}
 }
-_CLAIM_TEMPLATE: Final[Json] = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "spec": {"volumeMode": "Filesystem"},
-    "status": {"phase": "Pending"},
-}
 _JOB: Final[Json] = {
     "spec": {
         "parallelism": 1,
@@ -249,16 +183,9 @@ _JOB: Final[Json] = {
         "manualSelector": False,
     }
 }
-_SERVICE: Final[Json] = {
-    "spec": {"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
-}
-
-
 DEFAULTS: dict[str, Callable[[Json], None]] = {
     "pods": _default_pod,
     "namespaces": _default_namespace,
-    "services": _default_service,
-    "secrets": partial(_fill, missing={"type": "Opaque"}),
     "persistentvolumes": partial(
         _fill, missing={"spec": {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}}
     ),
@@ -273,8 +200,10 @@ DEFAULTS: dict[str, Callable[[Json], None]] = {
     "storageclasses.storage.k8s.io": partial(
         _fill, missing={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
     ),
-    "mutatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
-    "validatingadmissionpolicies.admissionregistration.k8s.io": _default_admission,
+    **dict.fromkeys(
+        (f"{kind}admissionpolicies.admissionregistration.k8s.io" for kind in ("mutating", "validating")),
+        partial(_fill, missing={"spec": {"failurePolicy": "Fail"}}),
+    ),
 }
 
 
@@ -317,7 +246,7 @@ def _new_pod_status(pod: Json) -> Json:
 
 
 def _new_workload_status(obj: Json) -> Json:
-    return {"replicas": 0} if obj["kind"] in {"ReplicaSet", "ReplicationController", "StatefulSet"} else {}
+    return {"replicas": 0} if obj["kind"] in {"ReplicaSet", "ReplicationController"} else {}
 
 
 def _new_definition_status(obj: Json) -> Json:
@@ -338,6 +267,13 @@ def _new_definition_status(obj: Json) -> Json:
     return {"conditions": conditions, "acceptedNames": dict(names), "storedVersions": stored}
 
 
+_DAEMON_COUNTS: Final = (
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "desiredNumberScheduled",
+    "numberReady",
+)
+_BUDGET_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 NEW_STATUS: dict[str, Callable[[Json], Json]] = {
     "pods": _new_pod_status,
     "replicasets.apps": _new_workload_status,
@@ -345,21 +281,10 @@ NEW_STATUS: dict[str, Callable[[Json], Json]] = {
     "statefulsets.apps": lambda _: {"replicas": 0, "availableReplicas": 0},
     "deployments.apps": _new_workload_status,
     "jobs.batch": _new_workload_status,
-    "daemonsets.apps": lambda _: {
-        "currentNumberScheduled": 0,
-        "numberMisscheduled": 0,
-        "desiredNumberScheduled": 0,
-        "numberReady": 0,
-    },
-    "poddisruptionbudgets.policy": lambda _: {
-        "disruptionsAllowed": 0,
-        "currentHealthy": 0,
-        "desiredHealthy": 0,
-        "expectedPods": 0,
-    },
+    "daemonsets.apps": lambda _: dict.fromkeys(_DAEMON_COUNTS, 0),
+    "poddisruptionbudgets.policy": lambda _: dict.fromkeys(_BUDGET_COUNTS, 0),
     "persistentvolumes": lambda _: {"phase": "Pending"},
     "persistentvolumeclaims": lambda _: {"phase": "Pending"},
-    "services": lambda _: {"loadBalancer": {}},
     "customresourcedefinitions.apiextensions.k8s.io": _new_definition_status,
 }
 """The status of a new object; a status that the client sent is ignored."""

@@ -154,12 +154,6 @@ def foreign_uid(
     return conflict(group, resource, name, why)
 
 
-def not_acceptable() -> StatusError:
-    """406: the client accepts only unsupported formats."""
-    text = "only the following media types are accepted: application/json, application/yaml"
-    return StatusError(406, "NotAcceptable", text)
-
-
 class FieldError:
     """An error of one field, with the text of ``field.Error``."""
 

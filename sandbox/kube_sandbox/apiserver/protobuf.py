@@ -1,7 +1,7 @@
 """Decodes what ``kubectl create`` sends for a namespace, a deployment and a pdb, which is protobuf with no other choice.
 
-Field numbers are those of the published ``generated.proto``. Any other kind or field is rejected, never ignored; answers
-are always JSON.
+Field numbers are those of the published ``generated.proto``. A field that is not known here may be empty; one with a
+value is rejected, never ignored. Answers are always JSON.
 """
 
 from __future__ import annotations
@@ -16,51 +16,28 @@ _MAGIC = b"k8s\x00"
 _VARINT, _BYTES = 0, 2
 
 Field = tuple[str, str]
-"""JSON name and form: string, int, bool (dropped when zero), ``int?``/``bool?`` (kept), map, strings,
-quantities, intstr, skip, a message name, or ``[message]``."""
+"""JSON name and form: string, int, bool (dropped when zero), ``int?`` (kept), map, strings, quantities, intstr, a
+message name, or ``[message]``."""
 
 _META: Field = ("metadata", "ObjectMeta")
 _MESSAGES: dict[str, dict[int, Field]] = {
     "Unknown": {1: ("typeMeta", "TypeMeta"), 2: ("raw", "bytes"), 3: ("contentEncoding", "string"), 4: ("contentType", "string")},
     "TypeMeta": {1: ("apiVersion", "string"), 2: ("kind", "string")},
-    "ObjectMeta": {
-        1: ("name", "string"), 2: ("generateName", "string"), 3: ("namespace", "string"), 4: ("selfLink", "string"),
-        5: ("uid", "string"), 6: ("resourceVersion", "string"), 7: ("generation", "int"), 8: ("", "skip"),
-        11: ("labels", "map"), 12: ("annotations", "map"), 14: ("finalizers", "strings"),
-    },
+    "ObjectMeta": {1: ("name", "string"), 3: ("namespace", "string"), 11: ("labels", "map"), 12: ("annotations", "map")},
     "LabelSelector": {1: ("matchLabels", "map"), 2: ("matchExpressions", "[Requirement]")},
     "Requirement": {1: ("key", "string"), 2: ("operator", "string"), 3: ("values", "strings")},
-    "Namespace": {1: _META, 2: ("", "skip"), 3: ("", "skip")},
-    "PodDisruptionBudget": {1: _META, 2: ("spec", "BudgetSpec"), 3: ("", "skip")},
-    "BudgetSpec": {
-        1: ("minAvailable", "intstr"), 2: ("selector", "LabelSelector"), 3: ("maxUnavailable", "intstr"),
-        4: ("unhealthyPodEvictionPolicy", "string"),
-    },
-    "Deployment": {1: _META, 2: ("spec", "DeploymentSpec"), 3: ("", "skip")},
-    "DeploymentSpec": {
-        1: ("replicas", "int?"), 2: ("selector", "LabelSelector"), 3: ("template", "PodTemplate"),
-        4: ("strategy", "Strategy"), 5: ("minReadySeconds", "int"), 6: ("revisionHistoryLimit", "int?"),
-        7: ("paused", "bool"), 9: ("progressDeadlineSeconds", "int?"),
-    },
-    "Strategy": {1: ("type", "string")},
+    "Namespace": {1: _META},
+    "PodDisruptionBudget": {1: _META, 2: ("spec", "BudgetSpec")},
+    "BudgetSpec": {1: ("minAvailable", "intstr"), 2: ("selector", "LabelSelector"), 3: ("maxUnavailable", "intstr")},
+    "Deployment": {1: _META, 2: ("spec", "DeploymentSpec")},
+    "DeploymentSpec": {1: ("replicas", "int?"), 2: ("selector", "LabelSelector"), 3: ("template", "PodTemplate")},
     "PodTemplate": {1: _META, 2: ("spec", "PodSpec")},
-    "PodSpec": {
-        2: ("containers", "[Container]"), 3: ("restartPolicy", "string"), 4: ("terminationGracePeriodSeconds", "int?"),
-        6: ("dnsPolicy", "string"), 7: ("nodeSelector", "map"), 8: ("serviceAccountName", "string"),
-        9: ("serviceAccount", "string"), 10: ("nodeName", "string"), 11: ("hostNetwork", "bool"),
-        12: ("hostPID", "bool"), 13: ("hostIPC", "bool"), 16: ("hostname", "string"), 17: ("subdomain", "string"),
-        19: ("schedulerName", "string"), 24: ("priorityClassName", "string"),
-    },
+    "PodSpec": {2: ("containers", "[Container]")},
     "Container": {
         1: ("name", "string"), 2: ("image", "string"), 3: ("command", "strings"), 4: ("args", "strings"),
-        5: ("workingDir", "string"), 6: ("ports", "[Port]"), 8: ("resources", "Resources"),
-        13: ("terminationMessagePath", "string"), 14: ("imagePullPolicy", "string"), 16: ("stdin", "bool"),
-        17: ("stdinOnce", "bool"), 18: ("tty", "bool"), 20: ("terminationMessagePolicy", "string"),
+        6: ("ports", "[Port]"), 8: ("resources", "Resources"),
     },
-    "Port": {
-        1: ("name", "string"), 2: ("hostPort", "int"), 3: ("containerPort", "int"), 4: ("protocol", "string"),
-        5: ("hostIP", "string"),
-    },
+    "Port": {3: ("containerPort", "int"), 4: ("protocol", "string")},
     "Resources": {1: ("limits", "quantities"), 2: ("requests", "quantities")},
     "Quantity": {1: ("string", "string")},
     "IntOrString": {1: ("type", "int"), 2: ("intVal", "int"), 3: ("strVal", "string")},
@@ -86,16 +63,24 @@ def _message(data: memoryview, name: str) -> Json:
     known = _MESSAGES[name]
     result: Json = {}
     for number, value in _fields(data):
-        if number not in known:
+        if number in known:
+            _put(result, *known[number], value)
+        elif not _empty(value):
             raise unsupported_media(f"protobuf field {number} of {name} is not read; send JSON")
-        key, form = known[number]
-        _put(result, key, form, value)
     return result
 
 
+def _empty(value: Any) -> bool:
+    """True for zero, and for a message without a value: the Go encoder writes all fields that are no pointers."""
+    if isinstance(value, int) or not value:
+        return not value
+    try:
+        return all(_empty(below) for _, below in _fields(value))
+    except (IndexError, TypeError):
+        return False
+
+
 def _put(result: Json, key: str, form: str, value: Any) -> None:
-    if form == "skip":
-        return
     if form.startswith("["):
         result.setdefault(key, []).append(_message(value, form[1:-1]))
     elif form == "strings":
@@ -111,19 +96,9 @@ def _put(result: Json, key: str, form: str, value: Any) -> None:
     elif form in _MESSAGES:
         result[key] = _message(value, form)
     else:
-        plain = _plain(form.rstrip("?"), value)
+        plain = value if isinstance(value, int) else bytes(value) if form == "bytes" else str(value, "utf-8")
         if plain or form.endswith("?"):
             result[key] = plain
-
-
-def _plain(form: str, value: Any) -> Any:
-    if form == "bytes":
-        return bytes(value)
-    if form == "string":
-        return str(value, "utf-8")
-    if form == "bool":
-        return bool(value)
-    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:

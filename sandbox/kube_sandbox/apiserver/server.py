@@ -1,36 +1,39 @@
-"""The API server of the sandbox, without sockets and threads, and a ``Transport`` to it within the process.
+"""The API server of the sandbox; a ``Transport`` to it within the process, and an HTTP/1.1 server (keep-alive, chunked watches).
 
 Every response is that of a real API server to the same request, as far as the clients of this project can observe
-(``tests/conformance`` compares them).
+(``tests/conformance`` compares them). Over HTTP it listens on the loopback interface by default, and asks nobody who they are.
 """
 
 from __future__ import annotations
 
 import random
+import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import structlog
+import yaml
 
-from kube_sandbox.apiserver import discovery, openapi
+from kube_sandbox.apiserver import registry as resources
 from kube_sandbox.apiserver.admission import acting_as, managing
-from kube_sandbox.apiserver.admission_plugins import SYSTEM_PRIORITIES, BuiltinAdmission
-from kube_sandbox.apiserver.admission_policies import PolicyEngine
-from kube_sandbox.apiserver.builtin_resources import builtin_registry
+from kube_sandbox.apiserver.admission_policies import SYSTEM_PRIORITIES, BuiltinAdmission, PolicyEngine
 from kube_sandbox.apiserver.definitions import Definitions
 from kube_sandbox.apiserver.errors import Json, StatusError, bad_request, unknown_path
 from kube_sandbox.apiserver.handlers import Handlers, JsonAnswer
-from kube_sandbox.apiserver.read_handlers import Query, is_true, watch_objects
-from kube_sandbox.apiserver.request_parsing import parse_request_info
-from kube_sandbox.apiserver.request_selectors import parse_predicate
+from kube_sandbox.apiserver.registry import builtin_registry
+from kube_sandbox.apiserver.requests import parse_request_info
+from kube_sandbox.apiserver.selectors import parse_predicate
 from kube_sandbox.apiserver.store import Clock, ObjectStore
 from kube_sandbox.apiserver.strategies import Strategies
-from kube_sandbox.apiserver.tables import ResponseForm
-from kube_sandbox.apiserver.watch import WatchStream
+from kube_sandbox.apiserver.watch import Query, WatchStream, is_true, watch_objects
 from rescheduler.kube.transport import Request, Response, Stream
 
 _log = structlog.get_logger(__name__)
@@ -84,26 +87,23 @@ class ApiServer:
         """True if the request is a watch."""
         return request.method == "GET" and is_true(request.query.get("watch", ""))
 
-    def open_watch(self, request: Request, headers: Mapping[str, str] | None = None) -> WatchStream:
+    def open_watch(self, request: Request) -> WatchStream:
         """Opens a watch. Raises StatusError if it is refused."""
         query = _getter(request)
         target = parse_request_info(self.registry, request.path)
         if "watch" not in target.resource.verbs:
             raise unknown_path()
         chosen = parse_predicate(query, target.namespace, target.resource.fields)
-        shape = ResponseForm(target.resource, (headers or {}).get("accept", ""), self.store.clock)
-        return watch_objects(
-            self.store, target.resource, chosen, query, shape, bookmark_every_s=self._bookmark_every_s
-        )
+        every_s = self._bookmark_every_s
+        return watch_objects(self.store, target.resource, chosen, query, bookmark_every_s=every_s)
 
     def _answer(self, request: Request, headers: Mapping[str, str]) -> JsonAnswer | Response:
         path = request.path
         parts = path.strip("/").split("/")
         if (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3):  # noqa: PLR2004 - below a group and version
             if self.is_watch(request):
-                return Response(
-                    200, self.open_watch(request, headers).read_all(), {"content-type": "application/json"}
-                )
+                events = self.open_watch(request).read_all()
+                return Response(200, events, {"content-type": "application/json"})
             if not self._serves_group(parts):
                 return _nothing()
             target = parse_request_info(self.registry, path)
@@ -115,13 +115,13 @@ class ApiServer:
     def _about(self, parts: list[str]) -> JsonAnswer | Response:
         match parts:
             case ["version"]:
-                return JsonAnswer(200, discovery.VERSION)
+                return JsonAnswer(200, resources.VERSION)
             case ["healthz" | "livez" | "readyz", *_]:
                 return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
             case ["openapi", *rest]:
-                return JsonAnswer(200, openapi.answer(self.registry, rest))
+                return JsonAnswer(200, resources.openapi(self.registry, rest))
             case ["api" | "apis", *_] if len(parts) == 1 or self._serves_group(parts):
-                return JsonAnswer(200, discovery.about(self.registry, parts))
+                return JsonAnswer(200, resources.about(self.registry, parts))
             case _:
                 return _nothing()
 
@@ -190,3 +190,185 @@ class InProcessTransport:
             return self._server.open_watch(request)
         except StatusError:
             return RefusedStream(self._server.handle(request))
+
+
+_LARGEST_BODY = 3 * 1024 * 1024
+_REASONS = {200: "OK", 201: "Created", 404: "Not Found", 409: "Conflict"}
+
+
+class HttpServer:
+    """A running server. Clients connect by ``url`` or ``kubeconfig_text``; ``close`` ends it and its watches."""
+
+    def __init__(self, app: ApiServer, host: str, port: int) -> None:
+        self._http = _Listener((host, port), _Handler)
+        self._http.app = app
+        self.port: int = self._http.server_address[1]
+        self.url = f"http://{host}:{self.port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, name="apiserver", daemon=True)
+        self._thread.start()
+
+    @property
+    def kubeconfig_text(self) -> str:
+        """A kubeconfig with one context, ``sandbox``."""
+        context = {"cluster": "sandbox", "user": "sandbox", "namespace": "default"}
+        return yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "sandbox", "cluster": {"server": self.url}}],
+                "users": [{"name": "sandbox", "user": {}}],
+                "contexts": [{"name": "sandbox", "context": context}],
+                "current-context": "sandbox",
+            },
+            sort_keys=False,
+        )
+
+    def close(self) -> None:
+        """Stop accepting, and end open watches and connections."""
+        self._http.shutdown()
+        self._http.end_connections()
+        self._http.server_close()
+        self._thread.join(timeout=5)
+
+
+def serve(app: ApiServer, *, host: str = "127.0.0.1", port: int = 0) -> HttpServer:
+    """Start serving ``app``. ``port`` 0: a free port."""
+    return HttpServer(app, host, port)
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 256
+    app: ApiServer
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._guard = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._streams: set[WatchStream] = set()
+
+    def joined(self, connection: socket.socket) -> None:
+        with self._guard:
+            self._connections.add(connection)
+
+    def left(self, connection: socket.socket) -> None:
+        with self._guard:
+            self._connections.discard(connection)
+
+    def streaming(self, stream: WatchStream) -> None:
+        with self._guard:
+            self._streams.add(stream)
+
+    def streamed(self, stream: WatchStream) -> None:
+        with self._guard:
+            self._streams.discard(stream)
+
+    def end_connections(self) -> None:
+        with self._guard:
+            connections, streams = tuple(self._connections), tuple(self._streams)
+        for stream in streams:
+            stream.close()
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore connections that clients drop."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+    disable_nagle_algorithm = True
+    wbufsize = 0
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.joined(self.connection)
+
+    def finish(self) -> None:
+        self.server.left(self.connection)
+        super().finish()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+        """Do not log requests."""
+
+    def _serve(self) -> None:
+        split = urlsplit(self.path)
+        headers = {key.lower(): value for key, value in self.headers.items()}
+        body = self._body(headers)
+        if body is None:
+            self._send(
+                _refusal_of(StatusError(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
+            )
+            return
+        request = Request(
+            method=self.command,
+            path=split.path,
+            query=dict(parse_qsl(split.query, keep_blank_values=True)),
+            body=body,
+            content_type=headers.get("content-type", ""),
+        )
+        if self.server.app.is_watch(request):
+            self._watch(request)
+        else:
+            self._send(self.server.app.handle(request, headers))
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815 - http.server
+
+    def _body(self, headers: Mapping[str, str]) -> bytes | None:
+        length = int(headers.get("content-length") or 0)
+        if length > _LARGEST_BODY:
+            self.close_connection = True
+            return None
+        return self.rfile.read(length) if length else b""
+
+    def _lines_of_all(self) -> tuple[str, ...]:
+        date = formatdate(self.server.app.store.clock(), usegmt=True)
+        return (
+            "audit-id: 00000000-0000-0000-0000-000000000000",
+            "cache-control: no-cache, private",
+            f"date: {date}",
+        )
+
+    def _send(self, answer: Response) -> None:
+        body = answer.body
+        lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *self._lines_of_all()]
+        lines += [f"{key}: {value}" for key, value in answer.headers.items()]
+        lines.append(f"content-length: {len(body)}")
+        if self.close_connection:
+            lines.append("connection: close")
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+        self.wfile.write(head if self.command == "HEAD" else head + body)
+
+    def _watch(self, request: Request) -> None:
+        try:
+            stream = self.server.app.open_watch(request)
+        except StatusError as error:
+            self._send(_refusal_of(error))
+            return
+        self.server.streaming(stream)
+        lines = [
+            "HTTP/1.1 200 OK",
+            *self._lines_of_all(),
+            "content-type: application/json",
+            "transfer-encoding: chunked",
+        ]
+        try:
+            self.wfile.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+            for line in stream:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True
+        finally:
+            stream.close()
+            self.server.streamed(stream)
+
+
+def _refusal_of(error: StatusError) -> Response:
+    headers = {"content-type": "application/json", **{k.lower(): v for k, v in error.headers.items()}}
+    return Response(error.code, msgspec.json.encode(error.status_object), headers)

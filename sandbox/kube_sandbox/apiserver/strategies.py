@@ -1,32 +1,35 @@
 """Strategies: how an object is prepared before it is stored (defaults, cleared fields, generation) and validated.
 
-The generic rules are here. Defaults of a built-in kind are looked up by resource name, only pods are validated, and the
-rules of a custom resource are in its definition.
+The generic rules are here. Defaults of a built-in kind are looked up by resource name; only pods are validated. Of the
+schema of a custom resource neither types nor CEL rules are checked; a real server does.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from kube_sandbox.apiserver.defaults import DEFAULTS, NEW_STATUS
 from kube_sandbox.apiserver.errors import FieldError, Json
 from kube_sandbox.apiserver.json_values import deep_copy
-from kube_sandbox.apiserver.metadata_validation import validate_finalizers, validate_metadata
-from kube_sandbox.apiserver.pod_validation import validate_pod, validate_pod_change
 from kube_sandbox.apiserver.registry import ResourceType
+from kube_sandbox.apiserver.validation import validate_metadata, validate_pod, validate_pod_change
 
+_PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
+_EMBEDDED: Final = "x-kubernetes-embedded-resource"
+_IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _ALLOWED_TOP = frozenset({"metadata", "status"})
 
 
 class Strategies:
-    """Stateless rules. Those of a custom resource are in ``ResourceType.custom``."""
+    """Stateless rules."""
 
     def default(self, resource: ResourceType, obj: Json) -> None:
         """Write the kind's defaults into ``obj``."""
         obj["apiVersion"] = resource.api_version if not resource.storage else "v1"
         obj["kind"] = resource.kind
-        if resource.custom is not None:
-            resource.custom.prune_and_default(obj)
+        if resource.schema is not None:
+            prune(obj, resource.schema)
+            default_fields(obj, resource.schema)
             tidy(obj["metadata"])
             drop_empty(obj["metadata"])
             return
@@ -37,7 +40,7 @@ class Strategies:
 
     def prepare_create(self, resource: ResourceType, obj: Json) -> None:
         """Write defaults, the first generation, and the initial status."""
-        if resource.status and not (resource.custom is None and resource.name in _KEEPS_STATUS):
+        if resource.status and not (resource.schema is None and resource.name in _KEEPS_STATUS):
             obj.pop("status", None)
         self.default(resource, obj)
         make = NEW_STATUS.get(resource.name)
@@ -67,26 +70,20 @@ class Strategies:
 
     def validate_new(self, resource: ResourceType, obj: Json) -> list[FieldError]:
         """Errors of a new object."""
-        faults = validate_metadata(resource, obj)
-        if resource.custom is not None:
-            return faults + resource.custom.validate(obj, None)
-        return faults + (validate_pod(obj) if resource.name == "pods" else [])
+        return validate_metadata(obj) + (validate_pod(obj) if resource.name == "pods" else [])
 
     def validate_change(
         self, resource: ResourceType, new: Json, old: Json, subresource: str
     ) -> list[FieldError]:
         """Errors of a changed object."""
-        faults = validate_metadata(resource, new) + validate_finalizers(new, old)
-        if resource.custom is not None:
-            return faults + resource.custom.validate(new, old)
         checked = resource.name == "pods" and subresource != "status"
-        return faults + (validate_pod_change(new, old) if checked else [])
+        return validate_metadata(new) + (validate_pod_change(new, old) if checked else [])
 
     @staticmethod
     def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
         for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
             _restore(new, old, key)
-        if resource.custom is not None:
+        if resource.schema is not None:
             new["metadata"] = deep_copy(old["metadata"])
         elif "ownerReferences" in old["metadata"]:
             new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
@@ -135,3 +132,47 @@ def _spec_of(resource: ResourceType, obj: Json) -> Any:
     if resource.name == "deployments.apps":
         parts["annotations"] = obj["metadata"].get("annotations") or {}
     return parts
+
+
+def prune(value: Any, schema: Json, *, root: bool = True, path: str = "") -> list[str]:
+    """Drop fields that the schema does not have, in place; returns their paths."""
+    if isinstance(value, list):
+        below = schema.get("items") or {}
+        return [
+            p for i, item in enumerate(value) for p in prune(item, below, root=False, path=f"{path}[{i}]")
+        ]
+    if not isinstance(value, dict):
+        return []
+    dropped: list[str] = []
+    known, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for key in list(value):
+        if (root or schema.get(_EMBEDDED)) and key in _IDENTITY:
+            continue  # apiVersion, kind and metadata are kept although schemas usually do not declare them
+        place = f"{path}.{key}" if path else key
+        below = known.get(key, extra if isinstance(extra, dict) else None)
+        if below is not None:
+            dropped += prune(value[key], below, root=False, path=place)
+        elif not schema.get(_PRESERVE) and extra is not True:
+            del value[key]
+            dropped.append(place)
+    return dropped
+
+
+def default_fields(value: Any, schema: Json) -> None:
+    """Write the schema's defaults for missing fields, and drop nulls that are not nullable, in place."""
+    if isinstance(value, list):
+        for item in value:
+            default_fields(item, schema.get("items") or {})
+        return
+    if not isinstance(value, dict):
+        return
+    known, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    for key, below in known.items():
+        if key in value and value[key] is None and not below.get("nullable"):
+            del value[key]
+        if key not in value and "default" in below:
+            value[key] = deep_copy(below["default"])
+    for key, item in value.items():
+        below = known.get(key, extra)
+        if isinstance(below, dict):
+            default_fields(item, below)  # a default value may itself lack fields with defaults

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_sandbox.apiserver.admission import acting_as
-from kube_sandbox.apiserver.deletion import DeleteOptions, delete
+from kube_sandbox.apiserver.deletion import DeleteOptions, bind, delete, evict
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.apiserver.eviction import bind, evict
 from kube_sandbox.apiserver.json_values import deep_copy
-from kube_sandbox.apiserver.mvcc import StoredChange
 from kube_sandbox.apiserver.patches import merge_patch
 from kube_sandbox.apiserver.registry import ResourceType
-from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
+from kube_sandbox.apiserver.store import ObjectStore, StoredChange, WriteOptions
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 from rescheduler.errors import ReschedulerError
 

@@ -1,24 +1,27 @@
-"""DaemonSets: one pod on each eligible node (pkg/controller/daemon).
+"""DaemonSets: one pod on each eligible node (pkg/controller/daemon); and whether a pod spec in JSON may be on a node.
 
 A changed template is for new pods only. The pod is pinned by a required node affinity on ``metadata.name`` and bound by the scheduler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kube_sandbox.controllers.api import ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.node_fit import node_affinity_allows, tolerates
-from kube_sandbox.controllers.pod_control import claim, pod_from_template, template_hash
-from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.pod_control import (
+    OwnerController,
+    claim,
+    pod_from_template,
+    template_hash,
+    write_counts,
+)
+from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     DAEMON_SET,
     NODE,
     POD,
     Obj,
     available,
-    controller_of,
     deleting,
     group_kind,
     key,
@@ -27,13 +30,11 @@ from kube_sandbox.controllers.unstructured import (
     min_ready_s,
     next_available_s,
     ready,
-    selector,
     spec,
-    status,
     terminal,
-    uid,
 )
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Taint, Toleration
+from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 HASH_LABEL = "controller-revision-hash"
 _ALWAYS_TOLERATED = (
@@ -46,35 +47,27 @@ _ALWAYS_TOLERATED = (
 )
 
 
-class DaemonSetController:
+class DaemonSetController(OwnerController):
     """Keeps one pod of each DaemonSet on every node that should run it."""
 
     name = "daemonset"
+    kind = DAEMON_SET
     watches = frozenset({DAEMON_SET, POD, NODE})
 
     def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
         """The DaemonSet; the controller of a pod; all DaemonSets when a node is added, changed or deleted."""
         obj = change.object
-        match group_kind(obj):
-            case kind if kind == DAEMON_SET:
-                return [key(obj)]
-            case kind if kind == NODE:
-                same = old is not None and spec(old) == spec(obj) and labels(old) == labels(obj)
-                return [] if same and change.type == "MODIFIED" else [key(d) for d in indexer.all(DAEMON_SET)]
-        ref = controller_of(obj)
-        return [ObjectKey(key(obj).namespace, ref["name"])] if ref and ref.get("kind") == "DaemonSet" else []
+        if group_kind(obj) != NODE:
+            return super().keys_for(indexer, change, old)
+        same = old is not None and spec(old) == spec(obj) and labels(old) == labels(obj)
+        return [] if same and change.type == "MODIFIED" else [key(d) for d in indexer.all(DAEMON_SET)]
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
         """Create missing pods, delete pods from nodes that are not eligible."""
         owner = ctx.indexer.at(DAEMON_SET, request)
         if owner is None:
             return None
-        pods = claim(
-            ctx,
-            owner,
-            selector(spec(owner).get("selector")),
-            ctx.indexer.claimable(uid(owner), POD, request.namespace),
-        )
+        pods = claim(ctx, owner)
         by_node: dict[str, list[Obj]] = {}
         for pod in pods:
             by_node.setdefault(_node_of(pod), []).append(pod)
@@ -160,5 +153,47 @@ def _write_status(ctx: ReconcileContext, owner: Obj, by_node: Mapping[str, list[
         "numberAvailable": up,
         "numberUnavailable": len(desired_nodes) - up,
     }
-    if any(status(owner).get(k, 0) != v for k, v in new.items()):
-        ctx.api.patch(owner, {"status": new}, subresource="status")
+    write_counts(ctx, owner, new)
+
+
+def node_affinity_allows(pod_spec: Obj, node: Obj) -> bool:
+    """The pod's nodeSelector and required node affinity match the node."""
+    have = LabelSet(labels(node))
+    if any(have.get(k) != v for k, v in (pod_spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    terms = tuple(_term(t) for t in required.get("nodeSelectorTerms") or ())
+    return NodeSelector(terms).matches(have, meta(node)["name"])
+
+
+def tolerates(tolerations: Sequence[Obj], node: Obj, effects: Iterable[str]) -> bool:
+    """Every taint of these effects on the node is tolerated."""
+    desired = tuple(effects)
+    taints = [t for t in spec(node).get("taints") or () if t.get("effect") in desired]
+    return all(matching(tolerations, taint) for taint in taints)
+
+
+def matching(tolerations: Iterable[Obj], taint: Obj) -> list[Obj]:
+    """The tolerations that tolerate this taint (Toleration.ToleratesTaint)."""
+    record = Taint(taint["key"], taint.get("value") or "", taint.get("effect") or "")
+    return [t for t in tolerations if _toleration(t).tolerates(record)]
+
+
+def _toleration(raw: Obj) -> Toleration:
+    return Toleration(
+        raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
+    )
+
+
+def _term(raw: Obj) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        expressions=tuple(_requirement(r) for r in raw.get("matchExpressions") or ()),
+        fields=tuple(_requirement(r) for r in raw.get("matchFields") or ()),
+    )
+
+
+def _requirement(raw: Obj) -> Requirement:
+    return Requirement(raw["key"], Operator(raw["operator"]), tuple(sorted(raw.get("values") or ())))

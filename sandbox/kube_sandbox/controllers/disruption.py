@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     BUDGET,
     DEPLOYMENT,
@@ -30,7 +29,6 @@ from kube_sandbox.controllers.unstructured import (
     ready,
     scaled_value,
     seconds,
-    selector,
     selects,
     spec,
     status,
@@ -159,7 +157,7 @@ def _scale_of_controllers(indexer: Indexer, pods: Sequence[Obj]) -> int | None:
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
-    return selects(selector(spec(budget).get("selector")), pod)
+    return selects(spec(budget).get("selector"), pod)
 
 
 def _still_disrupted(budget: Obj, pods: Sequence[Obj], now_s: float) -> dict[str, str]:

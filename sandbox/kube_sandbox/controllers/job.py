@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from kube_sandbox.apiserver.json_values import timestamp
-from kube_sandbox.controllers.api import ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.pod_control import claim, deletion_order, pod_from_template
+from kube_sandbox.controllers.pod_control import (
+    OwnerController,
+    claim,
+    deletion_order,
+    pod_from_template,
+    write_counts,
+)
 from kube_sandbox.controllers.runtime import ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     JOB,
     POD,
     Obj,
     active,
-    controller_of,
     deleting,
-    group_kind,
     is_true,
-    key,
     ready,
-    selector,
     spec,
     status,
-    uid,
     with_condition,
 )
 from rescheduler.model.records import ObjectKey
 
 
-class JobController:
+class JobController(OwnerController):
     """Runs ``parallelism`` pods of each Job at once until ``completions`` have succeeded."""
 
     name = "job"
+    kind = JOB
     watches = frozenset({JOB, POD})
-
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
-        """The Job, or the Job that controls the pod."""
-        _ = indexer, old
-        if group_kind(change.object) == JOB:
-            return [key(change.object)]
-        ref = controller_of(change.object)
-        return (
-            [ObjectKey(key(change.object).namespace, ref["name"])] if ref and ref.get("kind") == "Job" else []
-        )
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
         """Create or delete pods for the Job's parallelism, then write its status."""
         job = ctx.indexer.at(JOB, request)
         if job is None or is_true(job, "Complete") or is_true(job, "Failed"):
             return None
-        pods = claim(
-            ctx,
-            job,
-            selector(spec(job).get("selector")),
-            ctx.indexer.claimable(uid(job), POD, request.namespace),
-        )
+        pods = claim(ctx, job)
         running = [p for p in pods if active(p)]
         succeeded = sum(_phase(p) == "Succeeded" for p in pods)
         failed = sum(_phase(p) == "Failed" and not _forgiven(job, p) for p in pods)
@@ -144,5 +129,4 @@ def _write_status(
         new["conditions"] = with_condition(status(job).get("conditions") or [], mark)
         if verdict == "Complete":
             new["completionTime"] = timestamp(ctx.now_s)
-    if any(status(job).get(k, 0) != v for k, v in new.items()):
-        ctx.api.patch(job, {"status": new}, subresource="status")
+    write_counts(ctx, job, new)

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.node_fit import matching
-from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.daemonset import matching
+from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,

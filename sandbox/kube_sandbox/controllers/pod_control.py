@@ -10,10 +10,11 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
 
-from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     POD,
     GroupKind,
@@ -24,7 +25,10 @@ from kube_sandbox.controllers.unstructured import (
     controller_of,
     controller_ref,
     deleting,
+    group_kind,
     is_controlled_by,
+    key,
+    labels,
     meta,
     owners,
     ready,
@@ -35,10 +39,38 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from rescheduler.model.names import POD_DELETION_COST
-from rescheduler.model.selectors import LabelSelector
+from rescheduler.model.records import ObjectKey
 
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 """Characters of generated names: no vowels, so that no words arise (rand.SafeEncodeString)."""
+
+
+class OwnerController:
+    """What the controllers of workloads have in common: which of their objects a change concerns."""
+
+    kind: ClassVar[GroupKind]
+
+    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+        """The workload itself; the controller of an object; for an orphan every workload that selects it."""
+        if group_kind(change.object) == self.kind:
+            return [key(change.object)]
+        return owner_keys(indexer, self.kind, change.object, old)
+
+
+def owner_keys(indexer: Indexer, kind: GroupKind, obj: Obj, old: Obj | None) -> list[ObjectKey]:
+    """Objects of this kind that control, or controlled, or could adopt the object."""
+    namespace = key(obj).namespace
+    refs = [controller_of(obj), controller_of(old) if old is not None else None]
+    found = [ObjectKey(namespace, r["name"]) for r in refs if r and r.get("kind") == kind.kind]
+    if refs[0] is None and labels(obj):
+        found += [key(o) for o in indexer.within(kind, namespace) if selects(spec(o).get("selector"), obj)]
+    return found
+
+
+def write_counts(ctx: ReconcileContext, owner: Obj, new: Obj) -> None:
+    """Write the status if it changed."""
+    if any(status(owner).get(k, 0) != v for k, v in new.items()):
+        ctx.api.patch(owner, {"status": new}, subresource="status")
 
 
 def template_hash(template: Obj, collisions: int = 0) -> str:
@@ -72,30 +104,28 @@ def pod_from_template(owner: Obj, template: Obj, *, name: str = "") -> Obj:
 
 
 def claim(
-    ctx: ReconcileContext, owner: Obj, chosen: LabelSelector | None, candidates: Iterable[Obj]
+    ctx: ReconcileContext, owner: Obj, kind: GroupKind = POD, wanted: Callable[[Obj], bool] | None = None
 ) -> list[Obj]:
     """Adopt matching orphans, and release own objects that no longer match; returns the objects of ``owner``.
 
-    A terminating owner adopts nothing, and a terminating orphan is not adopted.
+    A terminating owner adopts nothing, and a terminating orphan is not adopted. ``wanted``: others are passed over.
     """
     mine: list[Obj] = []
+    chosen = spec(owner).get("selector")
+    candidates = filter(wanted, ctx.indexer.claimable(uid(owner), kind, key(owner).namespace))
     for obj in candidates:
         if is_controlled_by(obj, owner):
             if selects(chosen, obj):
                 mine.append(obj)
             elif not deleting(owner) and not deleting(obj):
-                release(ctx, owner, obj)
+                rest = [o for o in owners(obj) if o.get("uid") != uid(owner)]
+                ctx.api.patch(obj, {"metadata": {"ownerReferences": rest or None}})
         elif (
             controller_of(obj) is None and selects(chosen, obj) and not deleting(owner) and not deleting(obj)
         ):
-            mine.append(_adopt(ctx, owner, obj))
+            change = {"metadata": {"ownerReferences": [*owners(obj), controller_ref(owner)]}}
+            mine.append(ctx.api.patch(obj, change))
     return sorted(mine, key=lambda o: str(meta(o)["name"]))
-
-
-def release(ctx: ReconcileContext, owner: Obj, obj: Obj) -> None:
-    """Remove the owner's reference: the object becomes an orphan."""
-    rest = [o for o in owners(obj) if o.get("uid") != uid(owner)]
-    ctx.api.patch(obj, {"metadata": {"ownerReferences": rest or None}})
 
 
 def dependents_of_kind(ctx: ReconcileContext, kind: GroupKind, owner: Obj) -> list[Obj]:
@@ -106,10 +136,6 @@ def dependents_of_kind(ctx: ReconcileContext, kind: GroupKind, owner: Obj) -> li
 def pods_of(ctx: ReconcileContext, owner: Obj) -> list[Obj]:
     """Pods that this owner controls."""
     return dependents_of_kind(ctx, POD, owner)
-
-
-def _adopt(ctx: ReconcileContext, owner: Obj, obj: Obj) -> Obj:
-    return ctx.api.patch(obj, {"metadata": {"ownerReferences": [*owners(obj), controller_ref(owner)]}})
 
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

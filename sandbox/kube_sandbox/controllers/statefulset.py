@@ -8,15 +8,15 @@ from the highest ordinal down. Parallel: creation and removal do not wait. The c
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from kube_sandbox.controllers.api import ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
 from kube_sandbox.controllers.pod_control import (
+    OwnerController,
     claim,
     dependents_of_kind,
     pod_from_template,
     template_hash,
+    write_counts,
 )
 from kube_sandbox.controllers.runtime import ReconcileContext
 from kube_sandbox.controllers.unstructured import (
@@ -26,10 +26,8 @@ from kube_sandbox.controllers.unstructured import (
     STATEFUL_SET,
     Obj,
     available,
-    controller_of,
     controller_ref,
     deleting,
-    group_kind,
     key,
     labels,
     meta,
@@ -37,12 +35,9 @@ from kube_sandbox.controllers.unstructured import (
     next_available_s,
     ready,
     replicas_of,
-    selector,
-    selects,
     spec,
     status,
     terminal,
-    uid,
 )
 from rescheduler.model.records import ObjectKey
 
@@ -51,34 +46,19 @@ POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 INDEX_LABEL = "apps.kubernetes.io/pod-index"
 
 
-class StatefulSetController:
+class StatefulSetController(OwnerController):
     """Keeps the ordinals of each StatefulSet running, in the order that it asks for."""
 
     name = "statefulset"
+    kind = STATEFUL_SET
     watches = frozenset({STATEFUL_SET, POD})
-
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
-        """The StatefulSet; the controller of a pod; for an orphan every StatefulSet that selects it."""
-        obj = change.object
-        if group_kind(obj) == STATEFUL_SET:
-            return [key(obj)]
-        ref = controller_of(obj) or (controller_of(old) if old is not None else None)
-        if ref is not None:
-            return [ObjectKey(key(obj).namespace, ref["name"])] if ref.get("kind") == "StatefulSet" else []
-        sets = indexer.within(STATEFUL_SET, key(obj).namespace)
-        return [key(s) for s in sets if labels(obj) and selects(selector(spec(s).get("selector")), obj)]
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
         """Advance by the steps that the order allows now, then write the status."""
         owner = ctx.indexer.at(STATEFUL_SET, request)
         if owner is None:
             return None
-        candidates = [
-            p
-            for p in ctx.indexer.claimable(uid(owner), POD, request.namespace)
-            if ordinal_of(owner, p) is not None
-        ]
-        pods = claim(ctx, owner, selector(spec(owner).get("selector")), candidates)
+        pods = claim(ctx, owner, wanted=lambda p: ordinal_of(owner, p) is not None)
         by_ordinal = {o: p for p in pods if (o := ordinal_of(owner, p)) is not None}
         revision = f"{request.name}-{template_hash(spec(owner).get('template') or {})}"
         try:
@@ -244,8 +224,7 @@ def _write_status(ctx: ReconcileContext, owner: Obj, pods: Sequence[Obj], revisi
         "updateRevision": revision,
         "collisionCount": 0,
     }
-    if any(status(owner).get(k) != v for k, v in new.items()):
-        ctx.api.patch(owner, {"status": new}, subresource="status")
+    write_counts(ctx, owner, new)
 
 
 def record_revision(ctx: ReconcileContext, owner: Obj, name: str) -> None:

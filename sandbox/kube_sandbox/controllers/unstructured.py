@@ -7,12 +7,12 @@ on its Go types. No function may change an object that it is given.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from kube_sandbox.apiserver.selectors import selects as matches
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 
 Obj: TypeAlias = dict[str, Any]
 """One API object as JSON."""
@@ -40,8 +40,6 @@ JOB = GroupKind("batch", "Job")
 BUDGET = GroupKind("policy", "PodDisruptionBudget")
 STORAGE_CLASS = GroupKind("storage.k8s.io", "StorageClass")
 EVENT = GroupKind("events.k8s.io", "Event")
-
-_OPERATORS = {str(o): o for o in Operator}
 
 
 def group_kind(obj: Obj) -> GroupKind:
@@ -124,22 +122,9 @@ def controller_ref(owner: Obj) -> Obj:
     }
 
 
-def selector(raw: Mapping[str, Any] | None) -> LabelSelector | None:
-    """Compile a metav1.LabelSelector; None stays None and matches nothing."""
-    if raw is None:
-        return None
-    found = [Requirement(k, Operator.IN, (v,)) for k, v in sorted((raw.get("matchLabels") or {}).items())]
-    for term in raw.get("matchExpressions") or ():
-        operator = _OPERATORS.get(term.get("operator", ""))
-        if operator is None:
-            return LabelSelector(invalid=f"{term.get('operator')!r} is not a label selector operator")
-        found.append(Requirement(term["key"], operator, tuple(sorted(term.get("values") or ()))))
-    return LabelSelector(tuple(found))
-
-
-def selects(chosen: LabelSelector | None, obj: Obj) -> bool:
-    """True if there is a selector and it matches the object's labels."""
-    return chosen is not None and chosen.matches(LabelSet(labels(obj)))
+def selects(chosen: Any, obj: Obj) -> bool:
+    """True if a metav1.LabelSelector matches the object's labels; None matches nothing."""
+    return matches(chosen, labels(obj))
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:

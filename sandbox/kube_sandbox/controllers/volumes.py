@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
-from kube_sandbox.controllers.indexer import Indexer
-from kube_sandbox.controllers.runtime import ReconcileContext
+from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
     NODE,
@@ -24,7 +23,6 @@ from kube_sandbox.controllers.unstructured import (
     key,
     labels,
     meta,
-    selector,
     selects,
     spec,
     status,
@@ -157,7 +155,7 @@ def _satisfies(volume: Obj, claim: Obj) -> bool:
     chosen = spec(claim).get("selector")
     return (
         modes <= set(spec(volume).get("accessModes") or ())
-        and (chosen is None or selects(selector(chosen), volume))
+        and (chosen is None or selects(chosen, volume))
         and _nano_bytes(volume, "capacity") >= _nano_bytes(claim, "resources")
     )
 

@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kube_sandbox.demo.figures import measure
-from kube_sandbox.demo.report import DemoOutcome, report_text, summarize
+from kube_sandbox.demo.report import DemoOutcome, measure, report_text, summarize
 from kube_sandbox.demo.scenario import build
 from kube_sandbox.demo.view import DemoView, LiveView, PlainView, read_snapshot
 from kube_sandbox.sandbox import Sandbox

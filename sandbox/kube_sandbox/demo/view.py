@@ -6,13 +6,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from kube_sandbox.demo.figures import DemoFigures
+from kube_sandbox.demo.report import DemoFigures, in_order
 from rescheduler.controller.reading import read_cluster
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.transport import Transport
 from rescheduler.model.counted import verb
 from rescheduler.model.decode import Decoder
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.table import bar
@@ -85,11 +85,6 @@ class LiveView:
 
 DemoView = PlainView | LiveView
 """Shows the changing state of the cluster. A context manager."""
-
-
-def in_order(snapshot: Snapshot) -> list[PodMigration]:
-    """The moves, the oldest first."""
-    return sorted(snapshot.migrations.values(), key=lambda m: (m.created_at_s, m.status.started_at_s, m.key))
 
 
 def _picture(snapshot: Snapshot, before: DemoFigures, facts: DemoFigures) -> Group:

@@ -13,7 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
-from kube_sandbox.kubelet import pod_status
+from kube_sandbox.kubelet import objects as written
 from kube_sandbox.kubelet.objects import (
     ANNOTATION_READY_AFTER,
     ANNOTATION_RUN_FOR,
@@ -220,7 +220,7 @@ class Kubelet:
         match step:
             case PodStep.REJECT if worker.rejection is not None:
                 reason, message = worker.rejection
-                return (pod_status.rejected(wire, reason=reason, message=message, now_s=now_s),)
+                return (written.rejected(wire, reason=reason, message=message, now_s=now_s),)
             case PodStep.START:
                 worker.started_s = now_s
                 self._plan_steps(worker, uid, now_s)
@@ -229,21 +229,21 @@ class Kubelet:
                 return (self._running(worker, ready=True, now_s=now_s),)
             case PodStep.END if not worker.stopping:
                 self._ended(worker)
-                return (pod_status.ended(wire, exit_code=pod_status.own_exit_code(wire), now_s=now_s),)
+                return (written.ended(wire, exit_code=written.own_exit_code(wire), now_s=now_s),)
             case PodStep.STOP:
                 # The resources are free now, not when the object is deleted: as on a real node, whose admission
                 # counts running containers.
                 self._ended(worker)
                 self._plan(now_s, uid, PodStep.REMOVE)
-                return (pod_status.ended(wire, exit_code=pod_status.STOPPED_EXIT_CODE, now_s=now_s),)
+                return (written.ended(wire, exit_code=written.STOPPED_EXIT_CODE, now_s=now_s),)
             case PodStep.REMOVE:
-                return (pod_status.final_delete(wire),)
+                return (written.final_delete(wire),)
             case PodStep.FORGET:
                 self._forget(uid)
         return ()
 
     def _running(self, worker: _PodWorker, *, ready: bool, now_s: float) -> Request:
-        return pod_status.running(
+        return written.running(
             worker.pod.wire, ready=ready, address=worker.address, started_s=worker.started_s, now_s=now_s
         )
 

@@ -1,13 +1,17 @@
-"""What a kubelet reads of pods and nodes: partial Structs of their JSON, and the annotations of the sandbox."""
+"""What a kubelet reads of pods and nodes: partial Structs of their JSON, and the annotations of the sandbox; and the requests by which it writes. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 import msgspec
 
-from rescheduler.model.resources import NO_RESOURCES, Resources, milli, units
+from rescheduler.kube.transport import Request
+from rescheduler.model.decode.pod_requests import incoming_requests
+from rescheduler.model.decode.pod_wire_types import PodSpecWire
+from rescheduler.model.resources import NO_RESOURCES, Resources, parse_amounts, resources_of
 
 ANNOTATION_READY_AFTER = "sandbox.rescheduler.dev/ready-after"
 """On a pod: seconds from start to Ready, or ``never``."""
@@ -128,75 +132,126 @@ class KubeletNode(msgspec.Struct, frozen=True):
 def pod_on_node(obj: Mapping[str, Any]) -> PodOnNode:
     """A pod from its JSON. Raises msgspec.ValidationError if it is no pod."""
     wire = msgspec.convert(obj, WirePod)
-    return PodOnNode(wire, effective_requests(obj.get("spec") or {}) if wire.spec.node_name else NO_RESOURCES)
+    if not wire.spec.node_name:
+        return PodOnNode(wire)
+    return PodOnNode(wire, incoming_requests(msgspec.convert(obj.get("spec") or {}, PodSpecWire)).resources)
 
 
 def kubelet_node(obj: Mapping[str, Any]) -> KubeletNode:
     """A node from its JSON. Raises msgspec.ValidationError."""
     amounts = (obj.get("status") or {}).get("allocatable") or {}
-    return KubeletNode(msgspec.convert(obj, WireNode), resource_list(amounts))
+    return KubeletNode(msgspec.convert(obj, WireNode), resources_of(parse_amounts(amounts)))
 
 
-def effective_requests(spec: Mapping[str, Any]) -> Resources:
-    """The effective requests of a pod (component-helpers ``PodRequests``).
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+STOPPED_EXIT_CODE: Final = 143
+"""128 + SIGTERM: the exit code of a program that does not handle the signal."""
 
-    The sum of containers and sidecars, or the largest sum of an init container and the sidecars started before it,
-    whichever is larger; pod-level requests replace that where they are given; the overhead is added.
-    """
-    total = NO_RESOURCES
-    for container in spec.get("containers") or ():
-        total += resource_list(_requests(container))
-    sidecars, peak = NO_RESOURCES, NO_RESOURCES
-    for container in spec.get("initContainers") or ():
-        asked = resource_list(_requests(container))
-        if container.get("restartPolicy") == "Always":
-            sidecars += asked
-            asked = NO_RESOURCES
-        peak = _larger(peak, sidecars + asked)
-    total = _larger(total + sidecars, peak)
-    pod_level = _requests(spec)
-    if pod_level:
-        total = _override(total, pod_level)
-    return total + resource_list(spec.get("overhead") or {})
+Document = dict[str, Any]
 
 
-def resource_list(amounts: Mapping[str, Any]) -> Resources:
-    """A ResourceList as integers. Raises QuantityError."""
-    scalars = {
-        n: units(a) for n, a in amounts.items() if n not in ("cpu", "memory", "ephemeral-storage", "pods")
+def timestamp(now_s: float) -> str:
+    """RFC 3339, whole seconds, UTC."""
+    return datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod_path(pod: WirePod) -> str:
+    """The path of the pod in the API."""
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
+
+
+def running(pod: WirePod, *, ready: bool, address: str, started_s: float, now_s: float) -> Request:
+    """All containers run. ``address``: the pod's IP."""
+    state = {"running": {"startedAt": timestamp(started_s)}}
+    finished = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": timestamp(started_s)}}
+    flag, reason = ("True", None) if ready else ("False", "ContainersNotReady")
+    body: Document = {
+        "phase": "Running",
+        "startTime": timestamp(started_s),
+        "hostIP": "127.0.0.1",
+        "hostIPs": [{"ip": "127.0.0.1"}],
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "conditions": [
+            _condition("PodReadyToStartContainers", "True", now_s),
+            _condition("Initialized", "True", now_s),
+            _condition("Ready", flag, now_s, reason),
+            _condition("ContainersReady", flag, now_s, reason),
+        ],
+        "containerStatuses": [_container(c, state, ready=ready) for c in pod.spec.containers or ()],
     }
-    return Resources(
-        cpu_milli=milli(amounts.get("cpu", 0)),
-        memory_bytes=units(amounts.get("memory", 0)),
-        ephemeral_bytes=units(amounts.get("ephemeral-storage", 0)),
-        pods=units(amounts.get("pods", 0)),
-        scalars=tuple(sorted(scalars.items())),
+    if pod.spec.init_containers:
+        body["initContainerStatuses"] = [
+            _container(c, state if c.restart_policy == "Always" else finished, ready=True)
+            for c in pod.spec.init_containers
+        ]
+    return _patch(pod, body)
+
+
+def ended(pod: WirePod, *, exit_code: int, now_s: float) -> Request:
+    """All containers have ended with this exit code."""
+    state = {
+        "terminated": {
+            "exitCode": exit_code,
+            "reason": "Completed" if exit_code == 0 else "Error",
+            "finishedAt": timestamp(now_s),
+        }
+    }
+    phase, reason = ("Failed", "PodFailed") if exit_code else ("Succeeded", "PodCompleted")
+    body: Document = {
+        "phase": phase,
+        "conditions": [
+            _condition("Ready", "False", now_s, reason),
+            _condition("ContainersReady", "False", now_s, reason),
+        ],
+        "containerStatuses": [_container(c, state, ready=False) for c in pod.spec.containers or ()],
+    }
+    return _patch(pod, body)
+
+
+def own_exit_code(pod: WirePod) -> int:
+    """The exit code of the pod's annotation."""
+    text = (pod.metadata.annotations or {}).get(ANNOTATION_EXIT_CODE, "0")
+    return int(text) if text.isdecimal() else 1
+
+
+def rejected(pod: WirePod, *, reason: str, message: str, now_s: float) -> Request:
+    """The kubelet has rejected the pod for good."""
+    full = f"Pod was rejected: {message}"
+    return _patch(pod, {"phase": "Failed", "reason": reason, "message": full, "startTime": timestamp(now_s)})
+
+
+def final_delete(pod: WirePod) -> Request:
+    """Delete the object: the containers have ended."""
+    body = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "gracePeriodSeconds": 0,
+        "preconditions": {"uid": pod.metadata.uid},
+    }
+    return Request(method="DELETE", path=pod_path(pod), body=msgspec.json.encode(body))
+
+
+def _patch(pod: WirePod, status: Document) -> Request:
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+    return Request(
+        method="PATCH", path=f"{pod_path(pod)}/status", body=msgspec.json.encode(body), content_type=STRATEGIC
     )
 
 
-def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (container.get("resources") or {}).get("requests") or {}
-    return found
+def _condition(kind: str, status: str, now_s: float, reason: str | None = None) -> Document:
+    condition = {"type": kind, "status": status, "lastTransitionTime": timestamp(now_s)}
+    return condition | {"reason": reason} if reason else condition
 
 
-def _larger(left: Resources, right: Resources) -> Resources:
-    """The larger amount of each resource."""
-    a, b = dict(left.scalars), dict(right.scalars)
-    return Resources(
-        cpu_milli=max(left.cpu_milli, right.cpu_milli),
-        memory_bytes=max(left.memory_bytes, right.memory_bytes),
-        ephemeral_bytes=max(left.ephemeral_bytes, right.ephemeral_bytes),
-        scalars=tuple((name, max(a.get(name, 0), b.get(name, 0))) for name in sorted(a.keys() | b.keys())),
-    )
-
-
-def _override(total: Resources, pod_level: Mapping[str, Any]) -> Resources:
-    """Replace the sum by the pod-level requests, for the resources that they name: CPU, memory, huge pages."""
-    asked = resource_list(pod_level)
-    scalars = dict(total.scalars) | dict(asked.scalars)
-    return Resources(
-        cpu_milli=asked.cpu_milli if "cpu" in pod_level else total.cpu_milli,
-        memory_bytes=asked.memory_bytes if "memory" in pod_level else total.memory_bytes,
-        ephemeral_bytes=total.ephemeral_bytes,
-        scalars=tuple(sorted(scalars.items())),
-    )
+def _container(container: WireContainer, state: Document, *, ready: bool) -> Document:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": f"sandbox://{container.image}",
+        "containerID": f"sandbox://{container.name}",
+        "ready": ready,
+        "started": "running" in state,
+        "restartCount": 0,
+        "state": state,
+    }

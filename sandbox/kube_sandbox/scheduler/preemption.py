@@ -1,18 +1,44 @@
-"""Preemption: on which node pods are deleted so that a pod of higher priority fits (plugin DefaultPreemption).
+"""Preemption: on which node pods are deleted so that a pod of higher priority fits (plugin DefaultPreemption); the message of kube-scheduler for a pod that fits nowhere (FitError).
 
 Works on a ``SchedulingState`` and leaves it unchanged. Nothing is deleted here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kube_sandbox.scheduler.fit_error import preemption_message
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod
 from rescheduler.scheduling.framework import NodeVerdict
 from rescheduler.scheduling.preemption import victims_on
 from rescheduler.scheduling.state import SchedulingState
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+def fit_message(verdicts: Sequence[NodeVerdict], after: str = "", everywhere: str = "") -> str:
+    """``0/3 nodes are available: 1 Insufficient cpu, ...``.
+
+    ``after``: the message of preemption. ``everywhere``: a reason that holds for the pod on every node, which
+    kube-scheduler does not count by nodes.
+    """
+    if not verdicts:
+        return NO_NODES
+    reasons = _counted(r.reason for v in verdicts for r in v.refusals)
+    text = f"0/{len(verdicts)} nodes are available:{f' {everywhere}.' if everywhere else reasons}"
+    return f"{text} {after}" if after else text
+
+
+def preemption_message(nodes: int, reasons: Iterable[str]) -> str:
+    """The same for preemption: its reason for each node, counted."""
+    return f"preemption: 0/{nodes} nodes are available:{_counted(reasons)}"
+
+
+def _counted(reasons: Iterable[str]) -> str:
+    texts = sorted(f"{count} {reason}" for reason, count in Counter(reasons).items())
+    return f" {', '.join(texts)}." if texts else ""
+
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -19,9 +18,10 @@ from kube_sandbox.apiserver.errors import (
     unknown_path,
     unsupported_media,
 )
-from kube_sandbox.apiserver.pod_fields import unknown_fields
-from kube_sandbox.apiserver.read_handlers import Query
+from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.registry import Registry, ResourceType
+from kube_sandbox.apiserver.strategies import prune
+from kube_sandbox.apiserver.watch import Query
 
 _JSON = frozenset({"", "application/json", "*/*"})
 _PATCHES = frozenset(
@@ -61,7 +61,7 @@ def decode_value(body: bytes) -> Any:
 
 def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) -> None:
     """Raises 400 unless apiVersion and kind are those of the endpoint. Built-in kinds may omit them."""
-    if resource.custom is None:
+    if resource.schema is None:
         obj["apiVersion"] = obj.get("apiVersion") or resource.api_version
         obj["kind"] = obj.get("kind") or resource.kind
     version, kind = obj.get("apiVersion"), obj.get("kind")
@@ -78,17 +78,10 @@ def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) 
 
 
 def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
-    """With ``fieldValidation=Strict``: raises 400 for fields that a custom resource, or a pod, does not have."""
-    directive = query("fieldValidation")
-    if directive not in {"", "Ignore", "Warn", "Strict"}:
-        raise bad_request(f'fieldValidation: Unsupported value: "{directive}"')
-    if directive != "Strict":
+    """With ``fieldValidation=Strict``: raises 400 for fields that a custom resource does not have."""
+    if query("fieldValidation") != "Strict" or resource.schema is None:
         return
-    unknown: Sequence[str] = ()
-    if resource.custom is not None:
-        unknown = tuple(resource.custom.unknown_fields(obj))
-    elif resource.kind == "Pod":
-        unknown = tuple(unknown_fields(obj))
+    unknown = prune(deep_copy(obj), resource.schema)
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
         kind, version = resource.kind, resource.version
