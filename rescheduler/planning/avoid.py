@@ -6,7 +6,8 @@ uid into the ownerReferences of a pod; and of a full list the namespace with mos
 
 Nodes that did not take, or did not keep, a placeholder for a workload lately are no targets until a back-off has passed:
 kube-scheduler, admission or a kubelet may refuse it for reasons that our rules do not see (a plugin, a device, a policy), and a plan
-would choose the node again after each failure. Other workloads are not concerned. Pure.
+would choose the node again after each failure. Other workloads are not concerned. A node whose kubelet did not take a pod lately is no
+target for that namespace: of that only, because anybody may bind a pod of their own to a full node. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from rescheduler.model.past_moves import node_digest
 from rescheduler.model.records import AvoidEntry, OwnerRef, Pod
@@ -27,6 +28,8 @@ from rescheduler.scheduling.nodes import NodeTable
 LIMIT: Final = 20
 """Entries that a node carries at most. Beyond it, of the namespace with most of them the one that ends first is dropped."""
 
+NOT_TAKEN_S: Final = 600.0
+"""So long a node is no target for a namespace of which its kubelet did not take a pod."""
 DEFAULT_TTL_S: Final = 1800.0
 TTL_S: Final = {
     "LowNodeUtilization": 1800.0,
@@ -96,6 +99,17 @@ def _order(entry: AvoidEntry) -> tuple[float, str, str, str]:
     return entry.expires_at_s, entry.namespace, entry.controller_name, entry.reason
 
 
+class _Closed(NamedTuple):
+    """A node that is no target."""
+
+    until_s: float
+    why: str
+    """The end of a sentence that begins with the node."""
+
+
+_NO_PLACEHOLDER: Final = "did not take the placeholder of an earlier move of its workload"
+
+
 class RefusedTargets:
     """The nodes of one snapshot, for pods of any workload."""
 
@@ -104,7 +118,8 @@ class RefusedTargets:
         found = refusals(snapshot)
         self._past = PastMoves(found, (), snapshot.taken_at_s) if found else None
         self._by_digest = {node_digest(name): i for i, name in enumerate(nodes.names)} if found else {}
-        self._until: dict[tuple[str, str], Mapping[int, float]] = {}
+        self._by_kubelet = _not_taken(nodes, snapshot)
+        self._until: dict[tuple[str, str], Mapping[int, _Closed]] = {}
 
     def kind(self, pod: Pod) -> tuple[int, ...]:
         """The same for pods to which the same nodes are closed."""
@@ -125,21 +140,35 @@ class RefusedTargets:
 
     def refusal(self, pod: Pod, nodes: BoolArray) -> tuple[str, str]:
         """Why the pod does not move to these nodes, as the end of a sentence that begins with them; and their names."""
-        until = [(until_s, self._nodes.names[i]) for i, until_s in self._closed_to(pod).items() if nodes[i]]
-        names = ", ".join(sorted(name for _, name in until))
-        left_s = min(until)[0] - self._snapshot.taken_at_s
-        why = f"did not take the placeholder of an earlier move of its workload ({names})"
-        return f"{why}; the next try is in {left_s:.0f} s", names
+        closed = {i: one for i, one in self._closed_to(pod).items() if nodes[i]}
+        names = ", ".join(sorted(self._nodes.names[i] for i in closed))
+        left_s = min(one.until_s for one in closed.values()) - self._snapshot.taken_at_s
+        why = " or ".join(sorted({one.why for one in closed.values()}))
+        return f"{why} ({names}); the next try is in {left_s:.0f} s", names
 
-    def _closed_to(self, pod: Pod) -> Mapping[int, float]:
+    def _closed_to(self, pod: Pod) -> Mapping[int, _Closed]:
         """Nodes, and until when."""
+        by_kubelet = self._by_kubelet.get(pod.namespace, {})
         if self._past is None:
-            return {}
+            return by_kubelet
         key = pod.namespace, self._snapshot.workload_uid(pod)
         known = self._until.get(key)
         if known is None:
             until = self._past.refused_until(*key).items()
-            known = self._until[key] = {
-                self._by_digest[digest]: until_s for digest, until_s in until if digest in self._by_digest
+            known = self._until[key] = by_kubelet | {
+                self._by_digest[digest]: _Closed(until_s, _NO_PLACEHOLDER)
+                for digest, until_s in until
+                if digest in self._by_digest
             }
         return known
+
+
+def _not_taken(nodes: NodeTable, snapshot: Snapshot) -> dict[str, dict[int, _Closed]]:
+    """By namespace, the nodes whose kubelets did not take a pod of it lately."""
+    found: dict[str, dict[int, _Closed]] = {}
+    for name, seen in snapshot.node_marks_since.items():
+        for one in seen.refused if name in nodes.index else ():
+            if (until_s := one.at_s + NOT_TAKEN_S) > snapshot.taken_at_s:
+                why = f"did not take a pod of namespace {one.namespace} ({one.reason})"
+                found.setdefault(one.namespace, {})[nodes.index[name]] = _Closed(until_s, why)
+    return found

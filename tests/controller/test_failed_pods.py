@@ -137,3 +137,32 @@ def test_a_pod_that_cannot_be_deleted_is_tried_again():
     scene.calls.answers.clear()
     scene.advance(130.0)
     assert not left(scene)
+
+
+def marks(scene):
+    return {
+        name: [(one.namespace, one.reason) for one in seen.refused]
+        for name, seen in scene.program.loop.snapshot().node_marks_since.items()
+        if seen.refused
+    }
+
+
+def test_a_pod_that_the_kubelet_does_not_take_is_remembered_of_its_node():
+    scene = started("")
+    much = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "50"}}}
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused", "namespace": "default"}}
+    scene.api.create({**head, "spec": {"containers": [much], "nodeName": "n1"}})
+    assert scene.until(lambda: marks(scene) == {"n1": [("default", "OutOfcpu")]}, 30.0)
+    scene.api.delete(scene.api.get(POD, "default", "refused"))
+    scene.advance(60.0)
+    assert marks(scene)
+
+
+def test_pods_that_end_or_are_deleted_say_nothing_of_their_node():
+    scene = started("")
+    scene.workload(nodes=["n1"])
+    (pod,) = scene.pods()
+    scene.api.patch(pod, {"status": {"phase": "Failed", "reason": "Evicted"}}, subresource="status")
+    failed(scene, "never-bound", reason="OutOfcpu")
+    scene.advance(60.0)
+    assert marks(scene) == {}

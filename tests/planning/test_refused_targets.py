@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.node_marks import MOST_REFUSALS, NodeMarksSince, PodRefusal
 from rescheduler.model.past_moves import PastMove, node_digest
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.past_moves import REFUSED_FIRST_S, REFUSED_LONGEST_S, PastMoves
@@ -158,3 +159,44 @@ def test_no_planned_move_goes_to_a_node_that_refused_its_workload(cluster, polic
     by_uid = {pod.uid: pod for pod in cluster.pods.values()}
     for move in made.moves:
         assert (cluster.workload_uid(by_uid[move.pod.uid]), node_digest(move.target)) not in closed
+
+
+def not_taken(cluster, node, *, ago_s=60.0, namespace="default", reason="UnexpectedAdmissionError"):
+    """The kubelet of the node did not take a pod of the namespace."""
+    seen = NodeMarksSince().with_refusal(PodRefusal(namespace, reason, cluster.taken_at_s - ago_s))
+    return dataclasses.replace(cluster, node_marks_since={node: seen})
+
+
+def test_a_node_whose_kubelet_did_not_take_a_pod_is_no_target_for_its_namespace_for_a_while(
+    cluster, decide, landings
+):
+    assert landings(decide(not_taken(cluster, "n2"), "NodeTaints")) == {"web-0": "n3", "api-0": "n3"}
+    for other in (not_taken(cluster, "n2", ago_s=601.0), not_taken(cluster, "n2", namespace="shop")):
+        assert landings(decide(other, "NodeTaints")) == {"web-0": "n2", "api-0": "n2"}
+
+
+def test_the_plan_says_why_a_kubelet_keeps_a_node_closed(cluster, decide):
+    nowhere = not_taken(
+        dataclasses.replace(cluster, nodes={k: n for k, n in cluster.nodes.items() if k != "n3"}), "n2"
+    )
+    (skipped, _) = decide(nowhere, "NodeTaints").skipped
+    assert (skipped.reason, skipped.blocked_by) == (SkipReason.BACKOFF, "n2")
+    assert (
+        "did not take a pod of namespace default (UnexpectedAdmissionError) (n2); the next try is in 540 s"
+        in skipped.message
+    )
+
+
+def test_moves_that_people_ask_for_take_such_a_node_last(cluster):
+    refused = not_taken(cluster, "n2")
+    pod = next(pod for pod in refused.pods.values() if pod.name == "web-0")
+    assert choose_target(Replacements(refused), SchedulingState(refused), pod).node == "n3"
+
+
+def test_one_namespace_has_one_memory_of_a_node_and_a_node_remembers_few():
+    seen = NodeMarksSince()
+    for number in range(MOST_REFUSALS + 5):
+        seen = seen.with_refusal(PodRefusal(f"ns-{number % 40}", "OutOfcpu", float(number)))
+    assert len(seen.refused) == MOST_REFUSALS
+    assert seen.with_refusal(PodRefusal("ns-30", "OutOfcpu", 99.0)).refused[-1].at_s == 99.0
+    assert len({one.namespace for one in seen.refused}) == MOST_REFUSALS
