@@ -81,7 +81,8 @@ def running(transport: Transport, **changes: Any) -> Iterator[Running]:
     forget_past_moves(KubeApi(transport))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.yaml"
-        path.write_text(yaml.safe_dump({**QUIET, **changes}))
+        quiet = {key: value for key, value in QUIET.items() if key != "policies" or "profiles" not in changes}
+        path.write_text(yaml.safe_dump({**quiet, **changes}))
         controller = Controller(
             transport, Options(config_file=str(path), serve=False, timings=LoopTimings(turn_s=0.2))
         )
