@@ -96,6 +96,24 @@ def test_an_owner_of_a_kind_that_has_no_such_pods_is_refused(api, kind):
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
+        ({"cron": "every day"}, "five fields"),
+        ({"timeZone": "../etc"}, "IANA"),
+        ({"end": "04:00"}, "exclude each other"),
+        ({"duration": None}, "hours of cron are a range"),
+        ({"template": None}, "either template"),
+        ({"resources": {"cpu": -1}, "template": None}, "above 0"),
+        ({"duration": "200h"}, "at most 168h"),
+        ({"owners": [{}]}, "names an object"),
+    ],
+)
+def test_what_rules_of_the_definition_can_judge_is_refused(api, wrong, words):
+    answer = window(api, **{"cron": "0 3 * * *", **wrong})
+    assert (answer.status, words in answer.body["message"]) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
         ({"resources": {"cpu": "-1"}, "template": None}, "resources.cpu"),
         ({"podNumToReserve": 0}, "greater than or equal to 1"),
         ({"podNumToReserve": 257}, "less than or equal to 256"),

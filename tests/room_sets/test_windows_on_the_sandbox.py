@@ -1,9 +1,7 @@
 """ReservationWindows from their making to their end: the program at work on the sandbox, in virtual time."""
 
-import pytest
 from window_scene import HEAD_ROOM, NODE, OWNERS, WINDOW, WindowScene, template
 
-from kube_sandbox.controllers.api import ApiRefusal
 from kube_sandbox.controllers.unstructured import POD, annotations_of, spec, status
 from rescheduler.model.names import LABEL_PLACEHOLDER, MAXIMUM_RUNTIME
 from rescheduler.room_sets import windows
@@ -257,29 +255,6 @@ def test_a_room_of_a_window_says_what_it_is_for():
     assert annotations_of(room)["rescheduler.dev/room-recipe"]
     assert spec(room)["owners"] == OWNERS
     assert spec(room)["expires"] == status(window)["end"]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    return WindowScene(nodes=0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"cron": "every day"}, "five fields"),
-        ({"timeZone": "../etc"}, "IANA"),
-        ({"end": "04:00"}, "exclude each other"),
-        ({"duration": None}, "hours of cron are a range"),
-        ({"template": None}, "either template"),
-        ({"resources": {"cpu": -1}, "template": None}, "above 0"),
-        ({"duration": "200h"}, "at most 168h"),
-        ({"owners": [{}]}, "names an object"),
-    ],
-)
-def test_what_rules_of_the_definition_can_judge_is_refused(cluster, wrong, words):
-    with pytest.raises(ApiRefusal, match=words):
-        cluster.window("wrong", **wrong)
 
 
 def test_a_window_of_which_the_controller_crashes_stops_no_other(monkeypatch):

@@ -71,22 +71,6 @@ def test_min_ready_seconds_delays_availability(lab):
     assert 25 <= waited_s <= 31
 
 
-def test_scale_down_takes_the_unscheduled_pod_then_the_cheapest(lab):
-    one = lab(1, cpu="3")
-    one.deployment("web", 3)
-    cheap = one.pods("web")[1]
-    cost = {"controller.kubernetes.io/pod-deletion-cost": "-10"}
-    one.api.patch(cheap, {"metadata": {"annotations": cost}})
-    one.patch(*DEPLOY, "web", {"spec": {"replicas": 4}})
-    one.cluster.advance(3)
-    pending = next(p for p in one.pods("web") if not spec(p).get("nodeName"))
-    one.patch(*DEPLOY, "web", {"spec": {"replicas": 2}})
-    one.until(lambda: len(one.pods("web")) == 2)
-    left = {p["metadata"]["name"] for p in one.pods("web")}
-    assert pending["metadata"]["name"] not in left
-    assert cheap["metadata"]["name"] not in left
-
-
 def test_relabelled_pod_is_released_and_replaced(lab):
     one = lab()
     one.deployment("web", 2)

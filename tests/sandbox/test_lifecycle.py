@@ -38,19 +38,6 @@ def test_budget_of_pods_with_an_unknown_controller_allows_nothing(lab, objects):
     assert allowed(one, "lost")[0] == 0
 
 
-def test_object_whose_owner_is_gone_is_collected(lab):
-    one = lab()
-    owner = one.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": ns("owner")})
-    ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    child = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**ns("child"), "ownerReferences": [ref]}}
-    one.create(child)
-    one.cluster.settle()
-    assert one.get("", "ConfigMap", "child") is not None
-    one.api.delete(owner)
-    one.cluster.settle()
-    assert one.get("", "ConfigMap", "child") is None
-
-
 def test_object_with_a_second_living_owner_stays(lab):
     one = lab()
     refs = []

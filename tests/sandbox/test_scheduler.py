@@ -1,15 +1,9 @@
 """The scheduler of the sandbox: where pods go, what it says, whom it preempts, whose room it respects."""
 
-import pytest
-
-from kube_sandbox.controllers.unstructured import GroupKind, spec, status
+from kube_sandbox.controllers.unstructured import spec, status
 from kube_sandbox.nodes import SandboxNode
 
 GATE = "rescheduler.dev/hold"
-
-
-def scheduled(pod):
-    return next((c for c in status(pod).get("conditions", ()) if c["type"] == "PodScheduled"), {})
 
 
 def priority_class(name, value, policy="PreemptLowerPriority"):
@@ -24,30 +18,6 @@ def priority_class(name, value, policy="PreemptLowerPriority"):
 
 def node_of(lab, name):
     return spec(lab.get("", "Pod", name)).get("nodeName", "")
-
-
-def test_message_when_nothing_fits_is_the_schedulers_own(lab, objects):
-    machines = [
-        SandboxNode(name="n1", cpu="2"),
-        SandboxNode(name="n2", cpu="4", taints=[("dedicated", "x", "NoSchedule")]),
-        SandboxNode(name="n3", cpu="4", taints=[("dedicated", "x", "NoSchedule")]),
-    ]
-    one = lab(machines=machines)
-    one.create(objects.pod("peer", cpu="1"))
-    one.until(lambda: len(one.ready("peer")) == 1)
-    one.create(objects.pod("big", cpu="2"))
-    one.cluster.advance(1)
-    found = scheduled(one.get("", "Pod", "big"))
-    assert (found["status"], found["reason"]) == ("False", "Unschedulable")
-    assert found["message"].startswith(
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint"
-    )
-    assert (
-        "preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
-        in found["message"]
-    )
-    events = [e for e in one.api.list(GroupKind("", "Event")) if e["reason"] == "FailedScheduling"]
-    assert events[0]["message"] == found["message"]
 
 
 def test_refused_pod_is_woken_by_a_new_node_and_by_a_lifted_taint(lab, objects):
@@ -78,25 +48,6 @@ def test_higher_priority_goes_first_when_room_is_short(lab, objects):
     assert not node_of(one, "low")
 
 
-def test_preemption_removes_the_lowest_and_nominates(lab, objects):
-    one = lab(1, cpu="2")
-    one.create(priority_class("high", 1000))
-    one.create(priority_class("middle", 500))
-    for name, more in (("cheap", {}), ("dear", {"priorityClassName": "middle"})):
-        one.create(objects.pod(name, terminationGracePeriodSeconds=5, **more))
-    one.until(lambda: len(one.ready()) == 2)
-    one.create(objects.pod("urgent", priorityClassName="high"))
-    one.cluster.step()
-    one.cluster.step()
-    assert status(one.get("", "Pod", "urgent")).get("nominatedNodeName") == "n1"
-    victim = one.get("", "Pod", "cheap")
-    assert victim["metadata"].get("deletionTimestamp")
-    target = next(c for c in status(victim)["conditions"] if c["type"] == "DisruptionTarget")
-    assert target["reason"] == "PreemptionByScheduler"
-    one.until(lambda: node_of(one, "urgent") == "n1", 30)
-    assert one.get("", "Pod", "dear") is not None
-
-
 def test_preemption_spares_pods_whose_budget_is_used_up(lab, objects):
     one = lab(2, cpu="1")
     one.create(priority_class("high", 1000))
@@ -108,22 +59,6 @@ def test_preemption_spares_pods_whose_budget_is_used_up(lab, objects):
     one.until(lambda: bool(node_of(one, "urgent")), 30)
     assert one.get("", "Pod", "guarded") is not None
     assert one.get("", "Pod", "free") is None
-
-
-@pytest.mark.parametrize(("competitor", "takes_it"), [({}, False), ({"priorityClassName": "high"}, True)])
-def test_nomination_of_a_gated_pod_holds_room_against_equal_priority_only(lab, objects, competitor, takes_it):
-    one = lab(1, cpu="1")
-    one.create(priority_class("high", 1000, "Never"))
-    one.create(objects.pod("held", schedulingGates=[{"name": GATE}]))
-    one.patch("", "Pod", "held", {"status": {"nominatedNodeName": "n1"}}, subresource="status")
-    one.cluster.settle()
-    one.create(objects.pod("rival", **competitor))
-    one.cluster.advance(15)
-    assert bool(node_of(one, "rival")) is takes_it
-    if not takes_it:
-        assert "Insufficient cpu" in scheduled(one.get("", "Pod", "rival"))["message"]
-        one.patch("", "Pod", "held", {"spec": {"schedulingGates": None}})
-        one.until(lambda: node_of(one, "held") == "n1", 5)
 
 
 def test_nominated_pod_that_does_not_fit_loses_its_nomination(lab, objects):

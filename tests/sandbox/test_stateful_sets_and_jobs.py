@@ -1,6 +1,6 @@
 """StatefulSets, DaemonSets and Jobs on the sandbox."""
 
-from kube_sandbox.controllers.unstructured import GroupKind, deleting, spec, status
+from kube_sandbox.controllers.unstructured import GroupKind, spec, status
 from kube_sandbox.nodes import SandboxNode
 
 SET = ("apps", "StatefulSet")
@@ -103,20 +103,6 @@ def test_claims_are_made_provisioned_in_the_zone_and_kept(lab, objects):
     assert spec(one.get("", "Pod", "db-0"))["nodeName"] == zone_node  # three zones, one node in each
 
 
-def test_daemon_runs_on_every_node_that_it_tolerates(lab, objects):
-    machines = [
-        SandboxNode(name="n1"),
-        SandboxNode(name="n2"),
-        SandboxNode(name="n3", taints=[("dedicated", "x", "NoSchedule")]),
-    ]
-    one = lab(machines=machines)
-    one.create(objects.workload("DaemonSet", "agent", 0, cpu="100m"))
-    one.until(lambda: len(one.ready("agent")) == 2)
-    assert one.spread_of("agent") == ["n1", "n2"]
-    found = status(one.get("apps", "DaemonSet", "agent"))
-    assert (found["desiredNumberScheduled"], found["numberReady"]) == (2, 2)
-
-
 def test_daemon_follows_new_nodes_and_ignores_cordons(lab, objects):
     one = lab(1)
     one.create(objects.workload("DaemonSet", "agent", 0, cpu="100m"))
@@ -135,23 +121,6 @@ def job(name, objects, *, annotations=None, **fields):
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"template": template, **fields},
     }
-
-
-def test_job_completes_with_no_more_than_its_parallelism(lab, objects):
-    one = lab()
-    one.create(job("batch", objects, completions=5, parallelism=2))
-    busiest = []
-
-    def complete():
-        found = [p for p in one.api.list(GroupKind("", "Pod")) if status(p).get("phase") != "Succeeded"]
-        busiest.append(len([p for p in found if not deleting(p)]))
-        conditions = status(one.get("batch", "Job", "batch")).get("conditions") or []
-        return any(c["type"] == "Complete" for c in conditions)
-
-    one.until(complete)
-    found = status(one.get("batch", "Job", "batch"))
-    assert (found["succeeded"], found["failed"]) == (5, 0)
-    assert max(busiest) == 2
 
 
 def test_job_gives_up_after_its_backoff_limit(lab, objects):

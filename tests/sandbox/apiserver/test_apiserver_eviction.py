@@ -47,26 +47,3 @@ def test_a_stale_budget_says_when_to_come_back(client, running):
     client.patch(f"{BUDGETS}/b", {"spec": {"maxUnavailable": 2}})
     status, body = evict(client, running)
     assert (status, body["details"]["retryAfterSeconds"]) == (429, 10)
-
-
-def test_a_dry_run_changes_neither_budget_nor_pod(client, running):
-    budget(client, allowed=1)
-    before = client.get(f"{PODS}/p")[1], client.get(f"{BUDGETS}/b")[1]
-    assert evict(client, running, dryRun="All")[0] == 201
-    assert (client.get(f"{PODS}/p")[1], client.get(f"{BUDGETS}/b")[1]) == before
-
-
-@pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
-def test_budgets_do_not_hold_pods_that_do_not_run(client, running, phase):
-    budget(client, allowed=0)
-    client.patch(f"{PODS}/p/status", {"status": {"phase": phase}})
-    assert evict(client, running)[0] == 201
-
-
-@pytest.mark.parametrize(
-    ("policy", "healthy", "code"), [("AlwaysAllow", 0, 201), (None, 1, 201), (None, 0, 429)]
-)
-def test_pods_that_are_not_ready(client, running, policy, healthy, code):
-    budget(client, allowed=0, healthy=healthy, unhealthyPodEvictionPolicy=policy)
-    client.patch(f"{PODS}/p/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
-    assert evict(client, running)[0] == code

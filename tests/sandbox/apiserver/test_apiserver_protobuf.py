@@ -39,11 +39,6 @@ def test_a_deployment_keeps_replicas_selector_and_containers():
     assert read == {"name": "c", "image": "i:1", "resources": {"requests": {"cpu": "100m"}}}
 
 
-def test_a_namespace_is_read():
-    found = decode(envelope("v1", "Namespace", metadata("shop") + text(2, "") + text(3, "")))
-    assert (found["kind"], found["metadata"]["name"]) == ("Namespace", "shop")
-
-
 @pytest.mark.parametrize(
     ("minimum", "value"), [(number(1, 0) + number(2, 2), 2), (number(1, 1) + text(3, "50%"), "50%")]
 )

@@ -4,23 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def test_a_write_that_changes_nothing_makes_no_version_and_no_event(client, made):
-    before = client.post(MAPS, made.config_map("a", x="1"))[1]
-    stream = client.watch(MAPS, resourceVersion=before["metadata"]["resourceVersion"])
-    after = client.patch(f"{MAPS}/a", {"data": {"x": "1"}})[1]
-    assert after == before
-    assert client.events(stream) == []
-
-
-def test_field_selectors_follow_bindings(client, made):
-    stream = client.watch(PODS, fieldSelector="spec.nodeName=n1")
-    client.post(PODS, made.pod("a"))
-    assert client.post(f"{PODS}/a/binding", made.binding("a", "n1"))[0] == 201
-    (event,) = client.events(stream)
-    assert (event["type"], event["object"]["spec"]["nodeName"]) == ("ADDED", "n1")
 
 
 def test_bookmarks_come_with_time(client, made):

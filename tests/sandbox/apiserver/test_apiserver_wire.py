@@ -4,12 +4,9 @@ import contextlib
 import json
 import socket
 import threading
-import time
 
-import kubernetes
 import pytest
 import urllib3
-import yaml
 
 from kube_sandbox.apiserver import ApiServer, InProcessTransport, serve
 from rescheduler.kube.transport import Request
@@ -22,44 +19,6 @@ def server():
     with_http = serve(ApiServer())
     yield with_http
     with_http.close()
-
-
-@pytest.fixture
-def official(server):
-    loader = kubernetes.config.kube_config.KubeConfigLoader(yaml.safe_load(server.kubeconfig_text))
-    configuration = kubernetes.client.Configuration()
-    loader.load_and_set(configuration)
-    with kubernetes.client.ApiClient(configuration) as client:
-        yield client
-
-
-def test_the_official_client_writes_lists_and_watches(official):
-    core = kubernetes.client.CoreV1Api(official)
-    seen = []
-
-    def follow():
-        for event in kubernetes.watch.Watch().stream(
-            core.list_namespaced_pod, "default", timeout_seconds=120
-        ):
-            seen.append((event["type"], event["object"].metadata.name))
-            if event["type"] == "DELETED":
-                return
-
-    follower = threading.Thread(target=follow)
-    follower.start()
-    body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    made = core.create_namespaced_pod("default", {"apiVersion": "v1", "kind": "Pod", **body})
-    assert core.list_namespaced_pod("default").items[0].metadata.uid == made.metadata.uid
-    with pytest.raises(kubernetes.client.ApiException) as refused:
-        core.create_namespaced_pod("default", {"apiVersion": "v1", "kind": "Pod", **body})
-    assert refused.value.status == 409
-    for _ in range(1200):  # a watch that begins after the deletion would see nothing
-        if seen:
-            break
-        time.sleep(0.1)
-    core.delete_namespaced_pod("p", "default")
-    follower.join(timeout=120)
-    assert seen == [("ADDED", "p"), ("DELETED", "p")]
 
 
 def test_one_connection_serves_many_requests(server):

@@ -3,7 +3,6 @@
 import pytest
 
 PODS = "/api/v1/namespaces/default/pods"
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def bound(client, made, name="p", **spec):
@@ -38,29 +37,6 @@ def test_an_unbound_pod_goes_at_once(client, made):
     client.post(PODS, made.pod())
     client.delete(f"{PODS}/p")
     assert client.get(f"{PODS}/p")[0] == 404
-
-
-def test_a_strategic_patch_merges_containers_by_name(client, made):
-    template = {
-        "metadata": {"labels": {"app": "d"}},
-        "spec": {"containers": [{"name": n, "image": "i:1"} for n in ("a", "b", "c")]},
-    }
-    spec = {"selector": {"matchLabels": {"app": "d"}}, "template": template}
-    base = "/apis/apps/v1/namespaces/default/deployments"
-    client.post(
-        base, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-    )
-    containers = [
-        {"name": "b", "image": "i:2"},
-        {"name": "a", "$patch": "delete"},
-        {"name": "z", "image": "i:3"},
-    ]
-    change = {"template": {"spec": {"containers": containers}}}
-    status, body = client.patch(f"{base}/d", {"spec": change}, STRATEGIC)
-    assert status == 200
-    found = [(c["name"], c["image"]) for c in body["spec"]["template"]["spec"]["containers"]]
-    assert found == [("b", "i:2"), ("c", "i:1"), ("z", "i:3")]
-    assert body["metadata"]["generation"] == 2
 
 
 def test_nothing_is_made_in_a_namespace_that_is_missing_or_terminating(client, made):
