@@ -171,7 +171,13 @@ _DEPLOYMENT: Final[Json] = {
     }
 }
 _STATEFUL_SET: Final[Json] = {
-    "spec": {"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady", **_ROLLING}
+    "spec": {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "podManagementPolicy": "OrderedReady",
+        **_ROLLING,
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+    }
 }
 _JOB: Final[Json] = {
     "spec": {

@@ -8,9 +8,10 @@ check its ``reason``.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from kube_sandbox.apiserver.admission import acting_as
 from kube_sandbox.apiserver.deletion import DeleteOptions, bind, delete, evict
@@ -19,20 +20,14 @@ from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.patches import merge_patch
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.store import ObjectStore, StoredChange, WriteOptions
-from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
-from rescheduler.errors import ReschedulerError
+from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, status, uid, with_condition
 
+T = TypeVar("T")
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-class ApiRefusal(ReschedulerError):  # noqa: N818 - a refusal by the API server is an answer, not an error of ours
-    """The API server rejected a request. ``code`` is the HTTP status, ``reason`` metav1's (NotFound, Conflict, ...)."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(f"{code} {reason}: {message}")
-        self.code = code
-        self.reason = reason
-        self.message = message
+ApiRefusal = StatusError
+"""The API server rejected a request. ``code`` is the HTTP status, ``reason`` metav1's (NotFound, Conflict, ...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +85,16 @@ class Api:
         options = DeleteOptions(uid=uid(obj), grace_s=grace_s)
         identity = key(obj)
         _call(lambda: delete(self._store, self._resource(obj), identity.namespace, identity.name, options))
+
+    def mark(self, obj: Obj, condition: Obj) -> None:
+        """Write one condition of an object's status."""
+        conditions = with_condition(status(obj).get("conditions") or [], condition)
+        self.patch(obj, {"status": {"conditions": conditions}}, subresource="status")
+
+    def delete_if_there(self, obj: Obj) -> None:
+        """Delete, unless it is gone already."""
+        with refused("NotFound"):
+            self.delete(obj)
 
     def evict(self, pod: Obj) -> None:
         """POST pods/eviction."""
@@ -159,10 +164,16 @@ class _Subscription:
         self._listener(ObjectChange(stored.kind, stored.obj))
 
 
-def _call(call: Callable[[], Any]) -> Obj:
+@contextmanager
+def refused(*reasons: str) -> Iterator[None]:
+    """Goes on where the API server rejects a request for one of these reasons."""
     try:
-        with acting_as():  # not as the user within whose request a component acts
-            answer = call()
-    except StatusError as error:
-        raise ApiRefusal(error.code, error.reason, error.message) from error
-    return answer if isinstance(answer, dict) else {}
+        yield
+    except ApiRefusal as refusal:
+        if refusal.reason not in reasons:
+            raise
+
+
+def _call(call: Callable[[], T]) -> T:
+    with acting_as():  # not as the user within whose request a component acts
+        return call()

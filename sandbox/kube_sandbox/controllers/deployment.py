@@ -10,7 +10,6 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
@@ -40,6 +39,7 @@ from kube_sandbox.controllers.unstructured import (
     labels,
     meta,
     min_ready_s,
+    new_condition,
     next_available_s,
     ready,
     replicas_of,
@@ -382,12 +382,8 @@ def _available(deployment: Obj, available: int, now_s: float) -> list[Obj]:
     conditions: list[Obj] = status(deployment).get("conditions") or []
     if old.get("status") == ("True" if enough else "False"):
         return conditions
-    new = {
-        "type": "Available",
-        "status": "True" if enough else "False",
-        "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-        "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
-        "lastUpdateTime": timestamp(now_s),
-        "lastTransitionTime": timestamp(now_s),
-    }
-    return with_condition(conditions, new)
+    state, reason = (
+        ("True", "MinimumReplicasAvailable") if enough else ("False", "MinimumReplicasUnavailable")
+    )
+    text = f"Deployment {'has' if enough else 'does not have'} minimum availability."
+    return with_condition(conditions, new_condition("Available", reason, text, now_s, state=state))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
@@ -26,6 +25,7 @@ from kube_sandbox.controllers.unstructured import (
     group_kind_of,
     key,
     meta,
+    new_condition,
     ready,
     scaled_value,
     seconds,
@@ -167,12 +167,6 @@ def _still_disrupted(budget: Obj, pods: Sequence[Obj], now_s: float) -> dict[str
 
 
 def _marked(budget: Obj, reason: str, *, allowed: bool, now_s: float) -> list[Obj]:
-    mark = {
-        "type": "DisruptionAllowed",
-        "status": "True" if allowed else "False",
-        "reason": reason,
-        "message": "",
-        "observedGeneration": int(meta(budget).get("generation") or 0),
-        "lastTransitionTime": timestamp(now_s),
-    }
+    mark = new_condition("DisruptionAllowed", reason, "", now_s, state="True" if allowed else "False")
+    mark["observedGeneration"] = int(meta(budget).get("generation") or 0)
     return with_condition(status(budget).get("conditions") or [], mark)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
+from kube_sandbox.controllers.api import ObjectChange, refused
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     NAMESPACE,
@@ -61,11 +61,7 @@ class GarbageCollector:
         """Delete an object whose owners do not exist any more; else remove the references to such owners."""
         living = [r for r in owners(obj) if _lives(ctx.indexer, obj, r)]
         if not living:
-            try:
-                ctx.api.delete(obj)
-            except ApiRefusal as refusal:
-                if refusal.reason != "NotFound":
-                    raise
+            ctx.api.delete_if_there(obj)
         elif len(living) < len(owners(obj)):
             ctx.api.patch(obj, {"metadata": {"ownerReferences": living}})
 
@@ -146,7 +142,7 @@ class NamespaceController:
         content = list(ctx.indexer.everything_within(request.name))
         for obj in content:
             if not deleting(obj):
-                _delete(ctx, obj)
+                ctx.api.delete_if_there(obj)
         if not content:
             ctx.api.finalize_namespace(request.name)
         return None
@@ -159,16 +155,5 @@ class NamespaceController:
                 "kind": "ServiceAccount",
                 "metadata": {"namespace": namespace, "name": "default"},
             }
-            try:
+            with refused("AlreadyExists"):
                 ctx.api.create(body)
-            except ApiRefusal as refusal:
-                if refusal.reason != "AlreadyExists":
-                    raise
-
-
-def _delete(ctx: ReconcileContext, obj: Obj) -> None:
-    try:
-        ctx.api.delete(obj)
-    except ApiRefusal as refusal:
-        if refusal.reason != "NotFound":
-            raise

@@ -20,6 +20,7 @@ from kube_sandbox.controllers.unstructured import (
     active,
     deleting,
     is_true,
+    new_condition,
     ready,
     spec,
     status,
@@ -120,12 +121,7 @@ def _write_status(
     }
     if verdict:
         reason = "BackoffLimitExceeded" if verdict == "Failed" else "CompletionsReached"
-        mark = {
-            "type": verdict,
-            "status": "True",
-            "reason": reason,
-            "lastTransitionTime": timestamp(ctx.now_s),
-        }
+        mark = new_condition(verdict, reason, "", ctx.now_s)
         new["conditions"] = with_condition(status(job).get("conditions") or [], mark)
         if verdict == "Complete":
             new["completionTime"] = timestamp(ctx.now_s)

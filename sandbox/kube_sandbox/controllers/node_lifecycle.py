@@ -19,11 +19,10 @@ from kube_sandbox.controllers.unstructured import (
     deleting,
     group_kind,
     key,
+    new_condition,
     seconds,
     spec,
-    status,
     terminal,
-    with_condition,
 )
 from rescheduler.model.records import ObjectKey
 
@@ -80,20 +79,10 @@ class TaintEvictionController:
         until_s = tolerated_until_s(pod, node, ctx.now_s) if node is not None else None
         if until_s is None or until_s > ctx.now_s:
             return until_s
-        self._mark(ctx, pod)
+        text = "Taint manager: deleting due to NoExecute taint"
+        ctx.api.mark(pod, new_condition("DisruptionTarget", "DeletionByTaintManager", text, ctx.now_s))
         ctx.api.delete(pod)
         return None
-
-    def _mark(self, ctx: ReconcileContext, pod: Obj) -> None:
-        mark = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": timestamp(ctx.now_s),
-        }
-        conditions = with_condition(status(pod).get("conditions") or [], mark)
-        ctx.api.patch(pod, {"status": {"conditions": conditions}}, subresource="status")
 
 
 def desired_taints(node: Obj, now_s: float) -> list[Obj]:

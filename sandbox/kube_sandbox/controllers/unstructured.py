@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
+from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.apiserver.selectors import selects as matches
 from rescheduler.model.records import ObjectKey
 
@@ -136,6 +137,12 @@ def is_true(obj: Obj, kind: str) -> bool:
     """True if the status condition of that type is True."""
     found = condition(obj, kind)
     return found is not None and found.get("status") == "True"
+
+
+def new_condition(kind: str, reason: str, message: str, now_s: float, *, state: str = "True") -> Obj:
+    """A condition that begins now."""
+    since = timestamp(now_s)
+    return {"type": kind, "status": state, "reason": reason, "message": message, "lastTransitionTime": since}
 
 
 def with_condition(conditions: Iterable[Obj], new: Obj) -> list[Obj]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
+from kube_sandbox.controllers.api import ObjectChange, refused
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
@@ -105,12 +105,9 @@ class VolumeBinder:
         if zone:
             term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
             body["spec"]["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
-        try:
-            return ctx.api.create(body)
-        except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":
-                raise
-            return ctx.api.get(VOLUME, "", name)
+        with refused("AlreadyExists"):
+            ctx.api.create(body)
+        return ctx.api.get(VOLUME, "", name)
 
 
 def _bind(ctx: ReconcileContext, claim: Obj, volume: Obj) -> None:

@@ -13,14 +13,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from kube_sandbox.apiserver.json_values import timestamp
-from kube_sandbox.controllers.api import Api, ApiRefusal, ObjectChange
+from kube_sandbox.controllers.api import Api, ApiRefusal, ObjectChange, refused
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
     POD,
     Obj,
     condition,
     micro_timestamp,
+    new_condition,
     status,
     with_condition,
 )
@@ -238,8 +238,7 @@ class StatusWriter:
 
     def reference(self, pod: Pod) -> Obj:
         """The pod's identity as an object of the API."""
-        m = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": m}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": identity(pod)}
 
     def forget(self, uid: str) -> None:
         """Drop the last message of a pod that is bound or deleted."""
@@ -274,28 +273,16 @@ class StatusWriter:
             return
         current = self._api.get(POD, pod.namespace, pod.name)
         if current is not None and current["metadata"]["uid"] == pod.uid:
-            conditions = with_condition(status(current).get("conditions") or [], new)
-            self._api.patch(current, {"status": {"conditions": conditions}}, subresource="status")
+            self._api.mark(current, new)
 
     def preempted(self, victim: Pod, by: Pod, node: str, now_s: float) -> None:
         """Set the condition DisruptionTarget of the victim, and delete it."""
         current = self._api.get(POD, victim.namespace, victim.name)
         if current is None or current["metadata"]["uid"] != victim.uid:
             return
-        new = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": BY_SCHEDULER,
-            "message": f"{self._scheduler}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": timestamp(now_s),
-        }
-        conditions = with_condition(status(current).get("conditions") or [], new)
-        self._api.patch(current, {"status": {"conditions": conditions}}, subresource="status")
-        try:
-            self._api.delete(current)
-        except ApiRefusal as refusal:
-            if refusal.reason != "NotFound":
-                raise
+        text = f"{self._scheduler}: preempting to accommodate a higher priority pod"
+        self._api.mark(current, new_condition("DisruptionTarget", BY_SCHEDULER, text, now_s))
+        self._api.delete_if_there(current)
         note = f"Preempted by pod {by.uid} on node {node}"
         self._event(victim, now_s, kind="Normal", reason="Preempted", action="Preempting", note=note)
 
@@ -311,13 +298,7 @@ class StatusWriter:
 
     def _event(self, pod: Pod, now_s: float, *, kind: str, reason: str, action: str, note: str) -> None:
         digest = hashlib.sha256(f"{pod.uid}{reason}{note}{now_s:.6f}".encode()).hexdigest()[:16]
-        regarding = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace,
-            "name": pod.name,
-            "uid": pod.uid,
-        }
+        regarding = {**identity(pod), "apiVersion": "v1", "kind": "Pod"}
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
@@ -331,21 +312,19 @@ class StatusWriter:
             "reportingController": self._scheduler,
             "reportingInstance": self._scheduler,
         }
-        try:
+        with refused("AlreadyExists", "NotFound", "Forbidden"):
             self._api.create(body)
-        except ApiRefusal as refusal:
-            if refusal.reason not in ("AlreadyExists", "NotFound", "Forbidden"):
-                raise
+
+
+def identity(pod: Pod) -> Obj:
+    """Namespace, name and uid."""
+    return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
 def _not_scheduled(reason: str, message: str, now_s: float) -> Obj:
     return {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": reason,
-        "message": message,
+        **new_condition("PodScheduled", reason, message, now_s, state="False"),
         "lastProbeTime": None,
-        "lastTransitionTime": timestamp(now_s),
     }
 
 
