@@ -33,7 +33,6 @@ MIB_PER_MILLI: Final = (1, 2, 4, 6)
 NODE_CPU_MILLI: Final = (4000, 6000, 8000)
 NODE_MIB_PER_MILLI: Final = 4
 PODS_PER_NODE: Final = 10
-"""Of a large cluster: among so many nodes each application is placed."""
 REPAIRS: Final = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread")
 
 
