@@ -39,6 +39,7 @@ from rescheduler.planning.failed_pods import FailedPods
 from rescheduler.planning.limits import NAMED_LEVELS, Level, Limits, PlanningInputs, Protections, limits_for
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.utilization import ACTUAL
+from rescheduler.policies.wire import PolicyArgs
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
@@ -120,12 +121,32 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
         found = {policy.title: one.protections for one in self.profiles for policy in one.policies}
         return {WorkloadSpread.name: self.profiles[0].protections, **found} if found else {}
 
+    @property
+    def echoes(self) -> frozenset[str]:
+        """Policies of profiles that look at the same as one of an earlier profile: what is bad counts once."""
+        seen: list[tuple[str, PolicyArgs]] = []
+        found: list[str] = []
+        for profile in self.profiles:
+            on = [one for one in profile.policies if one.args.enabled]
+            looks_at = {
+                one.title: [
+                    (other.name, msgspec.structs.replace(other.args, mode=None, hint=None))
+                    for other in on
+                    if other.title == one.title
+                ]
+                for one in on
+            }
+            found += (title for title, entries in looks_at.items() if all(one in seen for one in entries))
+            seen += (one for entries in looks_at.values() for one in entries)
+        return frozenset(found)
+
     def inputs(self, *, unlimited: bool = False, max_moves: int | None = None) -> PlanningInputs:
         """What planning takes of it."""
         return PlanningInputs(
             limits=self.limits,
             protections=self.protections,
             profiles=self.protections_by_policy,
+            echoes=self.echoes,
             aggressiveness=self.aggressiveness,
             mode=self.mode,
             modes=self.modes,

@@ -113,7 +113,9 @@ class Cycle:
             skipped = decided.skipped.tally()
             blockers += skipped.reasons
             badly_placed += skipped.nodes
-            before |= badness_now(snapshot, self._policies, self._states.at(snapshot, configuration.profile))
+            echoes = configuration.echoes
+            counted = [policy for policy in self._policies if policy.name not in echoes]
+            before |= badness_now(snapshot, counted, self._states.at(snapshot, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
             self._states.forget()
             self._crashes.tell(Step.DECISION, None, error)

@@ -104,6 +104,8 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     protections: Protections = Protections()
     profiles: dict[str, Protections] = {}
     """The protections of policies that are in a profile, by the policy's name."""
+    echoes: frozenset[str] = frozenset()
+    """Policies with the arguments of one of another profile, which counts what is bad: it counts once."""
     aggressiveness: float = 0.5
     mode: MoveMode = MoveMode.AUTO
     """The configured one: StartFirst declares the mode for every workload, Auto leaves it to annotations."""

@@ -36,7 +36,7 @@ from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, Repai
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst, unadopted_replacement
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, early_steps, record_of, value_of
-from rescheduler.planning.summary import Figures, gathered, policy_summary, summarise, waits, warnings_of
+from rescheduler.planning.summary import Figures, gathered, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
@@ -191,12 +191,13 @@ class _Planner:
             policies,
             protectors,
             lambda some: Movable(state, self._history, some, self._hypothetical),
+            inputs.echoes,
         )
         self.view = self.views.any
         at_once, namespace = not inputs.unlimited, inputs.namespace
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial, told=True)
-        self._objective = Objective(policies, self.view)
+        self._objective = Objective(self.views.counting(policies), self.view)
         self._asked_at = self._began_at = state.cluster.version
         self.steps: list[PlannedStep] = []
         self._moved: set[str] = set()
@@ -326,15 +327,15 @@ class _Planner:
             asked.append(FirstProposals(found, spares or found.empty))
         answers = zip(self._policies, asked, strict=True)
         view = self.view if self._looks_ahead else None
-        self.before = [policy_summary(policy, answer.found, view) for policy, answer in answers]
+        self.before = [self.views.summary(policy, answer.found, view) for policy, answer in answers]
         return asked
 
     def summaries_after(self) -> list[PolicySummary]:
         """What the next decision would find, if nothing but the planned moves happened."""
         if not self.steps:
             return self.before
-        views = [(policy, self.views.settled(policy)) for policy in self._policies]
-        return [policy_summary(policy, policy.candidates(view), view) for policy, view in views]
+        views = [(one, self.views.settled(one)) for one in self._policies]
+        return [self.views.summary(one, one.candidates(view), view) for one, view in views]
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""

@@ -20,6 +20,7 @@ from rescheduler.planning.plan import PodRef, Skipped, SkipReason
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
+_PROTECTED: Final = (SkipReason.PROTECTED, SkipReason.SINGLE_REPLICA)
 _LATER: Final = len(Tier)
 """A tier after all others."""
 
@@ -58,7 +59,7 @@ class SkippedPods:
         """It is skipped, unless a reason is known that counts more; spares are never reported."""
         if not candidate.spare:
             known = self._known.get(candidate.pod.uid)
-            if known is None or candidate.tier < known.candidate.tier:
+            if known is None or _rank(candidate, why) < _rank(*known):
                 self._known[candidate.pod.uid] = _Skip(candidate, why)
 
     def leave(self, batches: Iterable[Batch]) -> None:
@@ -117,6 +118,11 @@ class SkippedPods:
                 for why, pods in self._why(batch, fresh):
                     told.update(dict.fromkeys([pod.uid for pod in pods], tier))
                     yield batch, why, pods
+
+
+def _rank(candidate: Candidate, why: Blocked) -> tuple[Tier, bool]:
+    """What one profile protects another one may move: then it is told what keeps that from it."""
+    return candidate.tier, why.reason in _PROTECTED
 
 
 def _skipped(skip: _Skip) -> Skipped:

@@ -9,7 +9,9 @@ from typing import Any
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.history import History
+from rescheduler.planning.plan import PolicySummary
 from rescheduler.planning.protections import Protector, Protectors
+from rescheduler.planning.summary import policy_summary
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.proposals import Proposals
 from rescheduler.scheduling.classes import PodClass
@@ -66,6 +68,7 @@ class Views:
         policies: Sequence[Policy],
         protectors: Protectors,
         movable: Callable[[Sequence[Protector]], Movable],
+        echoes: AbstractSet[str] = frozenset(),
     ) -> None:
         names = [policy.name for policy in policies]
         every = protectors.among(names)
@@ -74,6 +77,7 @@ class Views:
         seen = {one: (self.any, moved) if len(every) == 1 else _seen(view, movable((one,))) for one in every}
         self._of = {name: seen[protectors.of(name)] for name in names}
         self._others: list[PolicyView] = []
+        self._echoes = echoes
 
     def of(self, policy: Policy) -> PolicyView:
         """With the pods that it may move."""
@@ -82,6 +86,14 @@ class Views:
     def asked(self, policy: Policy, *, spares: bool = True) -> Proposals:
         """What it proposes; in its own name, by which its protections are found."""
         return policy.candidates(replace(self.of(policy), spares=spares)).by(policy.name)
+
+    def counting(self, policies: Sequence[Policy]) -> list[Policy]:
+        """Those that say how bad the placement is: of several that look at the same the first."""
+        return [policy for policy in policies if policy.name not in self._echoes]
+
+    def summary(self, policy: Policy, found: Proposals, view: PolicyView | None) -> PolicySummary:
+        """What it sees in that view; None: how bad it is is not asked."""
+        return policy_summary(policy, found, None if policy.name in self._echoes else view)
 
     def settled(self, policy: Policy) -> PolicyView:
         """As the next decision of it sees the cluster, if nothing but the planned moves happened."""

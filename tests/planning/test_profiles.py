@@ -131,3 +131,28 @@ def test_a_second_decision_on_the_same_state_gives_the_same_plan(tainted):
     ]
     assert plans[0]
     assert plans[0] == plans[1] == plans[2]
+
+
+def test_what_two_profiles_find_alike_counts_once(tainted):
+    careful = profile("careful", TAINTS, protections={"priorityThreshold": 500})
+    found = planned(tainted, configuration(careful, profile("bold", TAINTS)))
+    assert [(p.name, p.badly_placed, p.badness.hard) for p in found.before.policies[:2]] == [
+        ("careful/NodeTaints", 2, 2),
+        ("bold/NodeTaints", 2, 0),
+    ]
+    assert {effect.policy for move in found.moves for effect in move.effects} == {"careful/NodeTaints"}
+    other = {**TAINTS, "namespaces": {"include": ["db"]}}
+    assert not configuration(careful, profile("bold", other)).echoes
+    twice = profile("bold", TAINTS, other)
+    assert not configuration(careful, twice).echoes
+    assert configuration(careful, profile("bold", TAINTS, TAINTS)).echoes == {"bold/NodeTaints"}
+
+
+def test_of_a_pod_that_one_profile_protects_it_is_told_what_keeps_the_other_from_moving_it(tainted):
+    never = {"windows": [{"cron": "0 0 29 2 *", "duration": "2m"}]}
+    careful = profile("careful", TAINTS, protections={"priorityThreshold": 500})
+    found = planned(tainted, configuration(careful, profile("bold", TAINTS), limits=never), unlimited=False)
+    assert {s.pod.name: (s.policy, s.reason) for s in found.skipped} == {
+        "web-0": ("careful/NodeTaints", "ChangeWindow"),
+        "db-0": ("bold/NodeTaints", "ChangeWindow"),
+    }
