@@ -111,3 +111,12 @@ def test_what_is_wrong_is_told_with_its_line_and_remedy(text, line, words):
 def test_profiles_with_nodes_of_their_own_may_fill_and_empty():
     text = FILL_AND_EMPTY.replace("name: a\n", "name: a\n  nodeSelector: {pool: a}\n")
     assert len(parsed(text.replace("name: b\n", "name: b\n  nodeSelector: {pool: b}\n")).policies) == 2
+
+
+def test_nodes_that_a_policy_of_a_profile_empties_are_kept_for_its_moves():
+    (policy,) = parsed(
+        "profiles:\n- name: a\n  nodeSelector: {pool: a}\n"
+        "  policies: [{name: HighNodeUtilization, thresholds: {cpu: 20}, emptiedNodes: cordon}]\n"
+    ).policies
+    assert policy.keeping is not None
+    assert (policy.keeping.policy, policy.keeping.node_labels) == ("a/HighNodeUtilization", (("pool", "a"),))

@@ -224,6 +224,20 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
         ({"protections": {"minAge": "-5m"}}, "minAge"),
         ({"policies": [{"name": "LowNodeUtilization", "targetThresholds": {"cpu": 200}}]}, "cpu"),
         ({"kind": "DeschedulerPolicy"}, "kind"),
+        ({"profiles": [{"name": "a"}]}, "policies"),
+        ({"profiles": [{"policies": []}]}, "name"),
+        ({"profiles": [{"name": "a", "policies": [{"name": "NodeTains"}]}]}, "profiles"),
+        ({"profiles": [{"name": "a", "policies": [], "protections": {"minAge": 5}}]}, "minAge"),
+        ({"profiles": [{"name": "a", "policies": [{"name": "PodLifeTime", "age": "1h"}]}]}, "age"),
+        (
+            {
+                "profiles": [
+                    {"name": "a", "policies": [{"name": "LowNodeUtilization"}]},
+                    {"name": "b", "nodeSelector": {"p": "b"}, "policies": [{"name": "HighNodeUtilization"}]},
+                ]
+            },
+            "both on for the same nodes",
+        ),
         (
             {"policies": [{"name": "LowNodeUtilization"}, {"name": "HighNodeUtilization"}]},
             "both on for the same nodes",
@@ -248,6 +262,18 @@ def test_a_configuration_that_the_program_refuses_is_refused_before_it_is_instal
     done = render(f"configuration={json.dumps(configuration)}")
     assert done.returncode != 0
     assert said in done.stderr
+
+
+def test_profiles_are_values_like_others(render):
+    entries = ({"name": "LowNodeUtilization"}, {"name": "HighNodeUtilization"})
+    profiles = [
+        {"name": pool, "nodeSelector": {"pool": pool}, "protections": {"minAge": "1h"}, "policies": [entry]}
+        for pool, entry in zip("ab", entries, strict=True)
+    ]
+    found = rendered(render(f"configuration={json.dumps({'profiles': profiles})}"))
+    document = yaml.safe_load(found["ConfigMap", "rescheduler", "rescheduler"]["data"]["config.yaml"])
+    assert document["profiles"] == profiles
+    parse_configuration(yaml.safe_dump(document), "values")
 
 
 @pytest.mark.parametrize("port", [0, 9000])
