@@ -38,6 +38,7 @@ from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.kube.installation import Manifest, load, path_of
 from rescheduler.kube.installed_rules import installed_rules
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
+from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import RELEASE
 from rescheduler.model.migration import MoveMode
@@ -47,6 +48,10 @@ from rescheduler.reports.checks import CheckLine, CheckReport, CheckState, check
 from rescheduler.reports.status_document import ClusterStatus, Presence
 
 _APPLY: Final = "kubectl apply -k manifests/ (or helm upgrade)"
+_FOLLOW: Final = (
+    "restart the API servers, which do not follow policies that were removed and came back, or: "
+    "kubectl apply -k manifests/overlays/webhook"
+)
 _OWN: Final = ("reservations", "podmigrations", "reservationwindows", "headrooms")
 _POLICIES: Final = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _AT_ONCE: Final = 16
@@ -163,9 +168,7 @@ def _may_install(api: KubeApi) -> CheckLine:
     wanted = {_place(obj): obj for obj in load()}
     refused = _refused(lambda attributes: allows(api, attributes), ((place, "create") for place in wanted))
     if refused:
-        return _broken(
-            f"you may not create {_some(refused)}", "ask an administrator of the cluster to install it"
-        )
+        return _broken(f"you may not {_some(refused)}", "ask an administrator of the cluster to install it")
     return _ok("you may create everything that is installed")
 
 
@@ -228,7 +231,11 @@ class _Installation:
         """What holds replacements."""
         if self.configuration.mode is MoveMode.SOFT:
             return _line(CheckState.UNUSED, "mode Soft evicts without it")
+        ended = max(self.status.finished, key=lambda move: move.ended_at, default=None)
         match self.status.gate:
+            case "InForce" if ended is not None and ended.reason == MigrationReason.GATE_NOT_IN_FORCE:
+                where = f"{ended.namespace}/{ended.pod} at {ended.ended_at}"
+                return _broken(f"installed, but not in force, so that no pod is moved: {where}", _FOLLOW)
             case "InForce":
                 return _ok("in place: replacements wait for their room")
             case "Missing":
@@ -270,7 +277,7 @@ class _Installation:
         if not allows(self.api, access, of=namespace):
             return _broken(
                 f"ServiceAccount {namespace}/{SERVICE_ACCOUNT} may not report",
-                "apply manifests/components/responder",
+                "kubectl apply -k manifests/components/responder",
             )
         return _ok(f"new pods of guarded namespaces get {RESPONDER}")
 
