@@ -6,6 +6,7 @@ import click
 
 from rescheduler.cli.deferred import command
 from rescheduler.cli.options import (
+    NamespaceText,
     PathText,
     cluster_options,
     config_option,
@@ -63,7 +64,12 @@ def run_command() -> None:
 @cluster_options
 @flag("--dry-run", help="Print what would be done, change nothing.")
 @click.option(
-    "--namespace", "-n", default=DEFAULT_NAMESPACE, show_default=True, help="The controller's namespace."
+    "--namespace",
+    "-n",
+    type=NamespaceText(),
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="The controller's namespace.",
 )
 @click.option(
     "--wait",

@@ -9,6 +9,7 @@ import click
 from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
     F,
+    NamespaceText,
     PathText,
     all_namespaces_option,
     cluster_options,
@@ -68,7 +69,7 @@ class _ExplainGroup(CommandGroup):
 @cluster_options
 @now_option
 @output_option("html")
-@text("-n", "--namespace", metavar="NAME", help="Show only what is about pods of this namespace.")
+@text("-n", "--namespace", type=NamespaceText(), metavar="NAME", help="Only what is about pods of this one.")
 @all_namespaces_option
 @text("-l", "--selector", metavar="LABELS", help="Show only what is about pods with these labels.")
 @click.option("--output-file", type=PathText(), metavar="FILE", help="Write to this file instead of stdout.")
@@ -196,7 +197,7 @@ def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) ->
     "rescheduler.cli.budgets:run",
     "Show which workloads lack a PodDisruptionBudget, or have a wrong one.",
 )
-@text("-n", "--namespace", metavar="NAME", help="Workloads of this namespace.")
+@text("-n", "--namespace", type=NamespaceText(), metavar="NAME", help="Workloads of this namespace.")
 @all_namespaces_option
 @text("-l", "--selector", metavar="LABELS", help="Workloads whose pods have these labels.")
 @click.option(

@@ -65,7 +65,7 @@ def command(
 
 
 def _called(work: str, **flags: Any) -> None:
-    """The options of a cluster and its controller become its ``cluster``. Raises UsageError: an option is empty."""
+    """The options of a cluster and its controller become its ``cluster``. Raises UsageError: an option is empty, or two contradict."""
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name or ""
@@ -75,6 +75,11 @@ def _called(work: str, **flags: Any) -> None:
             and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ):
             raise click.UsageError(f"{option.opts[-1]}: the value is empty; leave the option out")
+    if (
+        flags.get("all_namespaces")
+        and context.get_parameter_source("namespace") is ParameterSource.COMMANDLINE
+    ):
+        raise click.UsageError("-n and -A exclude each other")
     if "kubeconfig" in flags:
         named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
         flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)

@@ -7,6 +7,7 @@ from typing import Any
 
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.drain_plan import DrainOptions, plan_drain
+from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import read_by_its_configuration
 from rescheduler.cli.output import emit_as, style
 from rescheduler.configuration.document import Configuration
@@ -35,7 +36,7 @@ _EVERYTHING = DrainOptions(ignore_daemonsets=True, delete_emptydir_data=True, fo
 def node(**flags: Any) -> None:
     """What is on nodes, what is held there and for whom, what the controller keeps away and until when, and who keeps a drain off."""
     snapshot, configuration = _read(flags)
-    nodes = chosen(snapshot.nodes, [_bare(name) for name in flags["names"]], "node")
+    nodes = chosen(snapshot.nodes, [_bare(name, "node") for name in flags["names"]], "node")
     state = SchedulingState(snapshot, configuration.profile)
     plan = decide(snapshot, configuration.build_policies(), configuration.inputs(), state).plan()
     for one in nodes:
@@ -45,12 +46,18 @@ def node(**flags: Any) -> None:
 def reservation(**flags: Any) -> None:
     """For whom Reservations hold room, where, since when and until when, and what they wait for."""
     snapshot, _ = _read(flags)
-    for one in chosen(snapshot.reservations, [_bare(name) for name in flags["names"]], "Reservation"):
+    for one in chosen(
+        snapshot.reservations, [_bare(name, "reservation") for name in flags["names"]], "Reservation"
+    ):
         _tell("reservation", one.name, reservation_lines(snapshot, one), flags["output"])
 
 
-def _bare(name: str) -> str:
-    return name.rpartition("/")[2]
+def _bare(word: str, kind: str) -> str:
+    """The name in NAME or KIND/NAME. Raises CommandError: it is of another kind."""
+    named, slash, name = word.rpartition("/")
+    if slash and named.removesuffix(".rescheduler.dev").removesuffix("s") != kind:
+        raise CommandError(f"{word!r}: write NAME or {kind}/NAME", EXIT_USAGE)
+    return name
 
 
 @rare_collections()

@@ -52,8 +52,8 @@ def run(
 ) -> None:
     """Move pods to other nodes: room for each replacement is reserved before its pod is evicted."""
     ttl_s = move_ttl(timeout)
-    if all_namespaces and (words or namespace):
-        raise click.UsageError(f"-A and {'the name of a pod' if words else '-n'} exclude each other")
+    if all_namespaces and words:
+        raise click.UsageError("-A and the name of a pod exclude each other")
     api = cluster.api()
     asking = _Asking(
         cluster=cluster,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
+_NAMESPACE: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class PathText(click.ParamType[str]):
@@ -31,6 +33,18 @@ class PathText(click.ParamType[str]):
         return value
 
 
+class NamespaceText(click.ParamType[str]):
+    """The name of a namespace; "" is none."""
+
+    name = "name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name."""
+        if value and not _NAMESPACE.fullmatch(value):
+            self.fail(f"{value!r} is no namespace: lower case letters, digits and '-'", param, ctx)
+        return value
+
+
 def _shared(*names: str, **more: Any) -> Callable[[F], F]:
     """An option with an environment variable of its name."""
     name = next(name for name in names if name.startswith("--"))
@@ -40,6 +54,7 @@ def _shared(*names: str, **more: Any) -> Callable[[F], F]:
 target_namespace_option: Final = _shared(
     "-n",
     "--namespace",
+    type=NamespaceText(),
     metavar="NAME",
     help="Namespace of the pods or the workload; default: that of the context.",
 )
@@ -53,6 +68,7 @@ selector_option: Final = click.option(
 )
 controller_namespace_option: Final = _shared(
     "--controller-namespace",
+    type=NamespaceText(),
     default=DEFAULT_NAMESPACE,
     show_default=True,
     metavar="NAME",

@@ -47,7 +47,7 @@ def run(
     output: str,
     output_file: str | None,
     namespace: str,
-    all_namespaces: bool,
+    all_namespaces: bool,  # noqa: ARG001 - the default
     selector: str,
     next_cycle: bool,
     max_moves: int | None,
@@ -58,8 +58,6 @@ def run(
 ) -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed."""
     need_from(paths, more_paths)
-    if namespace and all_namespaces:
-        raise click.UsageError("-n and -A exclude each other")
     labels = label_query("-l", selector)
     if prove:
         if next_cycle:

@@ -100,7 +100,7 @@ class ReservationClient:
         """The uid of the new Reservation. Raises AlreadyExistsError if another one has the name."""
         try:
             with installed("reservations"):
-                return _uid(self.api.create(COLLECTION, body))
+                return _uid(self.api.create(COLLECTION, body, strict=True))
         except AlreadyExistsError:
             # After a lost response the request is retried: one of this command's group is the one that it created.
             mine = {room.name: room.uid for room in self.group(group)} if group else {}
@@ -123,7 +123,7 @@ class ReservationClient:
     def create_dry_run(self, body: Mapping[str, Any]) -> bytes:
         """The object that the server would store."""
         with installed("reservations"):
-            return self.api.create(COLLECTION, body, dry_run=True)
+            return self.api.create(COLLECTION, body, dry_run=True, strict=True)
 
     def group(self, group: str) -> tuple[Reservation, ...]:
         """The Reservations of a group, by name."""

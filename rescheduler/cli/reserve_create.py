@@ -24,12 +24,13 @@ from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, Reservatio
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.decode import Decoder
+from rescheduler.model.decode import Decoder, UndecodableError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.reports.reservation_words import is_unobserved, reservation_line
 from rescheduler.reservations.reservation_lifecycle import FINISHED
+from rescheduler.reservations.validation import refusal
 
 _LONG = "15m"
 """As long as pods take to step aside, one after the other."""
@@ -107,19 +108,37 @@ def read_reservations(path: str) -> list[Json]:
         raise CommandError(str(warning), EXIT_USAGE)
 
     found: list[Json] = []
+    decoder = Decoder()
     with opened(path, lambda _: None) as stream:
         for item in yaml_items(path, stream, refuse):
             if (item.type.api_version, item.type.kind) != (API_VERSION, "Reservation"):
                 what = f"{item.type.kind or 'an object without kind'} ({item.type.api_version or 'no apiVersion'})"
                 message = f"{path}:{item.line}: {what} is no Reservation of {API_VERSION}"
                 raise CommandError(message, EXIT_USAGE)
-            found.append(msgspec.json.decode(item.raw))
+            body: Json = msgspec.json.decode(item.raw)
+            if not (isinstance(body.get("metadata"), dict) and body["metadata"].get("name")):
+                raise CommandError(f"{path}:{item.line}: a Reservation needs metadata.name", EXIT_USAGE)
+            if wrong := _wrong(decoder, bytes(item.raw)):
+                named = f"reservation/{body['metadata']['name']}"
+                raise CommandError(f"{path}:{item.line}: {named}: {wrong}", EXIT_USAGE)
+            found.append(body)
     if not found:
         raise CommandError(f"{path}: there is no Reservation in it", EXIT_USAGE)
-    unnamed = [body for body in found if not (body.get("metadata") or {}).get("name")]
-    if unnamed:
-        raise CommandError(f"{path}: a Reservation needs metadata.name", EXIT_USAGE)
     return found
+
+
+def _wrong(decoder: Decoder, raw: bytes) -> str:
+    """Why it could never be held, as the controller would tell; "" if it may be."""
+    try:
+        room = decoder.record(Kind.RESERVATION, raw)
+    except UndecodableError as error:
+        return str(error)
+    assert isinstance(room, Reservation)  # noqa: S101 - what the kind is decoded to
+    found = refusal(room)
+    if found is not None:
+        return found.message
+    past = room.expires_at_s is not None and room.expires_at_s <= time.time()
+    return "spec.expires is past" if past else ""
 
 
 def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> tuple[Reservation, ...]:

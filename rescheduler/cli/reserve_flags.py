@@ -143,7 +143,8 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
         resources["limits"] = limits
     container = {"name": "room", "image": "room", "resources": resources}
     if given.owner_pod:
-        owner = ReservationOwner(object=ObjectRef(namespace=given.namespace, name=given.owner_pod))
+        name = object_name("--owner-pod", given.owner_pod)
+        owner = ReservationOwner(object=ObjectRef(namespace=given.namespace, name=name))
     else:
         owner = ReservationOwner(
             object=ObjectRef(namespace=given.namespace), label_selector=_selector(given.owner_selector)
@@ -161,6 +162,8 @@ def _requests(given: CreateFlags) -> dict[str, str]:
         if not ("/" in name or name in _STANDARD or name.startswith("hugepages-")):
             message = f"--request: {name!r} is no resource; other ones than {', '.join(_STANDARD)} have a domain, as nvidia.com/gpu"
             raise CommandError(message, EXIT_USAGE)
+        if name in found:
+            raise CommandError(f"--request: {name} is given twice", EXIT_USAGE)
         found[name] = amount
     try:
         amounts = parse_amounts(found)

@@ -34,6 +34,8 @@ def run(
         raise click.UsageError("--request-timeout is not for run: the controller has time limits of its own")
     logs.configure(log_level, console=None if log_format == "auto" else log_format == "text")
     if cluster.config_file is not None:
+        if config_map is not None:
+            raise click.UsageError("--config and --config-map exclude each other")
         read_text(cluster.config_file, "configuration")
     options = Options(
         config_file=cluster.config_file,

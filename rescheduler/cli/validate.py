@@ -45,10 +45,19 @@ def _nodes(dumps: tuple[str, ...]) -> NodeTable:
 def _validate(text: bytes, path: str) -> Configuration:
     """The document, or the one inside of a ConfigMap manifest, by the lines of the file."""
     try:
-        inner = text_within(load(text), CONFIG_KEY)
+        document = load(text)
+        inner = text_within(document, CONFIG_KEY)
     except YamlError:
-        inner = None
+        inner = document = None
     if inner is None:
+        if (
+            document is not None
+            and isinstance(document.data, dict)
+            and document.data.get("kind") == "ConfigMap"
+        ):
+            line = document.line(("data",)) if "data" in document.data else 1
+            remedy = "a ConfigMap has the document as text there"
+            raise ConfigurationError([Problem(path, line, f"data.{CONFIG_KEY}", "is missing", remedy)])
         return parse_configuration(text, path)
     try:
         return parse_configuration(inner[0].encode(), path)

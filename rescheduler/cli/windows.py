@@ -13,6 +13,7 @@ import msgspec
 from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
+from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker, object_name
@@ -59,6 +60,7 @@ def create(
     object_name("NAME", name)
     if duration and end:
         raise CommandError("--duration and --end exclude each other", EXIT_USAGE)
+    parse_seconds("--ago", ago or "0s")
     if workload is not None and in_sum:
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api

@@ -28,6 +28,7 @@ TRIAL_TIMEOUT_S: Final = 10.0
 Body = Mapping[str, Any] | bytes
 """An object as data or as JSON."""
 
+_STRICT: Final = {"fieldValidation": "Strict"}
 _MERGE: Final = "application/merge-patch+json"
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
@@ -92,22 +93,21 @@ class KubeApi:
             if not token:
                 return
 
-    def create(self, path: str, body: Body, *, dry_run: bool = False) -> bytes:
+    def create(self, path: str, body: Body, *, dry_run: bool = False, strict: bool = False) -> bytes:
         """POST ``body`` to the collection ``path``; the object as stored.
 
         With a name of its own it is sent again after a lost answer; then AlreadyExistsError may mean
         our own first try. Without one (generateName, Bindings) it is sent once.
         """
-        return self._call(
-            self._write("POST", path, body, dry_run=dry_run), repeatable=dry_run or _is_named(body)
-        )
+        request = self._write("POST", path, body, dry_run=dry_run, extra=_STRICT if strict else None)
+        return self._call(request, repeatable=dry_run or _is_named(body))
 
     def try_creation(self, path: str, body: bytes, *, strict: bool = False) -> bytes:
         """POST ``body`` in a dry run, once: the object as it would be stored. The caller decides when to try again.
 
         ``strict``: fields that its kind does not have are refused. Its time limit is short, because admission webhooks may answer late, and other moves wait meanwhile.
         """
-        extra = {"fieldValidation": "Strict"} if strict else None
+        extra = _STRICT if strict else None
         request = self._write("POST", path, body, dry_run=True, extra=extra)
         answer = self.transport.send(replace(request, timeout_s=TRIAL_TIMEOUT_S))
         return body_of(answer)

@@ -7,7 +7,9 @@ errors are values here: (path inside the arguments, message). Pure.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
@@ -15,7 +17,14 @@ import msgspec
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.selectors import (
+    DOMAIN_SYNTAX,
+    LabelSelector,
+    Operator,
+    Requirement,
+    key_error,
+    value_error,
+)
 from rescheduler.model.times import parse_duration
 from rescheduler.model.written import SECONDS, MistakenError, WrittenAs
 from rescheduler.scheduling.classes import PodClass
@@ -61,6 +70,8 @@ class LabelSelectorArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     def compiled(self) -> LabelSelector:
         """The selector; ``invalid`` tells what is wrong with it."""
         found = [Requirement(key, Operator.IN, (value,)) for key, value in sorted(self.match_labels.items())]
+        if wrong := _no_labels(self.match_labels):
+            return LabelSelector(invalid=wrong)
         for expression in self.match_expressions:
             wrong = _wrong(expression)
             if wrong:
@@ -81,7 +92,16 @@ WrittenSelector = Annotated[LabelSelector, WrittenAs(LabelSelectorArgs, _compile
 """A selector in a section of the configuration."""
 
 
+def _no_labels(written: Mapping[str, str]) -> str:
+    """What no label can be; "": all can."""
+    keys = (f"{key!r} is no key of a label" for key in written if key_error(key))
+    values = (f"{value!r} is no value of a label" for value in written.values() if value_error(value))
+    return next(chain(keys, values), "")
+
+
 def _wrong(expression: LabelExpressionArgs) -> str:
+    if wrong := _no_labels({expression.key: ""}):
+        return wrong
     if expression.operator not in _OPERATORS:
         return f"operator {expression.operator!r} is none of {', '.join(_OPERATORS)}"
     wants_values = expression.operator in _WITH_VALUES
@@ -137,6 +157,11 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Value errors; subclasses add theirs."""
         if self.namespaces.include and self.namespaces.exclude:
             yield ("namespaces",), "both include and exclude are given: keep one of them"
+        for name in (*self.namespaces.include, *self.namespaces.exclude):
+            if not re.fullmatch(DOMAIN_SYNTAX, name):
+                yield ("namespaces",), f"{name!r} is no namespace"
+        if wrong := _no_labels(self.node_selector):
+            yield ("nodeSelector",), wrong
         if self.label_selector is not None and (invalid := self.label_selector.compiled().invalid):
             yield ("labelSelector",), invalid
 

@@ -126,7 +126,7 @@ WRONG = [
     ("drain n1 --dry-run=maybe", 2, "--dry-run=maybe: write none, server or client"),
     ("move -l app=nosuch --dry-run=server", 1, "app=nosuch"),
     ("plan --effort 1.5", 2, "not a whole number"),
-    ("plan -n Shop", 0, "there is no pod in namespace Shop"),
+    ("plan -n shop", 0, "there is no pod in namespace shop"),
     ("plan -l nosuch=x", 0, "there is no pod with these labels"),
     ("move -l app=web --to=", 2, "--to: the value is empty"),
     ("move -l app=web --from=", 2, "--from: the value is empty"),
