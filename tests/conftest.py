@@ -1,7 +1,5 @@
 """Fixtures for all tests: logs as they were; the real control plane, one per session; plans made of builders, with landing places."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """``drain --evict-with request``: it files EvictionRequests, and withdraws them however the wait ends."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

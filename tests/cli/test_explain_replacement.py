@@ -1,7 +1,5 @@
 """``explain pod --replacement``: what comes back, from where it is known, and why nothing does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

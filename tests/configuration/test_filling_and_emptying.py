@@ -1,7 +1,5 @@
 """LowNodeUtilization and HighNodeUtilization are not both wanted on the same nodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.configuration.document import parse_configuration

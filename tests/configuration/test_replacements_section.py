@@ -1,7 +1,5 @@
 """Section ``replacements``: read strictly, and taken while the controller runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.configuration.document import default_configuration, parse_configuration

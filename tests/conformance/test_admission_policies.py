@@ -1,7 +1,5 @@
 """The gate and the hint: the project's two admission policies, as they stand in ``manifests/``."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

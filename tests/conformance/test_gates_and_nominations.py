@@ -1,7 +1,5 @@
 """What may be changed on a gated pod, and what nominations look like."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.api import STRATEGIC

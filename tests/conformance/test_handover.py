@@ -1,7 +1,5 @@
 """The order in which room is handed over: placeholder, nominate, delete, wait, ungate."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import keys_on, node_of

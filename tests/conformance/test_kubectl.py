@@ -1,7 +1,5 @@
 """kubectl 1.37 as people use it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

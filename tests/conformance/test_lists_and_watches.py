@@ -1,7 +1,5 @@
 """Lists with paging, selectors, and watches: what the informers rest on."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

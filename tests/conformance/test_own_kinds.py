@@ -1,7 +1,5 @@
 """The project's own kinds: schemas, defaults, CEL rules, status, columns."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import RESERVATIONS

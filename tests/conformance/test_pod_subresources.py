@@ -1,7 +1,5 @@
 """Eviction, binding and scale: the exact answers."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import node_of

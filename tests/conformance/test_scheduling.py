@@ -1,7 +1,5 @@
 """The scheduler as clients see it: bindings, the words of refusals, priorities, preemption, nominations."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.nodes import cordon

@@ -1,7 +1,5 @@
 """How large a template may be: refused at admission, and what was stored before can still be marked, finished and deleted."""
 
-from __future__ import annotations
-
 import json
 import secrets
 

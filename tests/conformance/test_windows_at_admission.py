@@ -1,7 +1,5 @@
 """What the CRDs refuse of schedules and of owners, on the real API server; and what they must not refuse."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Workload controllers and budgets: who replaces an evicted pod, and what a budget counts."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import is_ready, node_of

@@ -1,7 +1,5 @@
 """Creating, updating and patching: conflicts, preconditions, dry runs, the three kinds of patches."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.api import APPLY, JSON_PATCH, MERGE, STRATEGIC

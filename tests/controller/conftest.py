@@ -1,7 +1,5 @@
 """Makes the world of this folder importable by its tests; both clusters with the controller at work."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The placeholder of a Reservation as the program makes it, for tests that put one into a snapshot."""
 
-from __future__ import annotations
-
 import json
 
 from rescheduler.reservations.placeholder import placeholder_manifest

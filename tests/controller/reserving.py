@@ -1,7 +1,5 @@
 """Reservations on a cluster, as people make and look at them, and on which of the two clusters a test runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import RESERVATIONS, condition, node_of

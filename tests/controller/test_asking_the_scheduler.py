@@ -1,7 +1,5 @@
 """A scheduler's answer to a probe, on both clusters; and a room that is not given up while the scheduler is away."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

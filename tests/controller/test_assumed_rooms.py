@@ -1,7 +1,5 @@
 """Rooms that are given and held by nobody yet: no second one is sent there, and who lost a race does not wait for long."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from made_placeholders import made_placeholder

@@ -3,8 +3,6 @@
 No pod is evicted for a room that is smaller than asked, elsewhere, or whose placeholder cannot be removed.
 """
 
-from __future__ import annotations
-
 import pytest
 from scenes import TAINTS, Scene
 

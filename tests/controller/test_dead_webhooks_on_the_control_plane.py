@@ -1,8 +1,6 @@
 """A webhook for pods with ``failurePolicy: Fail`` is down, on the real control plane: with the rights of ``manifests/`` no pod is
 evicted that could not be created again."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Sending an eviction by EvictionRequest: whose turn it is decides whether the pod is evicted now."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -4,8 +4,6 @@ No pod is evicted for a replacement that another program would hold, as soon as 
 it, neither the room nor the neighbours of that replacement are lost.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Templates that grew after the pods were created, on the real control plane, with and without the right to dry-run creations."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane import manifests

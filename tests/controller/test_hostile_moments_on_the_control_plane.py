@@ -1,7 +1,5 @@
 """A pod of higher priority that waits, and a target that is cordoned in the instant of the eviction, on the real control plane."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """With role ``edit`` in one namespace nobody holds more than the namespace could use, nor for longer than a move may take."""
 
-from __future__ import annotations
-
 import pytest
 from scenes import Scene
 

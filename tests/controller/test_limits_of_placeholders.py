@@ -3,8 +3,6 @@
 On the sandbox, and on the real control plane, whose own quota and LimitRange admission answers.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

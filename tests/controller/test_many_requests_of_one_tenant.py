@@ -1,7 +1,5 @@
 """Hundreds of PodMigrations of one tenant, with the whole controller on the sandbox: nobody else waits for them."""
 
-from __future__ import annotations
-
 from scenes import MOVE, OVER, Scene
 
 from kube_sandbox.controllers.unstructured import status

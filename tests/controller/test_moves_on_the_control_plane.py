@@ -1,7 +1,5 @@
 """Moves on the real control plane: every replacement lands on its reserved node while a crowd waits for rooms."""
 
-from __future__ import annotations
-
 import threading
 import time
 

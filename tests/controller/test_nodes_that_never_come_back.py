@@ -1,7 +1,5 @@
 """A room on a node whose kubelet does not answer any more: nothing of it stays, and nothing counts as held there."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import of_web, phase, placeholders, reserve
 from scenes import Scene

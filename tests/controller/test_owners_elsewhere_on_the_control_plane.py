@@ -1,7 +1,5 @@
 """On the real control plane: pods of another namespace that name somebody's ReplicaSet as their controller change no move of its pods."""
 
-from __future__ import annotations
-
 import itertools
 import time
 

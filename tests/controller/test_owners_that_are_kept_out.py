@@ -1,7 +1,5 @@
 """Owners of a Reservation that request what its template does not name, or more than it holds; on both clusters."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import SANDBOX, look, phase, reserve, told
 

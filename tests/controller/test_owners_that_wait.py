@@ -1,7 +1,5 @@
 """Pods that are pending before their room is there: they get it, under a stampede. On the sandbox and the real control plane."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import look, of_web, phase, placeholders, reserve
 

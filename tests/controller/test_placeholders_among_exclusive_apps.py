@@ -3,8 +3,6 @@
 No move is begun whose placeholder is refused, and no room keeps the pods of another room out.
 """
 
-from __future__ import annotations
-
 import pytest
 from scenes import TAINTS, Scene
 

@@ -1,7 +1,5 @@
 """A placeholder that admission changes, on the real control plane."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

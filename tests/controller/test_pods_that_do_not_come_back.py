@@ -1,7 +1,5 @@
 """Whatever is wrong with a controller, its pods are not evicted into the void, and nothing is left behind: whole program."""
 
-from __future__ import annotations
-
 import pytest
 from scenes import CONFIG_MAP, Scene
 

@@ -1,7 +1,5 @@
 """Which pods a ResourceQuota with scopes counts: the real API server is asked, and must agree with us for every pod."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -4,8 +4,6 @@ Admission begins to add a sidecar, or a template grows, after the pods were crea
 too small, whether a dry-run creation shows it or a sibling and the template.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Reservations that people make, on the real control plane: shared and preallocated rooms, every kind of owner."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
 

@@ -1,7 +1,5 @@
 """Reservations that are wrong, impossible, or changed at the wrong moment: a clear state with a reason, and nobody disturbed."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import SANDBOX, of_web, on, path_of, phase, placeholders, reserve, scale
 

@@ -1,7 +1,5 @@
 """On the real control plane: two pods step aside, one of them in a chain, and kube-scheduler binds the pod that waited."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.controllers import running

@@ -1,7 +1,5 @@
 """Rooms for workloads that do not exist yet, or not in this revision: their first pods land there, on both clusters."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import SANDBOX, crowd, look, of_web, on, phase, reserve
 from test_scaling_into_rooms import KINDS

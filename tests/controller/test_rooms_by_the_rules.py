@@ -1,7 +1,5 @@
 """Which node a Reservation gets by the scheduler's own rules: volumes, named nodes, rooms that must keep apart."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from made_placeholders import made_placeholder

@@ -1,7 +1,5 @@
 """Rooms for several pods and preallocated rooms, with crowds that want them, late watches and crashes, in virtual time."""
 
-from __future__ import annotations
-
 import pytest
 from scenes import Scene
 

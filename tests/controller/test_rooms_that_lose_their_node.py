@@ -1,7 +1,5 @@
 """A room that people reserved, and whose node is in trouble: it is held on another node, whatever happens in between."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import PLACEHOLDERS, look, of_web, phase, placeholders, reserve
 from scenes import Scene

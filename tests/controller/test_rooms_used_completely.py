@@ -1,7 +1,5 @@
 """A room for several pods that is used completely lives on, and takes back what an owner leaves."""
 
-from __future__ import annotations
-
 from scenes import Scene
 
 from kube_sandbox.controllers.unstructured import spec

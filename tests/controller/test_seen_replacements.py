@@ -1,7 +1,5 @@
 """A custom controller is believed to replace its pods once it was seen to, in the namespace where it was."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.controller.seen_replacements import WITHIN_S, SeenReplacements

@@ -1,7 +1,5 @@
 """How much may be reserved, kept by the controller and by a quota of the API server; when Reservations end."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -3,8 +3,6 @@
 With the right to dry-run creations no pod is evicted whose replacement has no place, and every room is large enough.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane import manifests

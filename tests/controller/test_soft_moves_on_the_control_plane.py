@@ -1,7 +1,5 @@
 """Soft mode on the real control plane: the scheduler itself lets the replacement take the room."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.controllers import running

@@ -1,7 +1,5 @@
 """Mode StartFirst on the real control plane: no instant with fewer Ready pods, under budgets that allow nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.controllers import running

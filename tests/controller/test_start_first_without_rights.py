@@ -1,7 +1,5 @@
 """Mode StartFirst with the rights of ``manifests/`` alone, on the real control plane: the optional role is missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.api import Api

@@ -3,8 +3,6 @@
 The whole controller on the sandbox in virtual time. What refuses is a rule of the scheduler that the controller is not told of, admission, or the kubelet.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """Templates that people write, on the real control plane: volumes, named nodes, rooms that keep apart."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import of_web, phase, placeholders, reserve, told
 

@@ -1,7 +1,5 @@
 """Templates of which the API server would take no pod: Invalid in its own words, on both clusters."""
 
-from __future__ import annotations
-
 import pytest
 from reserving import of_web, phase, placeholders, reserve
 

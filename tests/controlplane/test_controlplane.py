@@ -1,7 +1,5 @@
 """The test control plane itself: what it promises to the tests that stand on it."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

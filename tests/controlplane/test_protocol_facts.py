@@ -1,7 +1,5 @@
 """Facts of Kubernetes 1.37 that a move rests on, by raw calls: if one of these fails, the protocol must be thought over."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import World, controller_reference, gates_of, keys_on, node_of

@@ -1,7 +1,5 @@
 """Reservations of one node at each step of a hand-over, and what the order on the node decides for them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

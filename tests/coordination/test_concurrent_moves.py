@@ -1,7 +1,5 @@
 """Of several moves of one pod, or into one Reservation, exactly one goes first, whatever the order in which they are looked at."""
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

@@ -1,7 +1,5 @@
 """A move that begins after others waits for them and no longer, and is dropped if one of them fails or is gone."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """A machine does not act on a cache that is older than its last write."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.coordination.expectations import BEHIND_LIMIT_S, UNSEEN_LIMIT_S, Expectations, Touched

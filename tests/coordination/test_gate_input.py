@@ -1,7 +1,5 @@
 """One Reservation needs few and short keys of the gate, whatever its owners say or match."""
 
-from __future__ import annotations
-
 import string
 
 import msgspec

@@ -1,7 +1,5 @@
 """The gate's store is shared fairly: whoever wants how much, and who is left out is told."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given, settings

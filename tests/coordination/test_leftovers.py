@@ -1,7 +1,5 @@
 """What no machine takes care of: placeholders that a silent kubelet never ends, and those that have lost their owner."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

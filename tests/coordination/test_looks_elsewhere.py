@@ -1,7 +1,5 @@
 """When a preallocation that waits goes to another node that has room."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Which moves ask the node autoscaler for a node, how many at once, and what their pods look like."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec

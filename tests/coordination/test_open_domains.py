@@ -1,7 +1,5 @@
 """The zones in which a node may be that is added for the replacement of a pod."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.coordination.placement import Placement

@@ -1,7 +1,5 @@
 """Which pending pods without a gate get which rooms, and what the hand-over to them asks of their node."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """Where our own rules preallocate room, and when they say that it is there."""
 
-from __future__ import annotations
-
 import msgspec
 
 from rescheduler.coordination.placement import Placement

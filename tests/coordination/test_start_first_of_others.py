@@ -1,7 +1,5 @@
 """Pods that pose as replacements of mode StartFirst for moves and ReplicaSets of another namespace have no say in those."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.coordination.index import RoundIndex

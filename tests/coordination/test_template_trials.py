@@ -1,7 +1,5 @@
 """What the API server makes of a template is asked once, and again where it was refused and may be taken by now."""
 
-from __future__ import annotations
-
 from rescheduler.coordination.dry_run_creations import TEMPLATE_REFUSED_S, TemplateTrials
 
 

@@ -1,7 +1,5 @@
 """Who is looked at in a round: fair by namespace, bounded, and nobody is forgotten."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """What placeholders that are not bound do beside the hand-overs of their node, and what waits for them."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

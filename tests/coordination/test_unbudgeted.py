@@ -1,7 +1,5 @@
 """Evictions of one workload without a PodDisruptionBudget see each other, also within one round."""
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import pytest

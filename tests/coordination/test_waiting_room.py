@@ -1,7 +1,5 @@
 """Rooms that others make for a pending pod: what their moves wait for, and when they are given up."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which PodMigration a Reservation serves: by uid in both directions, whatever others name, make or change."""
 
-from __future__ import annotations
-
 import itertools
 from types import MappingProxyType
 

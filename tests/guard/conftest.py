@@ -1,7 +1,5 @@
 """The control plane with the guard, for the tests that need one."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane import manifests

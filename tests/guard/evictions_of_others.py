@@ -1,7 +1,5 @@
 """What tests of somebody else's evictions do: a controller that serves the guard, drains, bare calls, and what became of them."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from contextlib import contextmanager

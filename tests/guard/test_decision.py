@@ -1,7 +1,5 @@
 """The table of answers: each row, their order, and that nobody waits beyond the limit."""
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

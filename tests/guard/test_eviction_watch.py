@@ -1,7 +1,5 @@
 """Where Evictions of lifecycle.k8s.io are looked for: only where they are served and may be read, in the most stable version."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """How evictions that wait become PodMigrations: once, at a bounded pace, in turns of namespaces, and for as long as somebody asks."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

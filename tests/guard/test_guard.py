@@ -1,7 +1,5 @@
 """The guard of one replica: what API servers are answered, what is filed and told, and that it never stands in the way."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """Somebody else's evictions, on the real control plane: kubectl drain and bare calls of the eviction API, with the guard and without."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import time

@@ -1,7 +1,5 @@
 """The guard on the real control plane, between hostile tenants and faults: nothing waits longer than ``guard.limit``, nothing is left."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

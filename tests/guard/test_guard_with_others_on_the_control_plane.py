@@ -1,7 +1,5 @@
 """The guard on the real control plane when all of it goes away, and among the webhooks and pods of others: nobody waits beyond the limit, nothing is left."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -3,8 +3,6 @@
 The stand-in knows what cluster-autoscaler and Karpenter look for, and no more. The real Karpenter: ``tests/strangers``.
 """
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What API servers are told of the guard: about which calls they ask it, and that nothing else depends on it."""
 
-from __future__ import annotations
-
 import msgspec
 
 from rescheduler.guard.settings import GuardSettings

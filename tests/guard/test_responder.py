@@ -1,7 +1,5 @@
 """What the responder of EvictionRequests reports, as a table; what it hears, writes and withdraws."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

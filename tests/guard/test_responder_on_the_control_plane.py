@@ -1,7 +1,5 @@
 """EvictionRequests on the real control plane: the responder ``rescheduler.dev/room-first``, beside a stand-in of the evictionrequest-controller."""
 
-from __future__ import annotations
-
 import json
 import time
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A control plane with Koordinator's scheduler and CRDs beside the stock ones, and the controller at work."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane import manifests

@@ -1,7 +1,5 @@
 """Koordinator's Reservation as it is stored and held, compared with what was asked for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

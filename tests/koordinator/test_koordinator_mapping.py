@@ -1,7 +1,5 @@
 """What Koordinator says mapped to what a Reservation is, and what is asked of Koordinator: no cluster needed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

@@ -1,7 +1,5 @@
 """Installed CRDs and admission policies of another version are told with the command that mends it, and stop nothing."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

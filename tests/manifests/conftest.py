@@ -1,7 +1,5 @@
 """A tenant of the real control plane: a namespace, and an account that may edit it and reserve for it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rooms and rights of tenants, for the tests of what they can and cannot do."""
 
-from __future__ import annotations
-
 import secrets
 
 RBAC = "rbac.authorization.k8s.io"

@@ -1,7 +1,5 @@
 """The controller's requests have a priority level of their own, on the real API server: nobody else's queue before them."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.api import Api

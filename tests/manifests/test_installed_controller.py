@@ -1,7 +1,5 @@
 """The installed controller at work: started as the Deployment starts it, with the rights of its own service account only."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Installing on the real control plane, as the README says, and what the installed service account may do."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

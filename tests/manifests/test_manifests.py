@@ -1,7 +1,5 @@
 """What the manifests say fits what the program says and does."""
 
-from __future__ import annotations
-
 import json
 import re
 

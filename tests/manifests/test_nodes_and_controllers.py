@@ -1,7 +1,5 @@
 """What a node, and another controller, may touch of rooms and moves: nothing, asked of the real API server's rights."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

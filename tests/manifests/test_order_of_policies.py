@@ -1,7 +1,5 @@
 """API servers call mutating policies in an order that nobody sets: what becomes of a pod must not depend on it."""
 
-from __future__ import annotations
-
 import itertools
 import time
 

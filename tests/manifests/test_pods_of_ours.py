@@ -1,7 +1,5 @@
 """Every pod that the program makes in its own namespace is let through, and with one field more it is not; on both clusters."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,7 +1,5 @@
 """How much one object may say, on the real API server: owners that would fill the gate's store, times that cannot be meant."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import RESERVATIONS

@@ -1,7 +1,5 @@
 """What the policy reservation-limits counts of a template is what kube-scheduler counts of the pod, and so what is held."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

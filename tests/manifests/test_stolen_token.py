@@ -1,7 +1,5 @@
 """What the token of the controller is worth to a thief: the fields that a move needs, and nothing else; on both clusters."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

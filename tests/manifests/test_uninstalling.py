@@ -1,7 +1,5 @@
 """Uninstalling on the real control plane, by the command and by the kubectl lines of the documents: nothing stays behind."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

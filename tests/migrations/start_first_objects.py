@@ -1,7 +1,5 @@
 """What the tests of mode StartFirst look at: a Deployment, its ReplicaSet, an old pod, a replacement, a move."""
 
-from __future__ import annotations
-
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import (
     Calls,

@@ -1,7 +1,5 @@
 """A pod whose owner has a responder of its own (``spec.evictionResponders``): a policy's move asks by an EvictionRequest."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """After the eviction, and at the end: the room stays with its claimant, landing and readiness are recorded, what fails is stated."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from test_migration_machine import (

@@ -1,7 +1,5 @@
 """What a move ends as whose room was not held in time: laid to its target only where the target is to blame."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, look, migration, reservation

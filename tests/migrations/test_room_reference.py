@@ -1,7 +1,5 @@
 """Moves into a Reservation that people made, and Reservations that are not for the move: nothing is evicted for them."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Mode StartFirst as a pure machine: every transition, what it waits for, how it ends."""
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

@@ -1,7 +1,5 @@
 """The replacement of mode StartFirst as it is stored and bound, compared with what was asked for."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

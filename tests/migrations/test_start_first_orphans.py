@@ -1,7 +1,5 @@
 """Replacements of mode StartFirst that no live move cares for are adopted or removed; those of others are left alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace as but
 
 import msgspec

@@ -1,7 +1,5 @@
 """Mode StartFirst, the rules: who asks for it, who may have it, and what the replacement is."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from start_first_objects import (

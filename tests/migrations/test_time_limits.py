@@ -1,7 +1,5 @@
 """No move takes longer than is configured, whatever ttl it asks for, and none holds room while it is paused for long."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Requests and limits of placeholders and probes: whatever a template asks for, a namespace that demands limits takes them, and no more is held."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Pods and controllers that name a controller of another namespace are nobody's siblings, in whatever order they are seen."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A pod that other objects are deleted with says so in a Snapshot, in whatever order the objects are seen."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The image, built from the Dockerfile by buildah and started by runc as the Deployment starts it. Asked for by ``-m container``."""
 
-from __future__ import annotations
-
 import json
 import urllib.request
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Where no node has room for a badly placed pod, others make room: in stages, by the scheduler's rules, bounded, deterministic."""
 
-from __future__ import annotations
-
 import random
 
 import msgspec

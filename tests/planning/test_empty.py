@@ -1,7 +1,5 @@
 """The search for nodes to empty together: whole nodes, within its moves, the best there is on small clusters, always the same."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """A plan says which workloads stand closer together after it, on one node or in one zone."""
 
-from __future__ import annotations
-
 from rescheduler.testing import builders as b
 
 ZONES = {f"n{i}": f"z{i}" for i in range(3)}

@@ -1,7 +1,5 @@
 """Groups of pods that are of use only with so many members: none is left with fewer, and room is made for enough or for none."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

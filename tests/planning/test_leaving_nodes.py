@@ -1,7 +1,5 @@
 """No pod is sent to a node that cluster-autoscaler or Karpenter is about to delete, however empty it is."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.model.names import LEAVING_TAINTS

@@ -1,7 +1,5 @@
 """What one namespace asks for, pauses, or pretends to have planned takes nothing from the limits of the others."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """Where pods of lower priority hold the room, the reason names them; nothing else of a plan changes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Whether one node takes a replacement, asked of that node alone, is what the question about all nodes says of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 

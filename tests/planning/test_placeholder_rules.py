@@ -1,7 +1,5 @@
 """Placeholders and required anti-affinity: what a plan may send where, pod by pod."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.model.records import Node, Pod, PodAffinityTerm, PodSpec

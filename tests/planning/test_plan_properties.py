@@ -1,7 +1,5 @@
 """What every plan of every cluster keeps: room, rules, budgets, order; and that a second plan finds nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 

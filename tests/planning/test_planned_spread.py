@@ -1,7 +1,5 @@
 """Hard topology spread between the stages of a plan: no move counts on a later stage, none spoils what lands in its own or later."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.model.names import ZONE

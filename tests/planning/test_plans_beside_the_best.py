@@ -1,7 +1,5 @@
 """Tiny clusters: plans reach what the best of all placements is, with as few moves; ``python -m harness.exhaustive`` tries many."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.exhaustive.clusters import Topic, tiny_cluster

@@ -1,7 +1,5 @@
 """Clusters with every kind of object, rule and state: plans are exact, true of what follows, and at rest; ``python -m harness.shapes`` tries many."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """No pod is sent to an architecture or operating system that nothing shows its images to be built for."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st

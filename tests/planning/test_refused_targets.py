@@ -1,7 +1,5 @@
 """A node that did not take a placeholder is no target for that workload until a back-off has passed, whichever policy plans."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

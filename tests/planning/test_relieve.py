@@ -1,7 +1,5 @@
 """The search for moves that relieve overloaded nodes: large pods where they fit, within its moves, always the same."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain

@@ -1,7 +1,5 @@
 """A search on numbers finds who goes where in two stages, and who steps aside; a plan follows it where all rules allow it."""
 
-from __future__ import annotations
-
 import random
 
 import msgspec

@@ -1,7 +1,5 @@
 """No move takes away the last pod that another one requires near it, unless it repairs a rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE

@@ -1,7 +1,5 @@
 """Reservations that fit nowhere and want running pods to step aside (``makeRoom``), in a plan."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """A pod that uses a Reservation for several is not moved for what it leaves: that is held again. For where it stands it is."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

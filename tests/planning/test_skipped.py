@@ -1,7 +1,5 @@
 """Skipped pods are counted without being written out, and both say the same."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

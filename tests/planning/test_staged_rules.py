@@ -1,7 +1,5 @@
 """A topology spread after each of two stages of moves: kept count by count, it says what counting everything anew would."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where a pod goes among nodes that are equally good for the whole."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rescheduler.planning.targets import Target, Targets

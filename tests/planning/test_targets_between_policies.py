@@ -1,7 +1,5 @@
 """A pod that one policy moves does not land where another policy would at once want it moved again."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.testing import builders as b

@@ -1,7 +1,5 @@
 """NodeAffinity leaves pods where a label that they require has only just changed."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """PendingPods: which pods count as waiting for room, and how its arguments are judged."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """Candidates in batches: the order of one by one, and what is left when no more are taken."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 from hypothesis import given

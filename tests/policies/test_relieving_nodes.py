@@ -1,7 +1,5 @@
 """Which pods of an overloaded node go: the choice of a slow and obvious way to choose."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Where spares are not looked at, policies may leave them out, and nothing else."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

@@ -1,7 +1,5 @@
 """NodeTaints leaves pods where a taint has not stood yet, or says what happens to a node at the moment."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

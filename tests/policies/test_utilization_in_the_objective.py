@@ -1,7 +1,5 @@
 """What LowNodeUtilization and HighNodeUtilization find bad about a placement, and that a change of it is told exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

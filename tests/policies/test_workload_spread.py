@@ -1,7 +1,5 @@
 """The spread that a workload has is kept, although it states none; what it never had is no loss."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.configuration.document import parse_configuration

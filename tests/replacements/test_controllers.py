@@ -1,7 +1,5 @@
 """Which controllers replace an evicted pod: those of Kubernetes by their rules, others only where something shows it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

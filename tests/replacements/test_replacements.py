@@ -1,7 +1,5 @@
 """The pod that comes back is the one that its controller would create now, or there is a reason why none does."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

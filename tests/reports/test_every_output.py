@@ -1,7 +1,5 @@
 """Every output form of every policy's plan, of explanations and of the live page, with measured usage: numbers are Python's."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import typing

@@ -1,7 +1,5 @@
 """A Reservation, its placeholder and its claimant, and one look of the machine at them."""
 
-from __future__ import annotations
-
 import msgspec
 
 from rescheduler.model import names

@@ -1,7 +1,5 @@
 """Who gets which room: owners, sizes, the choice among several, and the pods that are let go."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """A Reservation for which others step aside: the steps of its machine."""
 
-from __future__ import annotations
-
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec

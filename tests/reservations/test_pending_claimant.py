@@ -1,7 +1,5 @@
 """The hand-over to a pod that was pending before its room was there: every step of it, and every way out."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import msgspec

@@ -1,7 +1,5 @@
 """The placeholder's manifest: the weight of the pods that it stands for, and nothing of their identity."""
 
-from __future__ import annotations
-
 import json
 
 from rescheduler.model import names

@@ -1,7 +1,5 @@
 """A placeholder as it is stored and bound, compared with what was asked for."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

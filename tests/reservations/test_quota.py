@@ -1,7 +1,5 @@
 """How much may be reserved for the pods of one namespace: who is let in, and what is said to who must wait."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The Reservation machine: every transition of the table, and what one look leads to."""
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

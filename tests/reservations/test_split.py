@@ -1,7 +1,5 @@
 """A room for several pods, one look at a time; and what is said of what cannot be held or served."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """The trial pod of a template: no default of the namespace of placeholders makes it invalid, and its own faults stay."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

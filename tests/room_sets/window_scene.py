@@ -1,7 +1,5 @@
 """A cluster with the controller in virtual time, and what is asked of it about windows and head-rooms."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 

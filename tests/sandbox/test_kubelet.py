@@ -1,7 +1,5 @@
 """The kubelet's decisions in virtual time: admission, life, ending, faults."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

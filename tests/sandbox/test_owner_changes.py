@@ -1,7 +1,5 @@
 """Histories in which owners and admission change workloads while their pods are moved, and proof that they can fail."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

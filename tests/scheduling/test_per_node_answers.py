@@ -1,7 +1,5 @@
 """Answers that are kept are those that would be given now."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

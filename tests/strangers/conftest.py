@@ -1,7 +1,5 @@
 """A guarded control plane, and the programs of others where they are built; a test whose program is missing is skipped with one line."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.binaries import BinariesMissing

@@ -1,7 +1,5 @@
 """Programs of others: found in the cache, or missing with one sentence that says what to do."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

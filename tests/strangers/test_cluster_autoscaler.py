@@ -1,7 +1,5 @@
 """An imitated cluster-autoscaler beside the guard: it removes its node where there is room, and evicts nobody where there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane.world import node_of

@@ -1,7 +1,5 @@
 """descheduler v0.36.0, unmodified, beside the guard: whom it evicts leaves into held room, and it evicts no more than without us."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Beside the real Karpenter: it adds a node for a pod that asks, and its own evictions find their room reserved."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """Argo Rollouts v1.10.2 as the owner of ReplicaSets that is no Deployment: its pods are moved, drained and guarded like others, in a canary, too."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

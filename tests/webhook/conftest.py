@@ -1,7 +1,5 @@
 """A control plane without the policy engine, as before 1.36, with the webhook's manifests."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.controlplane import manifests

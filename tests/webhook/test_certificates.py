@@ -1,7 +1,5 @@
 """Certificates under an injected clock: always trusted by whoever knows the bundle of the round before."""
 
-from __future__ import annotations
-
 import datetime as dt
 from dataclasses import replace
 

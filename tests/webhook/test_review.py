@@ -1,7 +1,5 @@
 """The review handler: bytes in, bytes out."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

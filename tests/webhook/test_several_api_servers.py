@@ -3,8 +3,6 @@
 Once with the second in order, and once without the admission plugin, so that what is created there is never held.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack, contextmanager
 

@@ -1,7 +1,5 @@
 """Whole moves through the webhook, on a real control plane without the policy engine."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The reconciler's rounds: what it writes, when it keeps its hands off, and that it never gives up."""
 
-from __future__ import annotations
-
 import pytest
 
 from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError

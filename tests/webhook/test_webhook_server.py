@@ -1,7 +1,5 @@
 """The HTTPS server over real sockets: one packet, one certificate after another, no client that holds it up."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl
