@@ -13,6 +13,8 @@ import itertools
 import math
 from dataclasses import dataclass, field
 
+from kube_sandbox.controllers.unstructured import deleting, meta, spec, status, terminal
+from kube_sandbox.controllers.unstructured import uid as uid_of
 from kube_sandbox.kubelet import objects as written
 from kube_sandbox.kubelet.objects import (
     ANNOTATION_READY_AFTER,
@@ -20,7 +22,6 @@ from kube_sandbox.kubelet.objects import (
     ANNOTATION_STOP_AFTER,
     KubeletNode,
     PodOnNode,
-    WirePod,
 )
 from rescheduler.kube.transport import Request
 from rescheduler.model.resources import NO_RESOURCES, Resources
@@ -94,11 +95,11 @@ class Kubelet:
 
     def node_changed(self, node: KubeletNode, now_s: float) -> None:
         """A node was added or updated."""
-        name = node.wire.metadata.name
+        name = node.name
         self._nodes[name] = node
         for pod in self._without_node.pop(name, {}).values():
             self.pod_changed(pod, now_s)
-        if not node.wire.unreachable:
+        if not node.unreachable:
             for uid, step in self._deferred.pop(name, ()):
                 self._plan(now_s, uid, step)
 
@@ -107,12 +108,12 @@ class Kubelet:
         self._nodes.pop(name, None)
         self._deferred.pop(name, None)
         self._used.pop(name, None)
-        for uid in [uid for uid, worker in self._pods.items() if worker.pod.wire.spec.node_name == name]:
+        for uid in [uid for uid, worker in self._pods.items() if worker.pod.node == name]:
             self._without_node.setdefault(name, {})[uid] = self._pods.pop(uid).pod
 
     def pod_changed(self, pod: PodOnNode, now_s: float) -> None:
         """A pod was added or updated. Pods without a node are ignored."""
-        node, uid = pod.wire.spec.node_name, pod.wire.metadata.uid
+        node, uid = pod.node, uid_of(pod.obj)
         if not node:
             return
         if node not in self._nodes:
@@ -122,9 +123,9 @@ class Kubelet:
         if worker is None:
             worker = self._admit(pod, now_s)
         worker.pod = pod
-        if pod.wire.terminal:
+        if terminal(pod.obj):
             self._ended(worker)
-        if pod.wire.deleting:
+        if deleting(pod.obj):
             self._stop(worker, now_s)
 
     def pod_deleted(self, uid: str, now_s: float) -> None:
@@ -138,7 +139,7 @@ class Kubelet:
             self._forget(uid)
         elif not worker.stopping:
             worker.stopping = True
-            self._plan(now_s + self._stop_seconds(worker.pod.wire), uid, PodStep.FORGET)
+            self._plan(now_s + self._stop_seconds(worker.pod), uid, PodStep.FORGET)
 
     def node_names(self) -> frozenset[str]:
         """Names of all nodes."""
@@ -165,8 +166,8 @@ class Kubelet:
             if worker is None or worker.due.get(step) != due_s:
                 continue  # the pod is gone, or the step was planned again for another time
             del worker.due[step]
-            node = worker.pod.wire.spec.node_name
-            if self._nodes[node].wire.unreachable:
+            node = worker.pod.node
+            if self._nodes[node].unreachable:
                 self._deferred.setdefault(node, []).append((uid, step))
                 continue
             requests = self._do(worker, uid, step, now_s)
@@ -181,31 +182,31 @@ class Kubelet:
 
     def _admit(self, pod: PodOnNode, now_s: float) -> _PodWorker:
         """Admission of a new pod. A pod that runs already is not checked."""
-        wire, uid = pod.wire, pod.wire.metadata.uid
+        uid = uid_of(pod.obj)
         number = next(self._order)
         address = f"10.{64 + (number >> 16) % 64}.{(number >> 8) % 256}.{number % 256}"
         worker = _PodWorker(pod, address, NO_RESOURCES)
         self._pods[uid] = worker
-        if wire.terminal:
+        if terminal(pod.obj):
             worker.ended = True
             return worker
-        started = wire.status.phase == "Running"
+        started = status(pod.obj).get("phase") == "Running"
         worker.rejection = None if started else self._rejection(pod)
         if worker.rejection is not None:
             self._plan(now_s + self.settings.reject_s, uid, PodStep.REJECT)
             return worker
         worker.held = _with_pod(pod.requests)
-        self._used[wire.spec.node_name] = self.used(wire.spec.node_name) + worker.held
+        self._used[pod.node] = self.used(pod.node) + worker.held
         if started:
             worker.started_s = now_s
             self._plan_steps(worker, uid, now_s)
-        elif not wire.deleting:
+        elif not deleting(pod.obj):
             self._plan(now_s + self.settings.start_s, uid, PodStep.START)
         return worker
 
     def _rejection(self, pod: PodOnNode) -> tuple[str, str] | None:
         """Reason and message if the pod does not fit on the node."""
-        node = pod.wire.spec.node_name
+        node = pod.node
         capacity, used = self._nodes[node].allocatable, dict(self.used(node).items())
         for name, limit in _checked(capacity):
             asked, taken = dict(_with_pod(pod.requests).items()).get(name, 0), used.get(name, 0)
@@ -216,55 +217,55 @@ class Kubelet:
 
     def _do(self, worker: _PodWorker, uid: str, step: PodStep, now_s: float) -> tuple[Request, ...]:
         """Do one step: its effect on the node, and the requests for the API server."""
-        wire = worker.pod.wire
+        pod, obj = worker.pod, worker.pod.obj
         match step:
             case PodStep.REJECT if worker.rejection is not None:
                 reason, message = worker.rejection
-                return (written.rejected(wire, reason=reason, message=message, now_s=now_s),)
+                return (written.rejected(obj, reason=reason, message=message, now_s=now_s),)
             case PodStep.START:
                 worker.started_s = now_s
                 self._plan_steps(worker, uid, now_s)
-                return (self._running(worker, ready=self._ready_seconds(wire) <= 0, now_s=now_s),)
+                return (self._running(worker, ready=self._ready_seconds(pod) <= 0, now_s=now_s),)
             case PodStep.READY if not worker.stopping and not worker.ended:
                 return (self._running(worker, ready=True, now_s=now_s),)
             case PodStep.END if not worker.stopping:
                 self._ended(worker)
-                return (written.ended(wire, exit_code=written.own_exit_code(wire), now_s=now_s),)
+                return (written.ended(obj, exit_code=written.own_exit_code(obj), now_s=now_s),)
             case PodStep.STOP:
                 # The resources are free now, not when the object is deleted: as on a real node, whose admission
                 # counts running containers.
                 self._ended(worker)
                 self._plan(now_s, uid, PodStep.REMOVE)
-                return (written.ended(wire, exit_code=written.STOPPED_EXIT_CODE, now_s=now_s),)
+                return (written.ended(obj, exit_code=written.STOPPED_EXIT_CODE, now_s=now_s),)
             case PodStep.REMOVE:
-                return (written.final_delete(wire),)
+                return (written.final_delete(obj),)
             case PodStep.FORGET:
                 self._forget(uid)
         return ()
 
     def _running(self, worker: _PodWorker, *, ready: bool, now_s: float) -> Request:
         return written.running(
-            worker.pod.wire, ready=ready, address=worker.address, started_s=worker.started_s, now_s=now_s
+            worker.pod.obj, ready=ready, address=worker.address, started_s=worker.started_s, now_s=now_s
         )
 
     def _plan_steps(self, worker: _PodWorker, uid: str, now_s: float) -> None:
         """Plan when the pod becomes ready, and when it ends if it is not restarted."""
-        wire = worker.pod.wire
-        ready = self._ready_seconds(wire)
+        pod = worker.pod
+        ready = self._ready_seconds(pod)
         if 0 < ready < math.inf:
             self._plan(now_s + ready, uid, PodStep.READY)
-        length = wire.seconds(ANNOTATION_RUN_FOR, math.inf)
-        if wire.spec.restart_policy != "Always" and length < math.inf:
+        length = pod.seconds(ANNOTATION_RUN_FOR, math.inf)
+        if (spec(pod.obj).get("restartPolicy") or "Always") != "Always" and length < math.inf:
             self._plan(now_s + length, uid, PodStep.END)
 
     def _stop(self, worker: _PodWorker, now_s: float) -> None:
         """The pod is terminating: end the containers within the grace period, then delete the object."""
-        uid = worker.pod.wire.metadata.uid
+        uid = uid_of(worker.pod.obj)
         if worker.ended or worker.rejection is not None:
             if PodStep.REMOVE not in worker.due:
                 self._plan(now_s, uid, PodStep.REMOVE)
             return
-        due_s = now_s + self._stop_seconds(worker.pod.wire)
+        due_s = now_s + self._stop_seconds(worker.pod)
         if not worker.stopping or due_s < worker.due.get(PodStep.STOP, -math.inf):
             worker.stopping = True
             worker.due.pop(PodStep.START, None)
@@ -274,7 +275,7 @@ class Kubelet:
         """The containers have ended: free the resources of the node."""
         if not worker.ended:
             worker.ended = True
-            node = worker.pod.wire.spec.node_name
+            node = worker.pod.node
             self._used[node] = self.used(node) - worker.held
             worker.held = NO_RESOURCES
 
@@ -282,11 +283,11 @@ class Kubelet:
         self._ended(self._pods[uid])
         del self._pods[uid]
 
-    def _ready_seconds(self, pod: WirePod) -> float:
+    def _ready_seconds(self, pod: PodOnNode) -> float:
         return pod.seconds(ANNOTATION_READY_AFTER, self.settings.ready_s)
 
-    def _stop_seconds(self, pod: WirePod) -> float:
-        grace = pod.metadata.deletion_grace_period_seconds
+    def _stop_seconds(self, pod: PodOnNode) -> float:
+        grace = meta(pod.obj).get("deletionGracePeriodSeconds")
         stop = pod.seconds(ANNOTATION_STOP_AFTER, self.settings.stop_s)
         return stop if grace is None else min(stop, grace)
 
