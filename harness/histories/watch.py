@@ -15,7 +15,16 @@ import msgspec
 
 from kube_sandbox.controllers.api import Api, ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
-from rescheduler.kube.reflector import End, EndKind, Gaps, InformerEvent, ListRequest, Reflector, WatchRequest
+from rescheduler.kube.reflector import (
+    End,
+    EndKind,
+    Gaps,
+    InformerEvent,
+    ListRequest,
+    Reflected,
+    Reflector,
+    WatchRequest,
+)
 from rescheduler.model.decode import BadObject, Decoder, Record
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import GROUP
@@ -30,7 +39,7 @@ BOOKMARK_S: Final = 1.0
 Reachable = Callable[[], bool]
 
 
-class Watch:
+class Watch(Reflected):
     """A list and the changes after it."""
 
     def __init__(
@@ -79,26 +88,6 @@ class Watch:
     def gaps(self) -> Gaps:
         """As ``Informer.gaps``."""
         return self._reflector.gaps
-
-    @property
-    def problem(self) -> str:
-        """Why it is not up to date; "" if it is."""
-        return self._reflector.problem
-
-    @property
-    def unknown(self) -> str:
-        """As ``Informer.unknown``."""
-        return self._reflector.unknown
-
-    @property
-    def objects(self) -> int:
-        """Number of objects known."""
-        return self._reflector.objects
-
-    @property
-    def relists(self) -> dict[EndKind, int]:
-        """Number of lists after the first one, by reason."""
-        return dict(self._reflector.relists)
 
     @property
     def acts_at_s(self) -> float | None:

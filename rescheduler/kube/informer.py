@@ -28,6 +28,7 @@ from rescheduler.kube.reflector import (
     Gaps,
     InformerEvent,
     ListRequest,
+    Reflected,
     Reflector,
     WatchRequest,
 )
@@ -86,7 +87,7 @@ class SharedDecoder:
             return self._decoder.event(kind, line)
 
 
-class Informer:
+class Informer(Reflected):
     """Lists and watches one kind from ``start`` until ``stop``; an empty ``namespace`` means all."""
 
     def __init__(
@@ -157,26 +158,6 @@ class Informer:
     def absent(self) -> bool:
         """The server does not have this kind now."""
         return self._reflector.absent
-
-    @property
-    def problem(self) -> str:
-        """Why the cache is not up to date; empty if it is."""
-        return self._reflector.problem
-
-    @property
-    def unknown(self) -> str:
-        """Why nothing is known of the kind now although it was read before; empty if the cache is what is known."""
-        return self._reflector.unknown
-
-    @property
-    def objects(self) -> int:
-        """Number of objects known."""
-        return self._reflector.objects
-
-    @property
-    def relists(self) -> dict[EndKind, int]:
-        """How often everything was read again, by reason."""
-        return dict(self._reflector.relists)
 
     def stale_for_s(self) -> float:
         """Seconds since the server last proved that we are up to date; since the start if never."""

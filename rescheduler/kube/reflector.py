@@ -405,3 +405,29 @@ class Reflector:
             return []
         gone = ChangeType.LOST if lost else ChangeType.DELETED
         return [InformerEvent(self.kind, gone, old if last is None else last, old)]
+
+
+class Reflected:
+    """What is told of the cache that a Reflector keeps."""
+
+    _reflector: Reflector
+
+    @property
+    def problem(self) -> str:
+        """Why the cache is not up to date; empty if it is."""
+        return self._reflector.problem
+
+    @property
+    def unknown(self) -> str:
+        """Why nothing is known of the kind now although it was read before; empty if the cache is what is known."""
+        return self._reflector.unknown
+
+    @property
+    def objects(self) -> int:
+        """Number of objects known."""
+        return self._reflector.objects
+
+    @property
+    def relists(self) -> dict[EndKind, int]:
+        """How often everything was read again, by reason."""
+        return dict(self._reflector.relists)
