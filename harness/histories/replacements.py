@@ -196,8 +196,8 @@ class Replacements:
 
     def _others_in_flight(self, room: Obj) -> bool:
         """True if pods of other moves are on their way: what rules between pods say changes once these are bound."""
-        evicted = (m for m in self._seen.moves.values() if status(m).get("evictedAt") and not over(m))
-        return any(status(m).get("reservationName") != key(room).name for m in evicted) or any(
+        evict = (m for m in self._seen.moves.values() if status(m).get("evictionRequestedAt") and not over(m))
+        return any(status(m).get("reservationName") != key(room).name for m in evict) or any(
             gated(p) for p in self._seen.pods.values()
         )
 

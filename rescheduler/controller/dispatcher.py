@@ -213,7 +213,8 @@ class Dispatcher:
             case CreationTrial(_, pod, template) if effect.creation is not None:
                 # With the time of the question: what has changed since then, the answer does not know.
                 creations, asked_s = self.memory.creations, step.sent_at_s
-                creations.answered(step.snapshot, template, pod, effect.creation, asked_s)
+                took_s = now_s - asked_s
+                creations.answered(step.snapshot, template, pod, effect.creation, asked_s, took_s=took_s)
                 self._wake(now_s)
             case Call() if effect.request_withdrawn:
                 answers.withdrawn(machine, now_s)

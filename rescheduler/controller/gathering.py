@@ -87,7 +87,7 @@ class Gatherer:
         expectations.nodes = {m: n for m, n in expectations.nodes.items() if self.unseen(m)}
         index, written = given.index, expectations.nodes
         replacements = Replacements(index.view, index.pods_of)
-        given.placement.begin(replacements, written)
+        given.placement.begin(replacements, written, expectations.intents)
         start_first = self._start_first(given)
         kept = KeptTolerations(index=index, placement=given.placement, namespace=given.reservations.namespace)
         rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), kept, given)

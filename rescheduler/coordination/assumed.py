@@ -8,7 +8,8 @@ refused holds nothing and is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -108,12 +109,15 @@ def in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:
     return result
 
 
-def leaving(snapshot: Snapshot, pod: Pod) -> Iterator[Pod]:
-    """Pods of moves whose eviction was requested before that of the move of ``pod``, so that not each waits for the other."""
+def leaving(snapshot: Snapshot, pod: Pod, intents: Collection[ObjectKey]) -> Iterator[Pod]:
+    """Pods of moves whose eviction was requested before that of the move of ``pod``, so that not each waits for the other.
+
+    ``intents``: moves whose request was written a moment ago, as by another one in the same round.
+    """
     requested = [
-        ((m.status.eviction_requested_at_s, m.key), old)
+        ((m.status.eviction_requested_at_s or math.inf, m.key), old)
         for m in snapshot.migrations.values()
-        if m.status.eviction_requested_at_s and m.status.phase not in MOVE_FINISHED
+        if (m.status.eviction_requested_at_s or m.key in intents) and m.status.phase not in MOVE_FINISHED
         if (old := snapshot.pods.get(ObjectKey(m.namespace, m.pod_name))) is not None
         and old.node
         and old.uid == m.pod_uid

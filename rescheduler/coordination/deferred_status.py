@@ -1,7 +1,7 @@
 """Status writes that change nothing but words wait for a moment: most of them are out of date before anybody has read them.
 
 A move without trouble passes through half a dozen reasons, each for some milliseconds. Words (reason, message, conditions that
-nobody decides by, that room is held for a move) are written together with the next thing that others rely on, or once the stored
+nobody decides by, that room is held for a move, that its pod is evicted) are written together with the next thing that others rely on, or once the stored
 ones have been wrong for ``TOLD_AFTER_S``, those of a move for ``MOVE_TOLD_AFTER_S``: longer than a gate settles. Promises: what another machine, another process or a later step relies on is written at once, before
 the calls that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
 """
@@ -9,13 +9,13 @@ the calls that follow from it, and so is what comes with an Event; nothing store
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
 
-from rescheduler.calls.call import writes_status
-from rescheduler.coordination.memory import Sightings
+from rescheduler.calls.call import Event, writes_status
+from rescheduler.coordination.memory import Answers, Sightings
 from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_PROGRESS,
@@ -25,6 +25,7 @@ from rescheduler.migrations.migration_lifecycle import (
     MigrationReason,
 )
 from rescheduler.migrations.migration_machine import MigrationStep
+from rescheduler.migrations.observed_migration import Calls
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey
@@ -50,6 +51,7 @@ class DeferredStatus:
     """Takes writes of words out of steps until they are due. ``sightings``: since when stored words are wrong."""
 
     sightings: Sightings
+    answers: Answers = field(default_factory=Answers)
 
     def reservation(self, reservation: Reservation, step: ReservationStep, now_s: float) -> ReservationStep:
         """The step, without its write of the status if that may wait."""
@@ -62,9 +64,12 @@ class DeferredStatus:
 
     def migration(self, migration: PodMigration, step: MigrationStep, now_s: float) -> MigrationStep:
         """The same for a move."""
-        kept = tuple(call for call in step.calls if not writes_status(call))
+        told = step.status.phase is MigrationPhase.HANDING_OVER  # its Event goes along with the words
+        kept = tuple(
+            call for call in step.calls if not (writes_status(call) or (told and isinstance(call, Event)))
+        )
         may_wait = (
-            _words_of_move(migration, step.status)
+            _words_of_move(migration, step.status, self.answers.of(migration.key))
             and step.status.reason not in _TOLD_AT_ONCE
             and all(call.does in _BY_THEMSELVES for call in kept)
         )
@@ -87,7 +92,7 @@ def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:
     return new != stored and same == stored
 
 
-def _words_of_move(migration: PodMigration, new: MigrationStatus) -> bool:
+def _words_of_move(migration: PodMigration, new: MigrationStatus, calls: Calls) -> bool:
     """True if nobody decides by what is different, and the move has not ended.
 
     The mode is chosen anew in each step before the move begins. In a hand-over the Reservation says who the replacement is;
@@ -100,6 +105,13 @@ def _words_of_move(migration: PodMigration, new: MigrationStatus) -> bool:
         # The Reservation itself says that the room is held.
         uid, at_s = stored.reservation_uid, stored.reserved_at_s
         new = msgspec.structs.replace(new, phase=phase, reservation_uid=uid, reserved_at_s=at_s)
+    if (
+        new.phase is MigrationPhase.HANDING_OVER
+        and mode is not MoveMode.START_FIRST
+        and calls.evicted_for(stored)
+    ):
+        # After a crash the pod that is gone under the stored intent says so.
+        new = msgspec.structs.replace(new, phase=phase, evicted_at_s=stored.evicted_at_s)
     same = msgspec.structs.replace(
         new,
         observed_generation=stored.observed_generation,

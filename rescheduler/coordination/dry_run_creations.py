@@ -46,6 +46,7 @@ class _Template(NamedTuple):
 class _Kept:
     answer: CreationAnswer
     asked_at_s: float
+    took_s: float
     tries: int
     """Answers in a row by which nothing is known."""
     template: _Template
@@ -99,6 +100,7 @@ class DryRunCreations:
             outcome=answer.outcome,
             message=answer.message,
             asked_at_s=kept.asked_at_s,
+            took_s=kept.took_s,
             tries=kept.tries,
             refused_beside=self._refused_in(snapshot, pod.namespace)
             if answer.outcome in _SHOWS_NOTHING
@@ -113,7 +115,14 @@ class DryRunCreations:
         return self._refused[namespace]
 
     def answered(
-        self, snapshot: Snapshot, template: TemplateKey, pod: Pod, answer: CreationAnswer, now_s: float
+        self,
+        snapshot: Snapshot,
+        template: TemplateKey,
+        pod: Pod,
+        answer: CreationAnswer,
+        now_s: float,
+        *,
+        took_s: float = 0.0,
     ) -> None:
         """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``."""
         before = self._kept.get(template)
@@ -122,7 +131,7 @@ class DryRunCreations:
         if answer.pod is not None:
             pod_now = msgspec.structs.replace(answer.pod, asked_at_s=now_s)
             answer = msgspec.structs.replace(answer, pod=pod_now)
-        kept = _Kept(answer, now_s, tries, _template(snapshot, template))
+        kept = _Kept(answer, now_s, took_s, tries, _template(snapshot, template))
         if answer.outcome is CreationOutcome.NO_RIGHT:
             self._kept.pop(template, None)
             self._no_right[pod.namespace] = kept

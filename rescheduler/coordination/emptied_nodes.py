@@ -201,7 +201,7 @@ def _left(moves: Iterable[PodMigration], now_s: float) -> Iterator[tuple[str, st
         status = move.status
         if move.requested or not status.source_node:
             continue
-        left_s = status.evicted_at_s or status.finished_at_s
+        left_s = status.evicted_at_s or status.eviction_requested_at_s or status.finished_at_s
         landed = status.phase is MigrationPhase.SUCCEEDED and now_s - status.finished_at_s < EMPTIED_WITHIN_S
         if landed or (left_s and status.phase not in ENDED_MOVE):
             yield status.source_node, move.policy, left_s

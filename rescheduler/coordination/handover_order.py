@@ -142,10 +142,13 @@ class HandoverOrder:
         wait = self._wait(observed, needs_taint=needs_taint)
         machine = ObjectKey("", observed.reservation.name)
         since_s = self.sightings.since("wait", machine, self.now_s, state=wait.reason if wait else "")
-        if wait is None and turn is observed.turn and not needs_taint:
+        passes_on = wait is None and self._only_nomination_lacks(observed, needs_taint=needs_taint)
+        if wait is None and turn is observed.turn and not needs_taint and not passes_on:
             return observed
         wait = dataclasses.replace(wait, since_s=since_s) if wait is not None else None
-        return dataclasses.replace(observed, wait=wait, turn=turn, needs_taint=needs_taint)
+        return dataclasses.replace(
+            observed, wait=wait, turn=turn, needs_taint=needs_taint, passes_on=passes_on
+        )
 
     # Claimants
 
@@ -230,17 +233,31 @@ class HandoverOrder:
         if any(pod.deleting for pod in observed.placeholders):
             return Wait(reason=HandoverWait.PLACEHOLDER_TERMINATING)
         if standing is not None:
-            # From here on only the nomination holds the room, so everything that could take it must be out of the way.
-            settled_s = (self._taints.since_s(node) or self.now_s) + self.settings.taint_settle_s
-            if needs_taint and self.now_s < settled_s:
-                return Wait(reason=HandoverWait.TAINT_SETTLING, until_s=settled_s)
-            blocked = order.unbound_placeholder(observed.reservation)
-            return Wait(reason=HandoverWait.PLACEHOLDER_UNBOUND) if blocked else None
+            return self._before_deletion(observed, node, needs_taint=needs_taint)
         # Released now, the claimants would be refused: the scheduler counts the nominated claimants of the other room
         # and its placeholder.
         if any(other.doubled for other in others):
             return Wait(reason=HandoverWait.OTHER_ROOM_OCCUPIED)
         return self._wait_for_nominated_pods([pod for pod in unbound if holds_gate(pod)], node.name)
+
+    def _before_deletion(
+        self, observed: ObservedReservation, node: Node, *, needs_taint: bool
+    ) -> Wait | None:
+        """Once the placeholder is deleted only the nomination holds the room, so everything that could take it must be out of the way."""
+        settled_s = (self._taints.since_s(node) or self.now_s) + self.settings.taint_settle_s
+        if needs_taint and self.now_s < settled_s:
+            return Wait(reason=HandoverWait.TAINT_SETTLING, until_s=settled_s)
+        blocked = self._on(node.name).unbound_placeholder(observed.reservation)
+        return Wait(reason=HandoverWait.PLACEHOLDER_UNBOUND) if blocked else None
+
+    def _only_nomination_lacks(self, observed: ObservedReservation, *, needs_taint: bool) -> bool:
+        """True if the placeholder may be deleted as soon as the API server has stored the nomination of its claimant."""
+        claimant, standing, node = observed.claimant, _standing(observed), observed.node
+        if claimant is None or claimant.node or not observed.reservation.allocate_once:
+            return False
+        if standing is None or node is None or any(pod.deleting for pod in observed.placeholders):
+            return False
+        return self._before_deletion(observed, node, needs_taint=needs_taint) is None
 
     def _limit_s(self, observed: ObservedReservation, pod: Pod) -> float:
         if takes_by_taint(pod, observed.reservation.status.node_name):

@@ -100,7 +100,7 @@ class MoveHistory:
 
     def confirm(self, moves: Mapping[str, PastMove]) -> None:
         """The API server has stored these: what ``moves`` was when ``content`` was sent."""
-        self.stored = moves if moves is self.moves else without_withdrawn(moves, self.moves)
+        self.stored = moves
 
     def held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
         """Why a move that has not begun must wait; None if it may begin."""
@@ -121,8 +121,10 @@ class MoveHistory:
         uid = uid_of(migration)
         if uid in self.moves:
             return
+        begun_s = whole_s(self._snapshot.taken_at_s)
         move = PastMove(
-            begun_s=whole_s(self._snapshot.taken_at_s),
+            begun_s=begun_s,
+            evicting_s=begun_s,
             requested=migration.requested,
             namespace=migration.namespace,
             pod_uid=pod_uid,
@@ -144,16 +146,14 @@ class MoveHistory:
         uid = uid_of(migration)
         stored, known = self.stored.get(uid), self.moves.get(uid)
         return Recorded(
-            begun=stored is not None,
+            begun=stored is not None and bool(stored.evicting_s or stored.ended_s),
             begun_at_s=known.begun_s if known is not None else 0.0,
-            evicting=stored is not None and stored.evicting_s > 0.0,
             ended=known is None or (stored is not None and stored.ended_s > 0.0),
             problem=self.problem,
         )
 
     def _change(self, moves: Mapping[str, PastMove]) -> None:
         self.moves, self._past, self._content = moves, None, None
-        self.stored = without_withdrawn(self.stored, moves)
 
     def _past_moves(self) -> PastMoves:
         if self._past is None:
@@ -171,25 +171,8 @@ class MoveHistory:
 
 
 def _waited_for(move: PastMove, stored: PastMove | None) -> bool:
-    """True if the move, or its eviction, counts and is not stored, or is stored and does not count any more."""
-    if stored is None:
-        return not move.ended_s
-    return bool(move.evicting_s) != bool(stored.evicting_s)
-
-
-def without_withdrawn(
-    stored: Mapping[str, PastMove], moves: Mapping[str, PastMove]
-) -> Mapping[str, PastMove]:
-    """What is stored, without the evictions that are not wanted any more: the write that takes them away may be under way.
-
-    Otherwise an eviction that is wanted again would count as stored by its earlier entry, and happen without one.
-    """
-    withdrawn = {
-        uid: msgspec.structs.replace(entry, evicting_s=0.0)
-        for uid, entry in stored.items()
-        if entry.evicting_s and uid in moves and moves[uid].evicting_s != entry.evicting_s
-    }
-    return {**stored, **withdrawn} if withdrawn else stored
+    """True if the move may evict and that is not stored; an entry of an earlier version may lack it."""
+    return not move.ended_s and (stored is None or bool(move.evicting_s) > bool(stored.evicting_s))
 
 
 def needed(moves: Mapping[str, PastMove], cooldown_s: float, snapshot: Snapshot) -> dict[str, PastMove]:

@@ -99,7 +99,9 @@ class MigrationObserver:
         replacement = self.replacements.of(pod) if pod else None
         key = migration.key
         calls = self.memory.answers.of(key)
-        handing_over = migration.status.phase is MigrationPhase.HANDING_OVER
+        handing_over = migration.status.phase is MigrationPhase.HANDING_OVER or (
+            migration.status.phase is MigrationPhase.EVICTING and calls.evicted_for(migration.status)
+        )
         gone_s = self.memory.sightings.since("pod gone", key, self.now_s, state=handing_over and not same)
         room = self.rooms.get(name) if reservation is not None else None
         owner = controller_of_move(migration, snapshot)

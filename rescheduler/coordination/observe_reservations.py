@@ -95,8 +95,7 @@ class ReservationObserver:
             migration=migration,
             prepares_gate=migration is not None
             and self.memory.preparing.get(migration.key, 0.0) > self.now_s,
-            evicted=migration is not None
-            and self.memory.answers.of(migration.key).evicted_for(migration.status),
+            evicted=migration is not None and self._evicted(migration),
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
             node_request=self.index.snapshot.pods.get(asks := request_key(reservation, self.namespace)),
@@ -185,12 +184,17 @@ class ReservationObserver:
         machine = ObjectKey("", reservation.name)
         return Choice(node=self.memory.elsewhere.seen(machine, "" if node == waits_on else node, self.now_s))
 
+    def _evicted(self, migration: PodMigration) -> bool:
+        """True once the eviction is known to have happened; the status may say so later."""
+        status = migration.status
+        return bool(status.evicted_at_s) or self.memory.answers.of(migration.key).evicted_for(status)
+
     def _arrival(self, reservation: Reservation, migration: PodMigration | None) -> Pod | None:
         """Mode Soft: the new pod that is bound in the room; one that is bound elsewhere only if no other may come.
 
         A sibling that was created right before the intent must not end the move while the replacement is on its way.
         """
-        if not soft_mode(reservation) or migration is None or not migration.status.evicted_at_s:
+        if not soft_mode(reservation) or migration is None or not self._evicted(migration):
             return None
         if reservation.status.phase in FINISHED:
             return None
@@ -285,7 +289,7 @@ def awaited_pods(
     found: dict[str, Collection[Pod]] = {}
     for name, observed in rooms.items():
         link, reservation = observed.migration, observed.reservation
-        if link is None or not link.status.evicted_at_s or link.finished or reservation.status.current_owners:
+        if link is None or not observed.evicted or link.finished or reservation.status.current_owners:
             continue
         pods = [pod for pod in new_pods(index, reservation, link) if holds_gate(pod)]
         if pods:

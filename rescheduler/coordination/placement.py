@@ -74,6 +74,7 @@ class Placement:
     _replacements: Replacements = field(default_factory=lambda: Replacements(Snapshot(taken_at_s=0.0)))
     _state: SchedulingState | None = None
     _written: Written = field(default_factory=dict)
+    _intents: Collection[ObjectKey] = ()
     _behind: bool = True
     _assumed: dict[str, Pod] = field(default_factory=dict)
     """Name of a Reservation, or uid of a pod that is moved -> the pod that stands for its assumed room in the state."""
@@ -84,13 +85,18 @@ class Placement:
     _holders: Holders | None = None
     """The placeholders of this round, for the rules that keep them and other pods apart."""
 
-    def begin(self, replacements: Replacements, written: Written = NOTHING_WRITTEN) -> None:
-        """A new round, to whose snapshot ``written`` is still to be added.
+    def begin(
+        self,
+        replacements: Replacements,
+        written: Written = NOTHING_WRITTEN,
+        intents: Collection[ObjectKey] = (),
+    ) -> None:
+        """A new round, to whose snapshot ``written`` and ``intents``, which grow meanwhile, are still to be added.
 
         The state is updated only at the first question, which many rounds do not have.
         """
         self._replacements = replacements
-        self._written = written
+        self._written, self._intents = written, intents
         self._behind = True
 
     def for_reservation(self, reservation: Reservation, *, waits_on: str = "") -> Choice:
@@ -404,7 +410,7 @@ class Placement:
             *rooms,
             *self._claimants,
             *self._hypothetical.values(),
-            *leaving(self._replacements.snapshot, pod),
+            *leaving(self._replacements.snapshot, pod, self._intents),
         ]
 
     def _take(self, asker: str, pod: Pod, node: str) -> None:

@@ -191,9 +191,7 @@ def room_of(observed: ObservedReservation) -> Room | None:
 def _undecided(observed: ObservedReservation) -> bool:
     """True between the intent and the answer to the eviction: only then is it clear whether a replacement will come."""
     migration = observed.migration
-    if migration is None or migration.status.evicted_at_s or observed.evicted:
-        return False
-    return _intends(migration)
+    return migration is not None and not observed.evicted and _intends(migration)
 
 
 def _intends(migration: PodMigration) -> bool:

@@ -1,14 +1,16 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
 Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
--> the intent is written -> the gate is proven and settled (begun earlier), and a dry-run creation from its last tenth of a second,
-and from half a second before the intent at the earliest, still fits the room -> evict with uid.
-The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is
-recognised after a crash. It is withdrawn if the answer proves that no pod was evicted.
+-> the gate is proven and settled (begun earlier) -> a dry-run creation from its last tenth of a second, half a second old at
+most, still fits the room -> in one step, the second call only if the first one has succeeded: write the intent, evict with uid.
+The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is recognised after
+a crash, and by compare and swap, so that a move which somebody has deleted or paused evicts nothing. It is withdrawn if the
+answer proves that no pod was evicted. Only where the gate waits for the intent (StartFirst), or is not in force, it comes alone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -24,7 +26,8 @@ from rescheduler.migrations.checks import (
 )
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.gate_in_force import (
-    INTENT_LEAD_S,
+    AWAITED_S,
+    LOOK_LEAD_S,
     gate_proven,
     prepare,
     proves,
@@ -34,7 +37,7 @@ from rescheduler.migrations.gate_in_force import (
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import (
     LAST_LOOK_S,
-    LOOK_BEFORE_INTENT_S,
+    LOOK_LASTS_S,
     asked,
     is_its_turn,
     room_suffices,
@@ -179,8 +182,13 @@ def _rehearse(draft: Draft) -> None:
         # Only now, so that a move that says it waits for others could evict itself (``coordination.waiting_room``).
         if settles(draft) or not _others_ready(draft):
             return
-        draft.change(eviction_requested_at_s=draft.now_s)
-        draft.say(Why.EVICTING if draft.soft else Why.PROVING_GATE, "the eviction is being prepared")
+        kept_on = draft.gate_until_s >= draft.now_s + AWAITED_S and not math.isinf(settled_s(draft))
+        if not (kept_on or draft.soft):
+            draft.change(eviction_requested_at_s=draft.now_s)
+            draft.say(Why.PROVING_GATE, "the eviction is being prepared")
+        elif _looked_last(draft) and gate_proven(draft) and _recorded(draft):
+            draft.change(eviction_requested_at_s=draft.now_s)
+            _evict(draft, "is being evicted")
     else:
         _refused(draft, result, calls.dry_run_at_s)
 
@@ -239,9 +247,7 @@ def _dry_run(draft: Draft) -> None:
 
 def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
     observed, calls = draft.observed, draft.observed.calls
-    pod, requested_s = observed.pod, draft.status.eviction_requested_at_s
-    # An answer from before the intent belongs to an earlier try.
-    result = calls.eviction if calls.eviction_at_s >= requested_s else None
+    pod, result = observed.pod, calls.answer_for(draft.status)
     # After a crash there is no answer: a pod that is gone or ending under a written intent counts as evicted by us, for
     # its replacement is gated and must get the room.
     if pod is None or not observed.same_pod or pod.deleting or (result and result.outcome in _HAPPENED):
@@ -264,13 +270,22 @@ def _requested(draft: Draft, held: Callable[[Draft], bool]) -> None:
         and _others_ready(draft)
         and _stays_available(draft, result)
         and (result is not None or _sees(draft))
-        and _looked_last(draft, requested_s)
-        and _gated_and_recorded(draft)
+        and _looked_last(draft)
+        and gate_proven(draft)
+        and _recorded(draft)
     ):
-        if result is None or result.outcome is not EvictionOutcome.AWAITED:
-            draft.say(Why.EVICTING, f"pod {pod.key} is being evicted")
-        move = observed.migration
-        draft.do(evict_by_request(pod, move) if _by_request(draft) else evict(pod, move.grace_s))
+        awaited = result is not None and result.outcome is EvictionOutcome.AWAITED
+        # Other words than with the intent: so the first try after it, by another process perhaps, has a compare and swap as well.
+        _evict(draft, "" if awaited else "is being evicted, as was intended before")
+
+
+def _evict(draft: Draft, words: str) -> None:
+    pod, move = draft.observed.pod, draft.observed.migration
+    if pod is None:
+        return
+    if words:
+        draft.say(Why.EVICTING, f"pod {pod.key} {words}")
+    draft.do(evict_by_request(pod, move) if _by_request(draft) else evict(pod, move.grace_s))
 
 
 def _by_request(draft: Draft) -> bool:
@@ -310,25 +325,27 @@ def _stays_available(draft: Draft, result: EvictionResult | None) -> bool:
 
 
 def _evicted(draft: Draft) -> None:
-    migration, pod = draft.observed.migration, draft.observed.pod
-    draft.change(evicted_at_s=draft.now_s)
+    observed, status = draft.observed, draft.status
+    migration, calls, pod = observed.migration, observed.calls, observed.pod
+    owner = pod.controller if pod is not None and observed.same_pod else observed.controller
+    draft.change(evicted_at_s=calls.eviction_at_s if calls.evicted_for(status) else draft.now_s)
     draft.go(
         MigrationPhase.HANDING_OVER,
         Why.WAITING_FOR_REPLACEMENT,
         f"pod {migration.pod_name} was evicted; waiting for its replacement",
     )
-    if pod is not None and draft.observed.same_pod and (owner := pod.controller) is not None:
-        held = f"room is held on node/{draft.status.node_name}; moved by {migration.by}"
+    if owner is not None:
+        held = f"room is held on node/{status.node_name}; moved by {migration.by}"
         draft.do(
             Event(
                 api_version=owner.api_version,
                 kind=owner.kind,
-                namespace=pod.namespace,
+                namespace=migration.namespace,
                 name=owner.name,
                 uid=owner.uid,
                 reason="PodRescheduled",
-                message=f"Pod {pod.name} was evicted from node/{pod.node}: {held}",
-                pod=ObjectRef(pod.namespace, pod.name, pod.uid),
+                message=f"Pod {migration.pod_name} was evicted from node/{status.source_node}: {held}",
+                pod=ObjectRef(migration.namespace, migration.pod_name, migration.pod_uid),
             )
         )
 
@@ -346,21 +363,19 @@ def _take_back(draft: Draft, result: EvictionResult) -> None:
             draft.wake(draft.observed.calls.eviction_at_s + back_off_s(draft, result.retry_after_s))
 
 
-def _looked_last(draft: Draft, requested_s: float) -> bool:
-    """False while the last dry-run creation is on its way: sent while the intent is recorded, so that nothing waits for it."""
-    due_s = settled_s(draft) - INTENT_LEAD_S
-    return draft.now_s < due_s or asked(draft, LAST_LOOK_S, max(due_s, requested_s - LOOK_BEFORE_INTENT_S))
+def _looked_last(draft: Draft) -> bool:
+    """False while the last dry-run creation is on its way, so that admission that changed a moment ago counts.
 
-
-def _gated_and_recorded(draft: Draft) -> bool:
-    recorded = _recorded(draft)  # the proof is on its way meanwhile
-    return (draft.soft or gate_proven(draft)) and recorded
+    It is not older than ``LOOK_LASTS_S``; where answers take long it may be, or none would ever be young enough.
+    """
+    lasts_s, due_s = 3.0 * draft.observed.creation.took_s, settled_s(draft) - LOOK_LEAD_S
+    return draft.now_s < due_s or asked(draft, min(max(LOOK_LASTS_S, lasts_s), LAST_LOOK_S), due_s)
 
 
 def _recorded(draft: Draft) -> bool:
     """False while ConfigMap ``move-history`` does not have the intent, or cannot be kept, as when API servers disagree on the time."""
     recorded = draft.observed.recorded
-    if recorded.problem or not recorded.evicting:
+    if recorded.problem or not recorded.begun:
         not_recorded(draft)
         return False
     return True

@@ -3,7 +3,7 @@
 Pure. New pods of the controller must be gated when the old pod is evicted, on every API server. That takes the time in which
 the key is written and proven, and ``gate_settle_s``. A pod whose eviction is intended counts as unavailable, so this
 time is spent before the intent wherever it can be: from the moment at which the move begins, while room is reserved, and while
-the eviction waits for other pods. Its last tenth of a second is the time in which the intent is stored.
+the eviction waits for other pods.
 The round in which the key is stored asks for the proof, without waiting for the move (``controller.reconcile``). It comes before
 the eviction in any case; a proof of another move of the same controller serves as well.
 """
@@ -22,8 +22,8 @@ PREPARED_S: Final = 30.0
 """How long a move that waits keeps the gate on: pods that come meanwhile are admitted only in the next round."""
 AWAITED_S: Final = 5.0
 """How long the intent waits for the gate."""
-INTENT_LEAD_S: Final = 0.1
-"""How long before the gate has settled the intent is written: storing and recording it takes about that long."""
+LOOK_LEAD_S: Final = 0.1
+"""How long before the gate has settled the last look at the replacement is made: its answer takes about that long."""
 _PROVE_AGAIN_S: Final = 0.05
 """Wait between two proofs of the gate."""
 
@@ -49,7 +49,7 @@ def proves(draft: Draft) -> bool:
 
 
 def settles(draft: Draft) -> bool:
-    """True while the intent waits for the gate.
+    """True until the last look before the intent is due, because the gate settles.
 
     If that takes long, or a proof failed, the intent is written all the same: then the move ends, or goes on, as its limit says.
     """
@@ -58,7 +58,7 @@ def settles(draft: Draft) -> bool:
         return False
     until_s = max(status.started_at_s, status.reserved_at_s) + AWAITED_S
     if calls.gate_proven_at_s:
-        until_s = min(until_s, settled_s(draft) - INTENT_LEAD_S)
+        until_s = min(until_s, settled_s(draft) - LOOK_LEAD_S)
     if draft.now_s >= until_s:
         return False
     draft.wake(until_s)
@@ -68,13 +68,15 @@ def settles(draft: Draft) -> bool:
 def settled_s(draft: Draft) -> float:
     """When all API servers have the gate, as far as that can be known; infinite: it is not proven."""
     if draft.soft:
-        return draft.status.eviction_requested_at_s
+        return 0.0
     proven_s = draft.observed.calls.gate_proven_at_s
     return proven_s + draft.settings.gate_settle_s if proven_s else math.inf
 
 
 def gate_proven(draft: Draft) -> bool:
-    """True once the gate is proven and settled; False: the proof is on its way, or the move has ended."""
+    """True once the gate is proven and settled, or not needed; False: the proof is on its way, or the move has ended."""
+    if draft.soft:
+        return True
     calls, requested_s = draft.observed.calls, draft.status.eviction_requested_at_s
     if calls.gate_proven_at_s:
         # One API server has proven it; the other ones read the ConfigMap through their own watches, a little later.

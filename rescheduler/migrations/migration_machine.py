@@ -72,13 +72,19 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
 def _reserving(draft: Draft) -> None:
     reserving(draft)
     if draft.status.phase is MigrationPhase.EVICTING:  # in the same round, so that one write says both
-        evicting(draft)
+        _evicting(draft)
+
+
+def _evicting(draft: Draft) -> None:
+    evicting(draft)
+    if draft.status.phase is MigrationPhase.HANDING_OVER:
+        handing_over(draft)
 
 
 _RESERVE_FIRST: Final[Mapping[MigrationPhase, Callable[[Draft], None]]] = {
     MigrationPhase.PENDING: pending,
     MigrationPhase.RESERVING: _reserving,
-    MigrationPhase.EVICTING: evicting,
+    MigrationPhase.EVICTING: _evicting,
     MigrationPhase.HANDING_OVER: handing_over,
 }
 _START_FIRST: Final[Mapping[MigrationPhase, Callable[[Draft], None]]] = {

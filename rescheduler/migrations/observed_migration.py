@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationStatus, MoveMode, PodMigration
@@ -61,6 +62,8 @@ class Permission:
 
 
 ALLOWED = Permission(ok=True)
+_STORED_S: Final = 0.001
+"""How much later than it was a stored time may be, because it is rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +91,15 @@ class Calls:
     forbidden_since_s: float = 0.0
     """Since when every answer to an eviction was 403; 0.0: the last one was not."""
 
+    def answer_for(self, status: MigrationStatus) -> EvictionResult | None:
+        """The answer to the eviction for the intent in ``status``; None: one from before it belongs to an earlier try."""
+        requested_s = status.eviction_requested_at_s
+        return self.eviction if 0.0 < requested_s <= self.eviction_at_s + _STORED_S else None
+
     def evicted_for(self, status: MigrationStatus) -> bool:
         """True if the eviction for the intent in ``status`` was answered with success."""
-        happened = self.eviction is not None and self.eviction.outcome is EvictionOutcome.EVICTED
-        return happened and 0.0 < status.eviction_requested_at_s <= self.eviction_at_s
+        answer = self.answer_for(status)
+        return answer is not None and answer.outcome is EvictionOutcome.EVICTED
 
 
 NO_CALLS = Calls()
@@ -102,9 +110,9 @@ class Recorded:
     """Which steps of a move ConfigMap ``move-history`` has, so that they are counted whatever happens to the PodMigration."""
 
     begun: bool = True
+    """It has begun, and so counts as one that evicts."""
     begun_at_s: float = 0.0
     """When the move began, stored or not; 0.0: it has not, or that is not known."""
-    evicting: bool = True
     ended: bool = True
     problem: str = ""
     """Why the ConfigMap cannot be read or written now."""
@@ -124,6 +132,8 @@ class ObservedCreation:
     message: str = ""
     """The API server's words."""
     asked_at_s: float = 0.0
+    took_s: float = 0.0
+    """How long the answer took."""
     tries: int = 0
     """Answers in a row by which nothing is known."""
     refused_beside: str = ""

@@ -28,9 +28,9 @@ from rescheduler.reservations.observed_reservation import soft_mode
 FRESH_S: Final = 60.0
 """How old a dry-run creation may be when room is reserved."""
 LAST_LOOK_S: Final = 5.0
-"""How old it may be when the intent to evict is written, and when the eviction is sent after the gate was proven."""
-LOOK_BEFORE_INTENT_S: Final = 0.5
-"""How long before the intent it may have been made when the eviction is sent, so that admission that changed a moment ago counts."""
+"""How old it may be when the eviction is rehearsed."""
+LOOK_LASTS_S: Final = 0.5
+"""How old it may be when the pod is evicted, so that admission that changed a moment ago counts."""
 _LAST_BACKOFF_S: Final = 10.0
 _RIGHT: Final = "the right to create pods is missing (manifests/base/dry-run-creation.yaml)"
 

@@ -49,7 +49,7 @@ class PastMove(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     workload_uid: str = ""
     """Of the topmost controller of the pod."""
     evicting_s: float = 0.0
-    """When the eviction was intended; 0.0 also if the intent was withdrawn."""
+    """When the eviction was intended, or the move began, which may evict until it ends; 0.0: it ended without."""
     ended_s: float = 0.0
     failed: bool = False
     refused_by: str = ""

@@ -26,6 +26,7 @@ from rescheduler.scheduling.state import SchedulingState
 
 _WITH_REPLICAS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 _PART: Final = 4
+_AWAY: Final = (MigrationPhase.EVICTING, MigrationPhase.HANDING_OVER)
 """One pod of so many may be unavailable."""
 
 
@@ -104,7 +105,9 @@ def missing_pods(snapshot: Snapshot) -> Counter[str]:
     found: Counter[str] = Counter()
     for migration in snapshot.migrations.values():
         status = migration.status
-        if status.phase is not MigrationPhase.HANDING_OVER or status.replacement is not None:
+        if status.phase not in _AWAY or status.replacement is not None:
+            continue
+        if not (status.eviction_requested_at_s or status.evicted_at_s):
             continue
         old = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         owner = controller_of_move(migration, snapshot)

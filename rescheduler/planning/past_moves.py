@@ -40,6 +40,9 @@ def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapsho
     A move counts for limits from its beginning on: what never began used nothing up, whoever created it. Of a planned
     one that failed before it began only the failure is kept, for the back-off of its pod, so that a plan which cannot be
     carried out is not made again and again; a request of people that did not begin counts for nothing.
+
+    From its beginning to its end a move counts as one that evicts: so the eviction needs no write of its own, and one whose
+    PodMigration is deleted, and whose end nobody sees, rather rests its workload in vain than not at all.
     """
     if known is not None and known.ended_s:
         return known  # a finished move does not change any more; the cache may still show it as it was before
@@ -54,6 +57,8 @@ def past_move(migration: PodMigration, known: PastMove | None, snapshot: Snapsho
         begun_s = whole_s(migration.created_at_s)
     if known is not None and known.begun_s:
         begun_s = known.begun_s
+    if not finished:
+        evicting_s = evicting_s or begun_s
     if not begun_s and not (finished and not migration.requested and _stands(migration, snapshot)):
         return None
     return PastMove(

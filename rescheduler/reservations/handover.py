@@ -173,7 +173,10 @@ def _next_step(observed: ObservedReservation, claimant: Pod) -> tuple[AnyCall, .
     target, placeholder = observed.reservation.status.node_name, observed.placeholder
     # Nominate first: otherwise the scheduler would see the free room before the nomination, and give it to another pod.
     if claimant.nominated_node != target:
-        return (nominate(claimant, target),)
+        first = nominate(claimant, target)
+        if placeholder is None or placeholder.deleting or not observed.passes_on:
+            return (first,)
+        return first, delete_placeholder(placeholder)  # sent only once the nomination is answered
     if placeholder is None:
         return (ungate(observed, claimant),)
     # The placeholder must be gone, not only terminating: until then the scheduler counts it besides the claimant.

@@ -68,6 +68,8 @@ class ObservedReservation:
     """Why kube-scheduler would refuse a claimant without a gate, also in the empty room; "": it would not."""
     needs_taint: bool = False
     """True while its node must carry the hand-over taint for its sake."""
+    passes_on: bool = False
+    """True if only the nomination of its claimant lacks before its placeholder may be deleted."""
     koordinator: KoordinatorReservation | None = None
     """Koordinator's Reservation that holds the room."""
     by_koordinator: bool = False

@@ -19,9 +19,9 @@ from rescheduler.coordination.handover_order import KEPT_FOR_LANDING, REFUSAL_AV
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.gate import KEYS_LAST_S
 from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
-from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
+from rescheduler.migrations.gate_in_force import AWAITED_S, LOOK_LEAD_S, PREPARED_S
 from rescheduler.migrations.observed_migration import MigrationSettings
-from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_BEFORE_INTENT_S
+from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_LASTS_S
 from rescheduler.model.times import (
     LEAST_GATE_LIMIT_S,
     RECONNECT_S,
@@ -85,10 +85,10 @@ def time_limits(migrations: MigrationSettings) -> Limits:
         "gate is proven": migrations.gate_limit_s,
         "gate is prepared": PREPARED_S,
         "gate settles": migrations.gate_settle_s,
-        "intent before the gate has settled": INTENT_LEAD_S,
+        "last look before the gate has settled": LOOK_LEAD_S,
         "proof is fresh": PROOF_FRESH_S,
         "last look": LAST_LOOK_S,
-        "look before the intent": LOOK_BEFORE_INTENT_S,
+        "age of the last look": LOOK_LASTS_S,
         "gate keys last": KEYS_LAST_S,
         "gate margin": GATE_MARGIN_S,
         "scheduler probe": PROBE_ANSWER_S,
@@ -150,11 +150,11 @@ RULES: Final = (
         ("gate settles",), "last look", "the look before an eviction must outlive the wait after the proof"
     ),
     LimitRule(
-        ("intent before the gate has settled",),
-        "look before the intent",
-        "the look that belongs to the intent is the last one",
+        ("last look before the gate has settled",),
+        "age of the last look",
+        "it is still good once the gate has settled",
     ),
-    LimitRule(("look before the intent",), "last look", "a look that comes too early is made again"),
+    LimitRule(("age of the last look",), "last look", "with slow answers it may be older"),
     LimitRule(
         ("gate is awaited",), "gate is proven", "the wait before the intent ends before the one after it"
     ),

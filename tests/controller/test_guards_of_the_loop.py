@@ -320,7 +320,7 @@ def test_of_two_controllers_the_second_acts_only_when_the_first_has_lost_the_lea
     together = []
     scene.api.subscribe(lambda _: together.append(scene.now_s) if first.leads() and second.leads() else None)
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.state(name).get("evictionRequestedAt"))
+    scene.until(lambda: scene.calls.of(lambda c: c.rehearses))
     first.frozen = True
     frozen_s = scene.now_s
     assert not scene.calls.of(lambda c: c.evicts)

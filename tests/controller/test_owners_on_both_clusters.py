@@ -126,7 +126,7 @@ def test_a_job_that_ends_while_its_pod_moves_leaves_nothing_behind(world, happen
     path = world.path("jobs", "work", group="batch/v1")
     with at_work(world, JOBS):
         move = world.migrate(pod, target)
-        world.wait(lambda: world.move_status(move).get("evictedAt"), 30)
+        world.wait(lambda: world.move_status(move).get("evictionRequestedAt"), 30)
         if happens == "deleted":
             world.api.delete(path, propagationPolicy="Background").expect()
         else:

@@ -253,7 +253,7 @@ def test_the_taint_of_a_node_that_was_kept_empty_goes_and_a_cordon_beside_it_sta
 
 def test_a_move_that_has_evicted_gets_its_room_first(scene):
     name = scene.move(scene.ready("web")[0], "n2")
-    assert scene.until(lambda: scene.phase(name) == "HandingOver")
+    assert scene.until(lambda: scene.state(name).get("evictionRequestedAt"))
     phases = []
     scene.api.subscribe(
         lambda change: (

@@ -7,7 +7,7 @@ from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
 from rescheduler.coordination.deferred_status import MOVE_TOLD_AFTER_S, DeferredStatus
-from rescheduler.coordination.memory import Sightings
+from rescheduler.coordination.memory import Answers, Sightings
 from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_START_FIRST,
@@ -16,6 +16,7 @@ from rescheduler.migrations.migration_lifecycle import (
 )
 from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
@@ -41,8 +42,11 @@ def move(stored):
 class Moves:
     """One move whose steps are looked at."""
 
-    def __init__(self, stored=STORED):
-        self.stored, self.told = stored, DeferredStatus(Sightings())
+    def __init__(self, stored=STORED, *, evicted_at_s=0.0):
+        answers = Answers()
+        if evicted_at_s:
+            answers.eviction(move(stored).key, EvictionResult(EvictionOutcome.EVICTED), evicted_at_s)
+        self.stored, self.told = stored, DeferredStatus(Sightings(), answers)
 
     def step(self, *actions, at_s=NOW, wake_at_s=None, **changes):
         status = msgspec.structs.replace(self.stored, **changes)
@@ -108,6 +112,22 @@ def test_what_follows_from_the_status_is_not_sent_without_it(call):
     assert Moves().writes(call, **EVICTING)
     intended = msgspec.structs.replace(STORED, eviction_requested_at_s=NOW)
     assert Moves(intended).writes(call, **EVICTING), "however new the intent is"
+
+
+EVICTED = {"phase": PHASE.HANDING_OVER, "evicted_at_s": NOW, "reason": "WaitingForReplacement"}
+
+
+def test_an_eviction_that_was_answered_is_told_with_the_end_of_a_quick_move():
+    """After a crash the pod that is gone under the stored intent says so; its Event waits with the words."""
+    intended = msgspec.structs.replace(STORED, phase=PHASE.EVICTING, eviction_requested_at_s=NOW - 1)
+    assert Moves(intended).writes(EVENT, **EVICTED), "its answer was lost, or came to a former process"
+    moves = Moves(intended, evicted_at_s=NOW - 0.5)
+    assert moves.step(EVENT, REHEARSAL, **EVICTED).calls == (REHEARSAL,)
+    late = moves.step(EVENT, at_s=NOW + MOVE_TOLD_AFTER_S, **EVICTED)
+    assert [a.does for a in late.calls] == ["write_status", "record_event"]
+    again = Moves(intended, evicted_at_s=NOW - 2)
+    assert again.writes(EVENT, **EVICTED), "the answer to an earlier try"
+    assert Moves(intended, evicted_at_s=NOW - 0.5).writes(**EVICTED | {"phase": PHASE.SUCCEEDED})
 
 
 def test_that_room_is_held_is_written_with_what_follows():

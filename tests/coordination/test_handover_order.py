@@ -28,6 +28,7 @@ from node_rooms import (
     several,
     waits,
 )
+from test_unbound_placeholders import preallocation
 
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag
 from rescheduler.coordination.memory import Sightings
@@ -147,14 +148,17 @@ NEXT = {"nominate": NOMINATED, "delete_placeholder": GOING, "remove_gate": LET_G
 
 @given(st.integers(1, 5), st.data())
 def test_all_of_a_node_land_in_the_end_whatever_is_quicker(count, data):
-    """Round by round; in between the kubelet and the scheduler do one of the things they could do."""
+    """Round by round; in between the kubelet and the scheduler do one of the things they could do.
+
+    Of a step with two calls the second one may fail.
+    """
     states = {str(i): CLAIMED for i in range(count)}
     for _ in range(12 * count):
         rooms = {name: room(name, state) for name, state in states.items() if state != BOUND}
         for name, done in decided(rooms).items():
             if states[name] in (CLAIMED, NOMINATED, EMPTY):
                 steps = [NEXT[kind] for kind in NEXT if kind in done]
-                states[name] = steps[0] if steps else states[name]
+                states[name] = data.draw(st.sampled_from(steps)) if steps else states[name]
         doubled = [n for n, state in states.items() if state in (NOMINATED, GOING)]
         let_go = [n for n, state in states.items() if state == LET_GO]
         assert not (let_go and doubled), states
@@ -208,6 +212,29 @@ def test_contended_rooms_need_the_taint_and_are_given_up_once_it_is_settled():
     for harmless in (contender(0), contender(nominated_node="n1")):
         assert not look(roomy, NOW, harmless).needs_taint
     assert not look(claimed, NOW, contender()).needs_taint, "it is too large for the node"
+
+
+@pytest.mark.parametrize(
+    "around", ["nothing", "contender", "taint", "unbound placeholder", "lag", "second holder"]
+)
+def test_a_room_passes_on_with_the_nomination_exactly_if_it_would_wait_for_nothing_after_it(around):
+    """The neighbour is nominated: it keeps nobody from being nominated."""
+
+    def look(state):
+        mine = on_node(room("a", state), allocatable=Resources(cpu_milli=4000))
+        mine = on_node(mine, taints=(TAINT,)) if around == "taint" else mine
+        if around == "second holder":
+            mine = dataclasses.replace(
+                mine, placeholders=(*mine.placeholders, *room("c", GOING).placeholders)
+            )
+        rooms = [mine, room("b", NOMINATED)]
+        rooms += [preallocation("p", gated=False)] if around == "unbound placeholder" else []
+        lag = SchedulerLag(known={"default-scheduler": NOW + 9}) if around == "lag" else NO_LAG
+        return ordered(*rooms, waiting=(contender(),) if around == "contender" else (), lag=lag)["a"]
+
+    claimed, nominated = look(CLAIMED), look(NOMINATED)
+    assert (claimed.wait is None and claimed.passes_on) is (nominated.wait is None)
+    assert (nominated.wait is None) is (around == "nothing")
 
 
 def test_the_taint_never_stays_against_a_released_claimant_that_does_not_tolerate_it():

@@ -11,6 +11,7 @@ from rescheduler.model.past_moves import PastMove, encode_past_move, node_digest
 from rescheduler.model.records import Workload
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import format_seconds
 from rescheduler.planning.beginning import MOST_ENTRIES
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
@@ -136,29 +137,31 @@ def test_a_move_is_recorded_only_once_it_is_stored():
     assert history.recorded(pending).begun
     evicting = migration(MigrationPhase.EVICTING, started_at_s=NOW, eviction_requested_at_s=NOW + 1)
     history.follow(snapshot(evicting, at_s=NOW + 1), Limits())
-    assert not history.recorded(evicting).evicting
+    assert history.recorded(evicting).begun
+    assert history.may_wait, "the eviction needs no write of its own"
+
+
+def test_a_move_that_ends_without_an_eviction_rests_nobody():
+    history, pending = MoveHistory(), migration()
+    history.follow(snapshot(pending), Limits())
+    history.begin(pending, "p-1")
+    begun = migration(MigrationPhase.RESERVING, started_at_s=NOW)
+    history.follow(snapshot(begun), Limits())
+    assert history.moves["m-1"].disturbed_s
+    failed = migration(MigrationPhase.FAILED, started_at_s=NOW, finished_at_s=NOW + 3)
+    history.wrote(begun, failed.status)
+    assert not history.moves["m-1"].disturbed_s
+
+
+def test_a_move_whose_entry_an_earlier_version_wrote_is_recorded_again_before_it_evicts():
+    history, seen = MoveHistory(), migration(MigrationPhase.EVICTING, started_at_s=NOW)
+    history.read({"m-1": f"begun={format_seconds(NOW)} by=policy namespace=default pod=p-1"}, NOW)
     history.confirm(history.moves)
-    assert history.recorded(evicting).evicting
-
-
-def test_an_eviction_that_is_wanted_again_is_not_stored_by_the_entry_that_was_withdrawn():
-    """The write that takes the first intent away may still be under way when the second one is written down."""
-    history, seen = MoveHistory(), migration(MigrationPhase.EVICTING)
+    assert not history.recorded(seen).begun
     history.follow(snapshot(seen), Limits())
-    for intended_s in (NOW, NOW + 2):
-        intent = MigrationStatus(
-            phase=MigrationPhase.EVICTING, started_at_s=NOW, eviction_requested_at_s=intended_s
-        )
-        history.wrote(seen, intent)
-        assert not history.recorded(seen).evicting, intended_s
-        sent = history.moves
-        history.confirm(sent)
-        assert history.recorded(seen).evicting
-        history.wrote(seen, MigrationStatus(phase=MigrationPhase.EVICTING, started_at_s=NOW))
-        assert not history.recorded(seen).evicting
-        history.confirm(sent)  # the answer to a write that was sent before
-        assert not history.recorded(seen).evicting
-        assert history.recorded(seen).begun
+    assert not history.may_wait
+    history.confirm(history.moves)
+    assert history.recorded(seen).begun
 
 
 def test_a_stale_cache_does_not_take_an_end_back():
@@ -207,7 +210,8 @@ def test_how_moves_ended_may_wait_and_what_a_step_waits_for_may_not():
         ({"u": move(60, evicting_s=NOW + 1, ended_s=NOW + 5)}, True),
         ({"u": move(60, evicting_s=NOW + 1, ended_s=NOW + 5), "v": move(0, ended_s=NOW)}, True),
         ({"v": move(0, ended_s=NOW)}, False),
-        ({"v": move(0, ended_s=NOW, evicting_s=NOW)}, False),
+        ({"v": move(0, ended_s=NOW, evicting_s=NOW)}, True),
+        ({"v": move(0), "w": move(0, evicting_s=NOW)}, False),
     ]
     for now, may_wait in steps:
         history.moves = now

@@ -1,8 +1,12 @@
 """What our own rules remember within one round, and forget in the next."""
 
+import dataclasses
+
 import pytest
 
 from rescheduler.coordination.placement import Placement
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.replacements.replacement import Replacements
@@ -51,6 +55,28 @@ def test_a_refusal_names_the_scheduler_s_reason():
     assert placement.fits(one, "n2", None).message == "NodeResourcesFit: Insufficient cpu"
     beside = placement.fits_beside(one, "n2").message
     assert beside == "NodeResourcesFit: Insufficient cpu, next to the running old pod"
+
+
+@pytest.mark.parametrize(("requested_s", "intents"), [(0.0, False), (5.0, False), (0.0, True)])
+def test_required_affinity_relies_on_no_pod_whose_eviction_was_intended_in_the_same_round(
+    requested_s, intents
+):
+    owner, other = (
+        b.replicaset("web").cpu("1").near(HOSTNAME, app="db").replicas(1),
+        b.replicaset("db").cpu("1"),
+    )
+    nodes = [b.node(name).cpu("8") for name in ("n1", "n2")]
+    web, db = owner.pod("web-0").on("n1"), other.pod("db-0").label(app="db").on("n2")
+    beside = other.pod("db-1").label(app="db").on("n1")
+    snapshot = b.snapshot(nodes, owner, other, [web, db, beside])
+    old = snapshot.pods[ObjectKey("default", "db-0")]
+    status = MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=requested_s)
+    move = PodMigration(namespace="default", name="m", pod_name="db-0", pod_uid=old.uid, status=status)
+    placement = Placement(namespace="rescheduler")
+    known = dataclasses.replace(snapshot, migrations={move.key: move})
+    placement.begin(Replacements(known), intents={move.key} if intents else set())
+    mine = snapshot.pods[ObjectKey("default", "web-0")]
+    assert placement.fits(mine, "n2", None).ok is not (intents or bool(requested_s))
 
 
 @pytest.mark.parametrize(

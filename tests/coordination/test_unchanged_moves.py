@@ -123,7 +123,7 @@ def test_a_change_of_its_own_wakes_it(change):
 def test_that_a_step_is_recorded_wakes_it():
     cluster = Cluster()
     quiet = rested(cluster)
-    assert not rests(quiet, cluster.mark(dataclasses.replace(RECORDED, evicting=False)))
+    assert not rests(quiet, cluster.mark(dataclasses.replace(RECORDED, ended=False)))
 
 
 def test_changes_of_others_do_not():

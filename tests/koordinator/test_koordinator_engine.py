@@ -315,7 +315,7 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
     world.budget("web", "web", maxUnavailable=2)
     targets = [world.node(f"t{index}", cpu="1") for index in range(moves)]
     wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
-    world.wait(lambda: any(world.move_status(name).get("evictedAt") for name in wanted), 60)
+    world.wait(lambda: any(world.move_status(name).get("evictionRequestedAt") for name in wanted), 60)
     koordinator.kill()
     for index in range(moves * 2):
         world.pod(f"crowd-{index}", "1", **KOORD)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, budget, kinds, look, migration, reservation, too_few
 
-from rescheduler.migrations.gate_in_force import AWAITED_S, INTENT_LEAD_S, PREPARED_S
+from rescheduler.migrations.gate_in_force import AWAITED_S, LOOK_LEAD_S, PREPARED_S
 from rescheduler.migrations.observed_migration import Calls, ObservedCreation, Recorded
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
@@ -51,16 +51,34 @@ def test_the_gate_is_on_while_room_is_reserved():
     [
         ({}, False),
         ({"gate_proven_at_s": NOW - 0.5}, False),
-        ({"gate_proven_at_s": NOW - 1.0 + INTENT_LEAD_S}, True),
+        ({"gate_proven_at_s": NOW - 1.0 + LOOK_LEAD_S}, False),
+        ({"gate_proven_at_s": NOW - 1.0}, True),
         ({"gate_failed_at_s": NOW - 0.1}, True),
     ],
-    ids=["not proven", "not settled", "about to be settled", "not in force"],
+    ids=["not proven", "not settled", "about to be settled", "settled", "not in force"],
 )
-def test_the_intent_waits_until_the_gate_is_about_to_be_settled(gate, intends):
+def test_the_intent_waits_until_the_gate_has_settled(gate, intends):
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(**gate))
     assert bool(outcome.status.eviction_requested_at_s) is intends
     assert outcome.gate_until_s
     assert outcome.wake_at_s > NOW
+
+
+def test_one_step_writes_the_intent_and_evicts():
+    outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(gate_proven_at_s=NOW - 1.0))
+    assert kinds(outcome) == ["write_status", "evict"]
+    assert outcome.calls[0].status.eviction_requested_at_s == NOW
+
+
+@pytest.mark.parametrize(
+    ("age_s", "gate"),
+    [(PREPARED_S - AWAITED_S + 1.0, {"gate_proven_at_s": NOW - 1.0}), (1.0, {"gate_failed_at_s": NOW - 0.1})],
+    ids=["wanted for a moment only", "not in force"],
+)
+def test_the_intent_comes_first_where_it_is_what_keeps_the_gate_on(age_s, gate):
+    outcome = look(begun(PHASE.EVICTING, age_s), reservation=reservation(), calls=calls(**gate))
+    assert outcome.status.eviction_requested_at_s == NOW
+    assert kinds(outcome) == ["write_status"]
 
 
 def test_the_intent_does_not_wait_for_ever():
@@ -82,10 +100,11 @@ def test_a_move_that_waits_for_long_gates_nobody_meanwhile():
     assert "prove_gate" not in kinds(outcome)
 
 
-def test_while_the_gate_settles_after_the_intent_the_replacement_is_looked_at_a_last_time():
-    move = begun(PHASE.EVICTING, requested=NOW - 0.01)
+@pytest.mark.parametrize("requested_s", [0.0, NOW - 0.01], ids=["before the intent", "after the intent"])
+def test_while_the_gate_settles_the_replacement_is_looked_at_a_last_time(requested_s):
+    move = begun(PHASE.EVICTING, requested=requested_s)
     template = TemplateKey("rs", "")
-    settles = Calls(gate_proven_at_s=NOW - 1.0 + INTENT_LEAD_S / 2)
+    settles = calls(gate_proven_at_s=NOW - 1.0 + LOOK_LEAD_S / 2)
     for asked_at_s, expected in ((NOW - 0.3, ["try_creation"]), (NOW - 0.01, [])):
         seen = ObservedCreation(template=template, outcome=CreationOutcome.ADMITTED, asked_at_s=asked_at_s)
         outcome = look(move, reservation=reservation(), calls=settles, creation=seen)
@@ -99,6 +118,15 @@ def test_after_the_intent_the_eviction_follows_at_once_if_the_gate_has_settled(a
     assert "evict" in kinds(outcome)
     unproven = look(move, reservation=reservation(), calls=Calls())
     assert ("evict" in kinds(unproven), "prove_gate" in kinds(unproven)) == (False, True)
+
+
+def test_an_eviction_that_did_not_follow_its_intent_is_sent_after_another_compare_and_swap():
+    """The process died in between, or the answer took too long: somebody may have deleted or paused the move since."""
+    first = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(gate_proven_at_s=NOW - 1.0))
+    stored = msgspec.structs.replace(migration(PHASE.EVICTING), status=first.status)
+    outcome = look(stored, reservation=reservation(), calls=calls(gate_proven_at_s=NOW - 1.0))
+    assert kinds(outcome) == ["write_status", "evict"]
+    assert outcome.status.eviction_requested_at_s == NOW
 
 
 @pytest.mark.parametrize("paused", [True, False])

@@ -80,34 +80,35 @@ def test_the_intent_is_not_written_on_an_old_look(age_s, asks):
     assert bool(outcome.status.eviction_requested_at_s) is not asks
 
 
+def evicting(requested_s):
+    move = migration(PHASE.EVICTING, requested=requested_s)
+    return msgspec.structs.replace(move, status=msgspec.structs.replace(move.status, reserved_at_s=NOW - 1))
+
+
 @pytest.mark.parametrize(
-    ("age_s", "proven_s", "expected"),
+    ("age_s", "took_s", "proven_s", "expected"),
     [
-        (0.5, 2.0, "evict"),
-        (1.5, 2.0, "try_creation"),
-        (4.0, 8.0, "evict"),
-        (6.0, 8.0, "try_creation"),
+        (0.4, 0.1, 1.4, "evict"),
+        (0.4, 0.1, 1.0, "try_creation"),
+        (0.4, 0.1, 8.0, "evict"),
+        (0.6, 0.1, 8.0, "try_creation"),
+        (4.0, 1.5, 8.0, "evict"),
+        (6.0, 3.0, 8.0, "try_creation"),
     ],
-    ids=["after the gate", "while the gate was proven", "fresh", "old"],
+    ids=["after the gate", "before the gate", "fresh", "old", "slow answers", "too old"],
 )
-def test_nothing_is_evicted_on_a_look_from_before_the_gate(age_s, proven_s, expected):
+@pytest.mark.parametrize("requested_s", [0.0, NOW - 9], ids=["with the intent", "after the intent"])
+def test_nothing_is_evicted_on_a_look_that_is_older_than_gate_and_answers_make_it(
+    age_s, took_s, proven_s, expected, requested_s
+):
     outcome = look(
-        migration(PHASE.EVICTING, requested=NOW - 9),
-        creation=creation(Outcome.ADMITTED, at=NOW - age_s),
-        calls=Calls(gate_proven_at_s=NOW - proven_s),
-        reservation=room(500),
-        replacement=coming(500),
-    )
-    assert [k for k in kinds(outcome) if k in ("evict", "try_creation")] == [expected]
-
-
-@pytest.mark.parametrize(("before_s", "expected"), [(0.4, "evict"), (0.6, "try_creation")])
-def test_nothing_is_evicted_on_a_look_from_long_before_the_intent(before_s, expected):
-    """Admission may have changed since; the intent itself is written a call later at most."""
-    outcome = look(
-        migration(PHASE.EVICTING, requested=NOW - 0.1),
-        creation=creation(Outcome.ADMITTED, at=NOW - 0.1 - before_s),
-        calls=Calls(gate_proven_at_s=NOW - 8.0),
+        evicting(requested_s),
+        creation=creation(Outcome.ADMITTED, at=NOW - age_s, took_s=took_s),
+        calls=Calls(
+            gate_proven_at_s=NOW - proven_s,
+            dry_run=EvictionResult(EvictionOutcome.EVICTED),
+            dry_run_at_s=NOW - 1.0,
+        ),
         reservation=room(500),
         replacement=coming(500),
     )

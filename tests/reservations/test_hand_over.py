@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.calls.pods import delete_placeholder
+from rescheduler.calls.pods import delete_placeholder, nominate
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import encode_toleration
 from rescheduler.model.own_objects import condition
@@ -55,6 +55,14 @@ def test_the_order_of_the_hand_over():
     assert deletion == delete_placeholder(placeholder(), (pod(),), "n2")
     assert does[2] in kinds(fourth)
     assert last.status.phase is ReservationPhase.SUCCEEDED
+
+
+def test_the_placeholder_follows_the_answered_nomination_in_one_step_if_nothing_else_lacks():
+    """A call is sent only once the one before it was answered; the scheduler sees both in that order."""
+    both = claimed(pod(), placeholder=placeholder(), passes_on=True)
+    assert both.calls[1:] == (nominate(pod(), "n2"), delete_placeholder(placeholder()))
+    for fields in ({"placeholder": None}, {"placeholder": placeholder(deleting=True)}):
+        assert kinds(claimed(pod(), passes_on=True, **fields)) == ["write_status", "nominate"]
 
 
 BOUND = replace(pod(gated=False, node="n2"), phase=PodPhase.PENDING)

@@ -156,8 +156,8 @@ def admits_a_sidecar(held):
     held.admit(admission.sidecar(100))
 
 
-def admits_it_at_the_intent(held):
-    held.scene.calls.answer(lambda c: c.intends, once(lambda _: admits_a_sidecar(held)))
+def admits_it_at_the_rehearsal(held):
+    held.scene.calls.answer(lambda c: c.rehearses, once(lambda _: admits_a_sidecar(held)))
 
 
 def once(do):
@@ -182,7 +182,7 @@ def test_each_check_before_the_eviction_is_needed(monkeypatch, kind, change, che
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_the_last_look_before_the_eviction_is_needed(monkeypatch, kind):
     """The eviction follows sooner than every API server would have to apply the admission, so no fault is found in it."""
-    wrong = evicts_only_without(monkeypatch, kind, admits_it_at_the_intent, "asked")
+    wrong = evicts_only_without(monkeypatch, kind, admits_it_at_the_rehearsal, "asked")
     assert [state["reason"] for state in moves_of(wrong)] == ["ReplacementUngated"]
 
 
