@@ -270,8 +270,10 @@ def test_profiles_are_values_like_others(render):
         {"name": pool, "nodeSelector": {"pool": pool}, "protections": {"minAge": "1h"}, "policies": [entry]}
         for pool, entry in zip("ab", entries, strict=True)
     ]
-    found = rendered(render(f"configuration={json.dumps({'profiles': profiles})}"))
-    document = yaml.safe_load(found["ConfigMap", "rescheduler", "rescheduler"]["data"]["config.yaml"])
+    done = render(f"configuration={json.dumps({'profiles': profiles})}")
+    assert done.returncode == 0, done.stderr
+    found = {(o["kind"], o["metadata"]["name"]): o for o in yaml.safe_load_all(done.stdout) if o}
+    document = yaml.safe_load(found["ConfigMap", "rescheduler"]["data"]["config.yaml"])
     assert document["profiles"] == profiles
     parse_configuration(yaml.safe_dump(document), "values")
 
