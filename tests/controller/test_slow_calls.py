@@ -87,15 +87,6 @@ def test_usage_that_nobody_answers_delays_no_move(scene):
     assert program.loop.decision is None
 
 
-def test_the_first_decision_waits_for_usage_and_later_ones_do_not(scene):
-    scene.workload(nodes=["n1"])
-    program = scene.start()
-    slow(program, lambda work: asks(work, USAGE), 5.0)
-    began_s = scene.now_s
-    scene.until(lambda: program.loop.decision is not None)
-    assert 5.0 <= scene.now_s - began_s < 8.0
-
-
 @pytest.mark.parametrize("what", ["gate-keys", "move-history", "avoid-nodes"])
 def test_a_config_map_that_is_answered_late_holds_up_only_what_relies_on_it(scene, what):
     scene.workload(nodes=["n1"])

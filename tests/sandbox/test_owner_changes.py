@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "controller"))
 from scenes import Scene
 
 TAINT = {"key": admission.TAINT, "value": "yes", "effect": "NoSchedule"}
-TOLERATION = {"key": admission.TAINT, "operator": "Exists"}
 
 
 FEW = 3
