@@ -5,9 +5,6 @@ import time
 
 import pytest
 
-from harness.controlplane import manifests
-from harness.controlplane.api import Api, HttpTransport
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -115,26 +112,6 @@ MORE_CONTAINER = {
     "volumeMounts": [{"name": "v", "mountPath": "/v"}],
     "securityContext": {"privileged": True},
 }
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    with Sandbox(clock=time.time) as cluster:
-        url = cluster.start().url
-        admin = Api(HttpTransport(url))
-        manifests.apply(admin, manifests.load())
-        yield admin, Api(HttpTransport(url, user=names.CONTROLLER_USER))
-
-
-@pytest.fixture(scope="module")
-def real(control_plane):
-    account = control_plane.kubeconfig_for(names.DEFAULT_NAMESPACE, "rescheduler")
-    return control_plane.api(), Api.from_kubeconfig(account)
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
-def both(request):
-    return request.getfixturevalue(request.param)
 
 
 def create(both, body):

@@ -1,13 +1,10 @@
 """What the token of the controller is worth to a thief: the fields that a move needs, and nothing else; on both clusters."""
 
-import time
-
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.api import STRATEGIC, Api, HttpTransport
+from harness.controlplane.api import STRATEGIC
 from harness.controlplane.world import PATIENCE_S, RESERVATIONS, World
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model import names
 
 OWN = f"/api/v1/namespaces/{names.DEFAULT_NAMESPACE}"
@@ -17,27 +14,6 @@ FOREIGN_GATE = "example.com/quota"
 RESERVATION = {names.ANNOTATION_RESERVATION: "room"}
 GATE_OFF = [{"name": names.GATE, "$patch": "delete"}]
 HAND_OVER = {"key": names.ANNOTATION_HANDOVER_TAINT, "operator": "Exists", "effect": "NoSchedule"}
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    """The administrator and the thief of a sandbox, which knows no rights: what is refused there is refused by admission."""
-    with Sandbox(clock=time.time) as cluster:
-        url = cluster.start().url
-        admin = Api(HttpTransport(url))
-        manifests.apply(admin, manifests.load())
-        yield admin, Api(HttpTransport(url, user=names.CONTROLLER_USER))
-
-
-@pytest.fixture(scope="module")
-def real(control_plane):
-    account = control_plane.kubeconfig_for(names.DEFAULT_NAMESPACE, "rescheduler")
-    return control_plane.api(), Api.from_kubeconfig(account)
-
-
-@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
-def both(request):
-    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture
