@@ -13,7 +13,7 @@
     { title: "from", kind: "name node", of: (m) => m.from },
     { title: "to", kind: "name node", of: (m) => m.to },
     { title: "step", of: (m) => (m.waits ? `${m.phase}, waits` : m.phase) },
-    { title: "by", of: (m) => m.by },
+    { title: "by", kind: "by", of: (m) => m.by },
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
   ];
   const since = (m, at) => span((Date.parse(at) - Date.parse(m.beganAt)) / 1000);

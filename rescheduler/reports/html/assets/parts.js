@@ -48,7 +48,7 @@ const parts = (() => {
       NotReady: `M${x} ${y}l${s} ${s}M${x + s} ${y}l${-s} ${s}`,
       Deleting: `M${x} ${y + s / 2}h${s}`,
       Cordoned: `M${x} ${y + s}l${s} ${-s}`,
-      Tainted: `M${x + s} ${y}v${s / 2.2}l${-s / 2.2} ${-s / 2.2}z`,
+      Tainted: `M${x} ${y}h${s / 2.2}l${-s / 2.2} ${s / 2.2}z`,
       KeptEmpty: `M${x + s / 2} ${y + s * 0.25}a${s / 4} ${s / 4} 0 1 0 .01 0z`,
     };
     return svg("path", { class: `mark ${mark}`, d: paths[mark] || "", "stroke-width": Math.max(1, s / 9) });
