@@ -169,7 +169,7 @@ class _Job:
 def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
     """Raises CommandError: so many nodes cannot go, or those begun earlier cannot."""
     if chosen.refused:
-        lines = "".join(f"\n  {pod.key} on {pod.node}: {why}" for pod, why in chosen.refused)
+        lines = "".join(f"\n  {pod.key} on node/{pod.node}: {why}" for pod, why in chosen.refused)
         raise CommandError(
             f"nodes of an interrupted consolidation cannot be emptied any more:{lines}\nGive them back: rescheduler "
             f"uncordon -l {LABEL_CONSOLIDATION}=Emptying. Nothing was changed."

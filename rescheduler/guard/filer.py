@@ -240,7 +240,7 @@ class Filer:
                 continue
             guarded = rules.guards(caches.look(Kind.NAMESPACE, pod.namespace))
             if guarded and not why_stays(pod, rules, now_s):
-                self.asks.hear(pod, f"cordon of node {pod.node}", now_s)
+                self.asks.hear(pod, f"cordon of node/{pod.node}", now_s)
 
 
 def why_stays(pod: Pod, rules: GuardRules, now_s: float) -> str:

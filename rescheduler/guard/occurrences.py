@@ -12,7 +12,7 @@ def occurrences(
     reason: str, user: str, pod: Pod, message: str, *, warning: bool = False
 ) -> tuple[Occurrence, ...]:
     """What is told of one eviction; a warning on pod and node."""
-    note = f"{user} evicts pod {pod.key} from node {pod.node}: {message}"
+    note = f"{user} evicts pod {pod.key} from node/{pod.node}: {message}"
     of_pod = ObjectReference("Pod", pod.name, pod.namespace, pod.uid)
     of_node = ObjectReference("Node", pod.node, uid=pod.node)
     return tuple(

@@ -82,7 +82,7 @@ def report(
         return Report(message="left as it is: guard.enabled is false", completed=True)
     if move is not None and move.status.phase is MigrationPhase.SUCCEEDED:
         return Report(
-            message=f"moved to node {move.status.node_name}, where its room was reserved", completed=True
+            message=f"moved to node/{move.status.node_name}, where its room was reserved", completed=True
         )
     ends_s = asked_since_s(started_s or now_s, move, settings.limit_s) + settings.limit_s
     if move is not None and not move.finished and move.status.eviction_requested_at_s:

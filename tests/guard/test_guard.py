@@ -289,7 +289,7 @@ def test_without_room_pod_and_node_are_told(cluster):
         if event.reason == "EvictedWithoutRoom"
     }
     assert found == {("Pod", True), ("Node", True)}
-    assert all("kubectl evicts pod shop/web-1 from node node-1" in event.note for event in cluster.told)
+    assert all("kubectl evicts pod shop/web-1 from node/node-1" in event.note for event in cluster.told)
 
 
 def test_what_nobody_asks_for_any_more_is_forgotten(cluster):
@@ -318,7 +318,7 @@ def test_a_cordon_asks_for_the_pods_of_its_node_where_that_is_chosen(cluster):
     cluster.look_again()
     cluster.look_again()
     ((_, _, body),) = cluster.calls
-    assert body["spec"]["requestedBy"] == "cordon of node node-1"
+    assert body["spec"]["requestedBy"] == "cordon of node/node-1"
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"request": 1}', b"\xff"])

@@ -285,4 +285,4 @@ def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guar
         source, _, target = placed(world)
         cordon(world.api, source)
         world.wait(lambda: {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}, 60)
-        assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node {source}"}
+        assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node/{source}"}

@@ -72,7 +72,7 @@ REFUSES = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
     [
         (eviction(), SeenTarget(namespace=SHOP, pod=pod()), None, False, "is to be moved"),
         (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=move()), None, False, "is being reserved"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=None, move=LANDED), None, True, "moved to node node-2"),
+        (eviction(), SeenTarget(namespace=SHOP, pod=None, move=LANDED), None, True, "moved to node/node-2"),
         (
             eviction(),
             SeenTarget(namespace=SHOP, pod=pod(), move=FAILED),
