@@ -19,6 +19,7 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.written import SECONDS, DocumentSection, WrittenAs, keyed_fields
 from rescheduler.planning.limits import NAMED_LEVELS, Level
 from rescheduler.policies.registry import REGISTRY
+from rescheduler.policies.wire import NamespacesArgs
 
 FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -48,6 +49,9 @@ _LEVEL: Final = {
         {"type": "string", "pattern": r"^(0(\.[0-9]+)?|1(\.0+)?)$"},
     ]
 }
+_LABELS: Final = {"matchLabels", "nodeSelector"}
+_LABEL_KEY: Final = {"pattern": "^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
+_NAMESPACE: Final = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
 _PERCENT: Final = {"thresholds", "targetThresholds", "startThresholds"}
 _DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
 Schema = dict[str, Any]
@@ -58,6 +62,7 @@ def values_schema() -> Schema:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "definitions": {"policy": _policies()},
+        "required": ["image", "runbookUrlPrefix"],
         **_closed(
             {
                 "image": {
@@ -132,6 +137,11 @@ def _struct(kind: type[msgspec.Struct]) -> Schema:
     found: Schema = {"type": "object", "properties": {key: schema_of(f.type) for key, f in fields.items()}}
     if issubclass(kind, DocumentSection) or kind.__struct_config__.forbid_unknown_fields:
         found["additionalProperties"] = False
+    for key in _LABELS & found["properties"].keys():
+        found["properties"][key] |= {"propertyNames": _LABEL_KEY}
+    if kind is NamespacesArgs:
+        for key in found["properties"]:
+            found["properties"][key]["items"] |= _NAMESPACE
     if required := [key for key, field in fields.items() if field.required]:
         found["required"] = required
     return found
