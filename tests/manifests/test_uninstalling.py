@@ -14,7 +14,7 @@ from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import RESERVATIONS, World, gates_of
+from harness.controlplane.world import RESERVATIONS, World, gates_of, keys_on
 from rescheduler.model.names import (
     ANNOTATION_AVOID,
     ANNOTATION_HANDOVER_TAINT,
@@ -58,17 +58,17 @@ def kubectl(plane, _):
 def plane(control_plane):
     """A control plane of its own, with the project installed."""
     with ControlPlane(binaries=control_plane.binaries) as plane, KubeletThread(plane.api().transport):
-        applied = subprocess.run(
-            [plane.kubectl, "--kubeconfig", str(plane.kubeconfig), "apply", "-k", "manifests/"],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-        )
-        assert applied.returncode == 0, applied.stderr
-        wait_until_served(plane.api(), manifests.load())
-        wait_until_mutated(plane.api(), manifests.load())
+        installed(plane)
         yield plane
+
+
+def installed(plane):
+    """As the README says."""
+    words = [plane.kubectl, "--kubeconfig", str(plane.kubeconfig), "apply", "-k", "manifests/"]
+    applied = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert applied.returncode == 0, applied.stderr
+    wait_until_served(plane.api(), manifests.load())
+    wait_until_mutated(plane.api(), manifests.load())
 
 
 @pytest.fixture
@@ -209,3 +209,42 @@ def test_finalizers_of_others_and_a_controller_at_work(plane, world, tmp_path):
     done = command(plane, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     check_clean(world, node)
+
+
+def held_at_once(world, within_s):
+    """Whether a pod of a controller that has a gate key is gated."""
+    owner = (
+        world.api.create(world.path("configmaps"), {"metadata": {"generateName": "owner-"}}).expect(201).body
+    )
+    meta = owner["metadata"]
+    keys = keys_on({f"controller.{world.namespace}.{meta['uid']}": "room"})
+    world.api.patch("/api/v1/namespaces/rescheduler/configmaps/gate-keys", keys).expect()
+    reference = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+    }
+    body = {"metadata": {"generateName": "p-", "ownerReferences": [reference]}, "spec": world.spec("1")}
+    ends_s = time.monotonic() + within_s
+    while time.monotonic() < ends_s:
+        pod = world.api.create(world.path("pods"), {"apiVersion": "v1", "kind": "Pod", **body}, dryRun="All")
+        if pod.ok and gates_of(pod.body) == [GATE]:
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_installed_again_the_gate_holds_after_a_restart_of_the_api_server_and_not_before(
+    plane, world, tmp_path
+):
+    """As the last words of ``uninstall`` say; without one the webhook is the way."""
+    assert held_at_once(world, LIMIT_S)
+    done = command(plane, tmp_path)
+    assert "Before it is installed here again, restart the API servers" in done.stdout, done.stderr
+    installed(plane)
+    assert not held_at_once(world, 15.0), "API servers follow policies that come back: nobody needs a restart"
+    plane.stop_apiserver()
+    plane.start_apiserver()
+    assert held_at_once(world, LIMIT_S)
