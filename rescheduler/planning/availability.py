@@ -26,7 +26,6 @@ from rescheduler.scheduling.state import SchedulingState
 
 _WITH_REPLICAS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 _PART: Final = 4
-_AWAY: Final = (MigrationPhase.EVICTING, MigrationPhase.HANDING_OVER)
 """One pod of so many may be unavailable."""
 
 
@@ -105,9 +104,8 @@ def missing_pods(snapshot: Snapshot) -> Counter[str]:
     found: Counter[str] = Counter()
     for migration in snapshot.migrations.values():
         status = migration.status
-        if status.phase not in _AWAY or status.replacement is not None:
-            continue
-        if not (status.eviction_requested_at_s or status.evicted_at_s):
+        evicting = status.phase is MigrationPhase.EVICTING and bool(status.eviction_requested_at_s)
+        if not (evicting or status.phase is MigrationPhase.HANDING_OVER) or status.replacement is not None:
             continue
         old = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
         owner = controller_of_move(migration, snapshot)

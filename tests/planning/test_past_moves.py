@@ -3,6 +3,7 @@
 import dataclasses
 
 import msgspec
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -155,14 +156,20 @@ def test_a_move_whose_podmigration_was_deleted_after_the_eviction_disturbed_its_
     assert History(begun).begun_within_hour() == 1
 
 
-def test_a_withdrawn_eviction_is_no_disturbance():
+@pytest.mark.parametrize(
+    ("phase", "ended_s", "evicting_s"),
+    [(MigrationPhase.EVICTING, 0.0, NOW - 60), (MigrationPhase.FAILED, NOW - 1, 0.0)],
+    ids=["goes on", "ended"],
+)
+def test_a_move_that_withdrew_its_eviction_disturbs_nobody_once_it_has_ended(phase, ended_s, evicting_s):
+    """Until then it counts as one that evicts, since its beginning."""
     planned = finished(
-        0, planned=True, phase=MigrationPhase.EVICTING, began_s=NOW - 60, evicted_s=0.0, ended_s=0.0,
+        0, planned=True, phase=phase, began_s=NOW - 60, evicted_s=0.0, ended_s=ended_s,
         pod="pod-a", workload="workload-a",
     )  # fmt: skip
     known = PastMove(begun_s=NOW - 60, evicting_s=NOW - 50, workload_uid="workload-a")
     snapshot = Snapshot(taken_at_s=NOW, migrations={planned.key: planned})
-    assert merged({uid_of(planned): known}, snapshot)[uid_of(planned)].evicting_s == 0.0
+    assert merged({uid_of(planned): known}, snapshot)[uid_of(planned)].evicting_s == evicting_s
 
 
 def test_what_people_ask_for_counts_only_once_it_has_begun():
