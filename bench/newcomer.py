@@ -156,6 +156,7 @@ def _ours(kubeconfig: Path, folder: Path, pod: str, tasks: Sequence[Task], cells
         code, seconds, said = _timed([*program, *words, *more])
         wrong += code not in codes
         cells[title, "rescheduler"] = _cell(seconds, code)
+        sys.stderr.write(f"{_cell(seconds, code):>12}  {line}\n")
         if code not in codes:
             sys.stderr.write(f"WRONG: {title}: {line}: {code}, wanted {codes}: {said}\n")
     return wrong
@@ -191,6 +192,7 @@ def _beside(kubeconfig: Path, folder: Path, api: Api, cells: Cells) -> None:
                 break
             time.sleep(0.1)
         cells[title, tool] = _cell(seconds, code)
+        sys.stderr.write(f"{_cell(seconds, code):>12}  {tool} {' '.join(words)}\n")
 
 
 def _descheduling(words: list[str], folder: Path, api: Api, node: str) -> list[str]:
