@@ -5,7 +5,6 @@ Moves that are planned after a chain do not count on its later stages (``Trial``
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,7 +16,14 @@ from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.repair_drafts import DraftedMove, RepairDraft, RepairDrafts, Wanting
+from rescheduler.planning.repair_drafts import (
+    MOST_PODS,
+    DraftedMove,
+    Extent,
+    RepairDraft,
+    RepairDrafts,
+    Wanting,
+)
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import Tier
@@ -38,12 +44,19 @@ class ChainPlanner:
 
     made: MakesMoves
     limits: LimitLedger
+    refusals: Refusals
+    budgets: BudgetLedger
     drafts: RepairDrafts
 
     @property
     def trial(self) -> Trial:
         """In which drafts are made, and followed."""
         return self.drafts.trial
+
+    def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
+        """Of those of the badly placed pods that nothing holds back."""
+        free = [one for one in wanting[:MOST_PODS] if self.refusals.of(one[1]) is None]
+        return self.drafts.draft(free, extent)
 
     def repair(self, draft: RepairDraft) -> None:
         """Plan what a draft says, as far as all rules allow it; what they refuse is searched again without that."""
@@ -59,7 +72,7 @@ class ChainPlanner:
             left = [one for one in stuck if not self.made.is_planned(one[1].pod)]
             if not left or self.limits.exhausted:
                 return
-            refused = self._follow_all(self.drafts.draft_of_rest(left, attempt))
+            refused = self._follow_all(self.draft(left, self.drafts.of_rest(attempt)))
             if not refused and number == self.made.number():
                 return
             self.drafts.refused.update(refused)
@@ -67,9 +80,7 @@ class ChainPlanner:
     def _follow_all(self, draft: RepairDraft) -> Collection[tuple[str, int]]:
         """Gives what the rules refuse: uids, each with a node (an index)."""
         refused = set[tuple[str, int]]()
-        aside: defaultdict[int, list[AsideTo]] = defaultdict(list)
-        for pod, node in draft.aside:
-            aside[self.trial.state.node_index[pod.node]].append(AsideTo(pod, node))
+        aside = draft.by_node(self.trial.state.node_index)
         waiting, number = list(draft.moves), -1
         # Topology spread may refuse a move until others of the draft are planned.
         while waiting and number < self.made.number():
@@ -82,7 +93,7 @@ class ChainPlanner:
         self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], refused: set[tuple[str, int]]
     ) -> bool:
         """True if there is nothing more to do about it."""
-        policy, candidate, node = one
+        policy, candidate, node, rules = one
         wish = None if self.limits.exhausted else self._wish(policy, candidate)
         if wish is None:
             return True
@@ -98,15 +109,15 @@ class ChainPlanner:
 
         mark = self.trial.mark()
         drafts = self.drafts
-        chains = Chains(self.trial, drafts.objective, drafts.replacement, drafts.refusals.cost, refused)
+        chains = Chains(self.trial, drafts.objective, drafts.replacement, self.refusals.cost, refused)
         leavers = self._leavers(_DRAFTED_STAGE)
-        found = chains.follow(wish, node, there, leavers)
+        found = chains.follow(wish, AsideTo(candidate.pod, node, rules), there, leavers)
         self.trial.rollback(mark)
         if not found and not aside.get(node):
             # What keeps it off may be pods that leave by this plan: then it waits for those of another node.
             others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != node)
             for at in islice(others, _MOST_OTHERS):
-                found = found or chains.follow(wish, at, lambda _: [], leavers)
+                found = found or chains.follow(wish, AsideTo(candidate.pod, at), lambda _: [], leavers)
         if found:
             self._take(candidate, found)
         return bool(found)
@@ -127,7 +138,7 @@ class ChainPlanner:
         gains = policy.gains(candidate, self.trial.view)
         if not (gains > 0).any():
             return None
-        least_gain = self.drafts.refusals.least_gain(candidate.pod)
+        least_gain = self.refusals.least_gain(candidate.pod)
         return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
@@ -150,7 +161,7 @@ class ChainPlanner:
             taken.append((mover, follows))
 
     def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
-        return held(candidate, self.made, self.drafts.refusals, self.drafts.budgets, follows=follows)
+        return held(candidate, self.made, self.refusals, self.budgets, follows=follows)
 
 
 def held(

@@ -1,6 +1,6 @@
-"""The last move of a chain: a badly placed pod goes where others have made room, and the draft's chains. Pure, in a trial.
+"""The chains of a draft: a badly placed or pending pod goes where others have made room. Pure, in a trial.
 
-A badly placed pod fits on a node once others there have left: those that step aside for it, as a draft names
+It fits on a node once others there have left: those that step aside for it, as a draft names
 them, and those whose moves are planned anyway. The rooms that they leave are used only by the move that begins after theirs
 (``Trial.landed``).
 
@@ -40,10 +40,12 @@ class ChainStep(NamedTuple):
 
 
 class AsideTo(NamedTuple):
-    """A pod that is to step aside, and the node (an index) that it is to go to."""
+    """A pod, and the node (an index) that it is to go to."""
 
     pod: Pod
     node: int
+    rules: tuple[Pod, ...] = ()
+    """Those that must have left before because rules keep it away from them."""
 
 
 Aside = Callable[[int], list[AsideTo]]
@@ -51,7 +53,7 @@ Aside = Callable[[int], list[AsideTo]]
 
 
 class Wish(NamedTuple):
-    """A badly placed pod for which no node has room."""
+    """A badly placed or pending pod for which no node has room."""
 
     pod: Pod
     gains: FloatArray
@@ -83,6 +85,8 @@ class Chains:
         """
         if len(after) > MOST_EARLIER_MOVES:
             return None
+        if not wish.pod.node:
+            return self._arrival(wish.pod, node, steps, after)
         costs = sum(self.cost(step.pod) for step in steps) if wish.least_gain else 0.0
         gains = np.zeros_like(wish.gains)
         gains[node] = wish.gains[node]
@@ -96,15 +100,32 @@ class Chains:
         # A last move that gains nothing would be undone: then those that step aside do better without it.
         return ChainStep(wish.pod, target, after) if lowers(whole) and lowers(target.change) else None
 
+    def _arrival(
+        self, pod: Pod, node: int, steps: Sequence[ChainStep], after: tuple[Pod, ...]
+    ) -> ChainStep | None:
+        """A pod without a node does not move: it is bound there, if the moves break no rule more."""
+        with self.trial.landed({one.uid for one in after}):
+            takes = bool(self.trial.arrivals(pod)[node])
+        if not takes or sum(step.target.change[Tier.HARD] for step in steps) > 0:
+            return None
+        placed = nothing()
+        placed[Tier.PENDING] = -1
+        return ChainStep(pod, Target(self.trial.state.node_names[node], 0.0, placed), after)
+
     def follow(
-        self, wish: Wish, node: int, aside: Aside, leavers: Mapping[int, Sequence[Pod]]
+        self,
+        wish: Wish,
+        to: AsideTo,
+        aside: Aside,
+        leavers: Mapping[int, Sequence[Pod]],
     ) -> list[ChainStep]:
-        """A chain to one node (an index), where as many pods step aside as are needed: the first ones; empty: there is none.
+        """A chain to one node, where as many pods step aside as are needed: the first ones; empty: there is none.
 
         ``leavers``: by node, pods that leave it by this plan. The moves of those that step aside stand in the trial afterwards.
         """
-        replacement, steps = self.replacement(wish.pod), list[ChainStep]()
-        after = self._make_room(wish, replacement, node, aside, leavers, steps=steps)
+        node, steps = to.node, list[ChainStep]()
+        replacement = self.replacement(wish.pod) if wish.pod.node else wish.pod
+        after = self._make_room(wish, replacement, to, aside, leavers, steps=steps)
         if after is None:
             return []
         last = self.last(wish, node, steps, after)
@@ -119,26 +140,40 @@ class Chains:
         self,
         wish: Wish,
         replacement: Pod,
-        node: int,
+        to: AsideTo,
         aside: Aside,
         leavers: Mapping[int, Sequence[Pod]],
         *,
         steps: list[ChainStep],
     ) -> tuple[Pod, ...] | None:
         """The pods that the replacement waits for on the node; None: they do not leave room enough. ``steps``: gets their moves."""
+        node, apart = to.node, list[Pod]()
+        for pod in to.rules:
+            there = aside(self.trial.state.node_index[pod.node])
+            one = next((one for one in there if one.pod is pod), None)
+            if one is not None:
+                there.remove(one)
+                if not self._step_aside(wish, one, aside, leavers, steps=steps):
+                    return None
+            elif not self.trial.planned.stage_of(pod.uid):
+                return None
+            apart.append(pod)
         left = self.trial.left_for(replacement)
         missing = [(name, needed - int(free[node])) for name, free, needed in left if free[node] < needed]
-        planned = sorted(leavers.get(node, ()), key=lambda pod: (-part_of(pod, missing), pod.key))
+        here = self.trial.state.node_names[node]
+        lacking = _less(missing, [pod for pod in apart if pod.node == here])
+        planned = [pod for pod in leavers.get(node, ()) if pod not in apart]
+        planned.sort(key=lambda pod: (-part_of(pod, lacking), pod.key))
         standing: list[Pod] = []
         waiting = aside(node)
-        while not (enough := cover((*planned, *standing), missing)) and waiting:
+        while not (enough := cover((*planned, *standing), lacking)) and waiting:
             one = waiting.pop(0)
             if self._step_aside(wish, one, aside, leavers, steps=steps):
                 standing.append(one.pod)
-        if not enough or len(standing) > MOST_EARLIER_MOVES:
+        if not enough or len(standing) + len(apart) > MOST_EARLIER_MOVES:
             return None
-        besides = tuple(standing)
-        earlier = fewest(planned[: MOST_EARLIER_MOVES - len(besides)], missing, besides) if missing else ()
+        besides = (*apart, *standing)
+        earlier = fewest(planned[: MOST_EARLIER_MOVES - len(besides)], lacking, standing) if lacking else ()
         return (*earlier, *besides)
 
     def _step_aside(
@@ -152,15 +187,20 @@ class Chains:
     ) -> bool:
         """Plan its move in the trial, and those of pods that step aside for it, if all rules allow it."""
         pod, replacement = one.pod, self.replacement(one.pod)
-        after = self._make_room(wish, replacement, one.node, aside, leavers, steps=steps)
+        after = self._make_room(wish, replacement, one, aside, leavers, steps=steps)
         if after is None:
             return False
         with self.trial.landed({earlier.uid for earlier in after}):
             change = self.objective.change(pod, replacement)
             gains = np.zeros(self.trial.state.nodes.size)
             at = change.total[:, one.node]
-            # For a wish nobody goes where it is worse for any tier: what brought it where it is would bring it back.
-            worse = worsens_wishes(at) if wish.tier is Tier.HARD else lowers(-at)
+            match wish.tier:
+                case Tier.HARD:
+                    worse = bool(worsens_wishes(at))
+                case Tier.PENDING:
+                    worse = bool(at[Tier.HARD] > 0)
+                case _:  # Nobody goes where it is worse for any tier: what brought it where it is would bring it back.
+                    worse = lowers(-at)
             gains[one.node] = float(not worse)
             target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
         if target is None:
@@ -184,7 +224,7 @@ class Chains:
         return found if isinstance(found, Target) else None
 
 
-def fewest(planned: Sequence[Pod], missing: Missing, besides: tuple[Pod, ...] = ()) -> tuple[Pod, ...]:
+def fewest(planned: Sequence[Pod], missing: Missing, besides: Sequence[Pod] = ()) -> tuple[Pod, ...]:
     """The fewest of the planned ones, from the first, that leave enough with those besides; empty: they do not, or need not.
 
     Where no room is missing, it is a rule about the pods there that keeps the other one away: then all of them.
@@ -195,6 +235,12 @@ def fewest(planned: Sequence[Pod], missing: Missing, besides: tuple[Pod, ...] = 
         if cover((*planned[:number], *besides), missing):
             return tuple(planned[:number])
     return ()
+
+
+def _less(missing: Missing, leaving: Sequence[Pod]) -> Missing:
+    """What is missing beside what these leave."""
+    rest = [(name, amount - sum(taken_of(pod.held, name) for pod in leaving)) for name, amount in missing]
+    return [(name, amount) for name, amount in rest if amount > 0]
 
 
 def part_of(pod: Pod, missing: Missing) -> float:

@@ -9,7 +9,7 @@ hard topology spread). Each pod that a search moves is judged again by all rules
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -41,11 +41,14 @@ class Conditions:
         order: IntArray,
         *,
         apart: bool = False,
+        others: bool = False,
     ) -> None:
         """``budgets`` None: they are not looked at. ``order``: the nodes by name.
 
         ``apart``: no node that a pod may leave takes any, so that is not asked for.
+        ``others``: pods are counted that constraints of others count, and that are not bound by them.
         """
+        self._others = others
         self._apart = apart
         self._trial = trial
         self._targets = targets
@@ -63,6 +66,9 @@ class Conditions:
         self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
         self._hard: dict[PodClass, tuple[Spread, ...]] = {}
         self._spreads: dict[object, Spread] = {}
+        self._selected: list[tuple[str, LabelSelector, Spread]] = []
+        """Whom each of them counts."""
+        self._counts: dict[PodClass, tuple[Spread, ...]] = {}
         self._rows: dict[str, int] = {}
         self._free: list[IntArray] = []
         self._whole: list[IntArray] = []
@@ -124,16 +130,18 @@ class Conditions:
         """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed``: in place of that of this moment."""
         kind = self._trial.view.cluster.kind_of(replacement)
         bears, minds = self.marks(kind)
+        spreads = self.spreads(kind)
         return MovablePod(
-            source=int(self.places[self._trial.state.node_index[pod.node]]),
+            source=int(self.places[self._trial.state.node_index[pod.node]]) if pod.node else -1,
             needs=(*self.needs(replacement, kind), *more),
             allowed=allowed or (lambda: self.allowed(pod, replacement, policy)),
             cost=cost,
             takes=takes,
             bears=bears,
             minds=minds,
-            spreads=self.spreads(kind),
-            budgets=tuple(self._spent(pod, policy)),
+            spreads=spreads,
+            counted=self._counted(kind, spreads),
+            budgets=tuple(self._spent(pod, policy)) if pod.node else (),
         )
 
     def free_of(self, resource: str) -> IntArray:
@@ -247,6 +255,18 @@ class Conditions:
             known = self._hard[kind] = tuple(self._spread(kind, *one) for one in own)
         return known
 
+    def _counted(self, kind: PodClass, own: Collection[Spread]) -> tuple[Spread, ...]:
+        """Of the constraints that were named so far those of others that count its pods."""
+        known = self._counts.get(kind)
+        if known is None:
+            found = (
+                one
+                for namespace, selector, one in self._selected
+                if one not in own and namespace == kind.namespace and selector.matches(kind.labels)
+            )
+            known = self._counts[kind] = tuple(found)
+        return known
+
     def _spread(self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector) -> Spread:
         domains = Domains.of(kind.spec, constraint, self._trial.view.nodes)
         key = kind.namespace, constraint, selector, domains.digest
@@ -259,6 +279,8 @@ class Conditions:
                 valid=np.flatnonzero(domains.valid).tolist(),
                 max_skew=constraint.max_skew,
             )
+            if self._others:
+                self._selected.append((kind.namespace, selector, known))
         return known
 
     def _spent(self, pod: Pod, policy: str) -> Iterable[int]:

@@ -1,16 +1,15 @@
 """Room for pending pods in a plan: who steps aside for which of them, within budgets and limits, and why nothing helps.
 
-Pods of higher priority come first, then those that need the fewest moves. What one of them takes another one may lack, so the pods are
-planned a few times, each time those first that found nothing before or took many moves, and the best is kept: room for most, the highest
-priorities first, then with the fewest moves. A way is planned as a whole or not at all, and so is a gang.
+All pods of one priority are drafted together by the search that repairs, the highest priority first: room for most of them, with the fewest
+moves. What the rules, budgets or limits refuse of that is drafted again without it, and where a preference would have to be given
+up for room, only then. A way is planned as a whole or not at all, and so is a gang.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
@@ -18,38 +17,32 @@ from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
 from rescheduler.planning.chain_moves import held, makes_room
+from rescheduler.planning.chains import AsideTo
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
 from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
 from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.room_levels import RoomLevels
-from rescheduler.planning.room_search import Reach, RoomSearch, SearchWork, Way
+from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, RepairDraft, RepairDrafts
 from rescheduler.planning.targets import Target
-from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial, TrialMark
-from rescheduler.planning.victim_sets import VictimSets
-from rescheduler.planning.why_no_room import NO_WAY, why_no_room
-from rescheduler.policies.framework import RoomBounds, RoomMakingPolicy
+from rescheduler.planning.ways import Way, Ways
+from rescheduler.planning.why_no_room import NO_WAY, explaining, why_no_room
+from rescheduler.policies.framework import RoomMakingPolicy
 from rescheduler.policies.objective import Tier, nothing
+from rescheduler.policies.pending_pods import MOST_DEPTH
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 
-WORK: Final = 12_000_000
-"""Nodes that are looked at for all pending pods of one decision: about a second."""
-_TRIES: Final = 4
-"""Plans besides the first."""
-_SHARES: Final = 4
-"""One search of a pod may use so many times its part of the work: most need less."""
-_LEAST_SHARE: Final = 100_000
-_AGAIN: Final = 3
-"""Ways that are looked for in place of one that a budget or a limit refuses as a whole."""
+ROOMS: Final = 4
+"""So many times shorter it is searched for rooms than for repairs."""
+_ATTEMPTS: Final = 6
+"""Drafts for the same pods: each a shorter search than the one before, without what was refused."""
+_MOST_DRAFTS: Final = 24
+"""Of one plan; whoever is left then has no room."""
 
 _ENOUGH: Final = (
     "enough pods of its group get room now (minMember); the others are planned for once those run"
 )
-
-_DEEPEST: Final = 2
-"""Levels that are told apart where no policy bounds them."""
 _DEFECT: Final = "the words for it could not be found because of a defect, please report it"
 
 Gang = tuple[Candidate, ...]
@@ -67,16 +60,6 @@ class _Room(NamedTuple):
     taken: tuple[tuple[Candidate, bool], ...]
 
 
-class _Tried(NamedTuple):
-    """What planning the pods in one order gave."""
-
-    rooms: int
-    """That stood before."""
-    failed: list[Gang]
-    value: tuple[int, ...]
-    """The lowest is best."""
-
-
 @dataclass(slots=True, kw_only=True)
 class PendingRooms:
     """Makes room in one decision."""
@@ -85,21 +68,16 @@ class PendingRooms:
     limits: LimitLedger
     refusals: Refusals
     budgets: BudgetLedger
-    trial: Trial
-    objective: Objective
-    replacement: Callable[[Pod], Pod]
+    drafts: RepairDrafts
     comes_back: Callable[[Pod], bool]
     """True if another pod would come in the place of this one."""
     explains: bool
     """True: who stands in the way, and what holds them, is said of pods that find no room. That takes a search more."""
     _rooms: list[_Room] = field(default_factory=list)
-    _searches: dict[tuple[int | None, int], RoomSearch] = field(default_factory=dict)
-    """By the highest priority that may be moved, and the depth."""
-    _any: RoomSearch | None = None
-    _leavers: dict[int, list[Pod]] = field(default_factory=dict)
-    _work: SearchWork = field(default_factory=lambda: SearchWork(WORK))
-    _share: int = WORK
-    """Of one search."""
+    _ways: Ways = field(init=False)
+    _drafts_left: int = _MOST_DRAFTS
+    _denied: set[str] = field(default_factory=set)
+    """Uids of pods that a budget or a limit keeps from moving with the others of a way."""
     _left: list[PendingRoom] = field(default_factory=list)
     """Pods without room."""
     _members: GroupMembers = field(init=False)
@@ -109,7 +87,13 @@ class PendingRooms:
     """By uid of the first pod of a gang: how many found room when the gang was planned last."""
 
     def __post_init__(self) -> None:
+        self._ways = Ways(self.drafts)
         self._members = GroupMembers(self.trial.snapshot)
+
+    @property
+    def trial(self) -> Trial:
+        """In which room is made."""
+        return self.drafts.trial
 
     def start_again(self) -> None:
         """The plan was taken back."""
@@ -117,12 +101,12 @@ class PendingRooms:
             self.trial.rollback(self._before)
             self._before = None
         self._rooms.clear()
-        self._searches.clear()
-        self._any = None
-        self._leavers.clear()
+        self._ways.leavers.clear()
+        self.drafts.refused.clear()
+        self._drafts_left = _MOST_DRAFTS
+        self._denied.clear()
         self._left.clear()
         self._found.clear()
-        self._work.left = WORK
 
     def records(self) -> tuple[PendingRoom, ...]:
         """What the plan says of each pod: those with room first, in the order of the plan."""
@@ -146,7 +130,6 @@ class PendingRooms:
             for gang in gangs:
                 self._leave(gang, self.limits.full)
             return
-        self._share = max(_LEAST_SHARE, WORK * _SHARES // sum(map(len, gangs)))
         self._before = self._before or self.trial.mark()
         asking = {one.pod.uid for gang in gangs for one in gang}
         holders = {uid: holder for uid, holder in self.trial.holders.items() if uid in asking}
@@ -159,14 +142,18 @@ class PendingRooms:
                 self.trial.state.wait(holder)
 
     def _make(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> None:
-        reasons: dict[PodClass, Blocked] = {}
-        for gang in self._best(policy.bounds, sorted(gangs, key=_order)):
-            kind = self.trial.state.cluster.kind_of(gang[0].pod)
-            if (
-                len(gang) > 1 or kind not in reasons or least_of(gang, self._members) > len(gang)
-            ):  # each takes a search
-                reasons[kind] = self._why(policy.bounds, gang)
-            self._leave(gang, reasons[kind])
+        failed = self._serve(policy, sorted(gangs, key=_order))
+        why = {gang[0].pod.uid: self._why(gang) for gang in failed}
+        alike: dict[PodClass, Candidate] = {}
+        for gang in failed:
+            if why[gang[0].pod.uid] is None:
+                alike.setdefault(self._kind(gang), gang[0])
+        said = self._explained(policy, list(alike.values())) if alike and self.explains else {}
+        for gang in failed:
+            uid = gang[0].pod.uid
+            alone = alike.get(self._kind(gang))
+            found = said.get(alone.pod.uid) if alone is not None else None
+            self._leave(gang, why[uid] or found or Blocked(SkipReason.NO_TARGET, NO_WAY, ""))
         self._leave_the_rest(gangs)
 
     def _leave_the_rest(self, gangs: Iterable[Gang]) -> None:
@@ -177,133 +164,118 @@ class PendingRooms:
             if rest:
                 self._leave(rest, Blocked(SkipReason.GROUP, _ENOUGH, "gang"))
 
-    def _best(self, bounds: RoomBounds, gangs: Sequence[Gang]) -> list[Gang]:
-        """Those that find no room in the best order that is tried."""
-        blame: Counter[str] = Counter()
-        best = last = self._try(bounds, gangs, blame)
-        best_blame = Counter(blame)
-        for _ in range(_TRIES):
-            done = self.limits.exhausted or self._work.left <= 0
-            dear = self._dear(last)
-            if done or not (last.failed or dear) or len(last.failed) == len(gangs):
-                break
-            blame.update([*(gang[0].pod.uid for gang in last.failed), *dear])
-            self._undo(last.rooms)
-            last = self._try(bounds, gangs, blame)
-            if last.value < best.value:
-                best, best_blame = last, Counter(blame)
-        if best is not last:
-            self._undo(last.rooms)
-            self._work.left = max(self._work.left, WORK)
-            best = self._try(bounds, gangs, best_blame)
-        return best.failed
-
-    def _try(self, bounds: RoomBounds, gangs: Sequence[Gang], blame: Counter[str]) -> _Tried:
-        """Plan them, the highest priorities first, of these those that are blamed most, then those with the fewest moves."""
-        rooms, failed = len(self._rooms), list[Gang]()
-        value: list[int] = []
-        for _, alike in groupby(gangs, key=lambda gang: -gang[0].pod.spec.priority):
-            members = list(alike)
-            blamed = sorted((g for g in members if blame[g[0].pod.uid]), key=lambda g: -blame[g[0].pod.uid])
-            before = len(failed)
-            for gang in blamed:
-                failed += self._cheapest_first(bounds, [gang])
-            failed += self._cheapest_first(bounds, [g for g in members if not blame[g[0].pod.uid]])
-            value.append(len(failed) - before)
-        return _Tried(rooms, failed, (*value, sum(len(room.way.steps) for room in self._rooms)))
-
-    def _dear(self, tried: _Tried) -> list[str]:
-        """Uids of pods for which more moves are planned than for others: planned first, they may need fewer."""
-        rooms = self._rooms[tried.rooms :]
-        least = min((len(room.way.steps) for room in rooms), default=0)
-        return [room.candidate.pod.uid for room in rooms if len(room.way.steps) > max(least, 1)]
-
-    def _cheapest_first(self, bounds: RoomBounds, gangs: Sequence[Gang]) -> list[Gang]:
+    def _serve(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room."""
+        failed: list[Gang] = []
+        for _, alike in groupby(gangs, key=lambda gang: -gang[0].pod.spec.priority):
+            waiting = list(alike)
+            while waiting and self._drafts_left > 0 and not self.limits.exhausted:
+                number = _at_once(waiting)
+                left = self._repeat(policy, waiting[:number])
+                # Where one finds no room, those like it find none.
+                kinds = {self._kind(gang) for gang in left if len(gang) == 1}
+                failed += [*left, *(gang for gang in waiting[number:] if self._kind(gang) in kinds)]
+                waiting = [gang for gang in waiting[number:] if self._kind(gang) not in kinds]
+            failed += waiting
+        return failed
+
+    def _kind(self, gang: Gang) -> PodClass:
+        return self.trial.state.cluster.kind_of(gang[0].pod)
+
+    def _repeat(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> list[Gang]:
+        """Those that find no room in a few drafts, each a shorter search than the one before."""
         left = list(gangs)
-        for moves in range(1, bounds.most_moves + 1):
-            left = [gang for gang in left if not self._place(bounds, gang, moves)]
+        for attempt in range(_ATTEMPTS):
+            known = len(self._rooms), len(self.drafts.refused), len(self._denied)
+            left = self._try(policy, left, attempt)
+            same = known == (len(self._rooms), len(self.drafts.refused), len(self._denied))
+            if not left or self.limits.exhausted or (attempt and same):
+                break
         return left
 
-    def _place(self, bounds: RoomBounds, gang: Gang, moves: int) -> bool:
-        """All pods of it with so many moves each at most, or as many as are enough, or none."""
-        rooms, least = len(self._rooms), least_of(gang, self._members)
-        if least > len(gang):
-            return False
-        found = sum(self._place_one(bounds, candidate, moves) for candidate in gang)
-        if found >= least:
+    def _try(self, policy: RoomMakingPolicy, gangs: Sequence[Gang], attempt: int) -> list[Gang]:
+        """Those that find no room now."""
+        draft = self._draft(policy, gangs, attempt)
+        drafted = {one.candidate.pod.uid: one for one in draft.moves}
+        aside = draft.by_node(self.trial.state.node_index)
+        # Where limits end the plan, room for most is made first.
+        moves = {uid: _moves(one.node, aside) for uid, one in drafted.items()}
+        ranked = sorted(gangs, key=lambda gang: sum(moves.get(one.pod.uid, 0) for one in gang))
+        placed = {id(gang) for gang in ranked if self._place(policy, gang, drafted, aside)}
+        return [gang for gang in gangs if id(gang) not in placed]
+
+    def _draft(self, policy: RoomMakingPolicy, gangs: Sequence[Gang], attempt: int) -> RepairDraft:
+        """With room for no gang that is of no use: what those would take others get."""
+        some = [gang for gang in gangs if least_of(gang, self._members) <= len(gang)]
+        passes = max(1, self.drafts.passes >> 2 * attempt)
+        highest = None if policy.bounds.higher_priorities else gangs[0][0].pod.spec.priority
+
+        def may_leave(pod: Pod) -> bool:
+            if pod.uid in self._denied or (highest is not None and pod.spec.priority > highest):
+                return False
+            return self.trial.view.movable(pod) and self._held(makes_room(pod, gangs[0][0])) is None
+
+        while True:
+            self._drafts_left -= 1
+            asking = [one for gang in some for one in gang]
+            draft = self._ways.draft(policy, asking, may_leave, passes=passes, loses_wishes=attempt > 0)
+            uids = {one.candidate.pod.uid for one in draft.moves}
+            found = {id(gang): sum(one.pod.uid in uids for one in gang) for gang in some}
+            short = [gang for gang in some if 0 < found[id(gang)] < least_of(gang, self._members)]
+            for gang in short:
+                self._found[gang[0].pod.uid] = found[id(gang)]
+            if not short:
+                return draft
+            # Without all the others the one that lacks least may find room for all.
+            lacks = {id(gang): least_of(gang, self._members) - found[id(gang)] for gang in short}
+            kept = min(short, key=lambda gang: lacks[id(gang)]) if len(short) > 1 else None
+            some = [gang for gang in some if id(gang) not in lacks or gang is kept]
+
+    def _place(
+        self,
+        policy: RoomMakingPolicy,
+        gang: Gang,
+        drafted: Mapping[str, DraftedMove],
+        aside: Mapping[int, Sequence[AsideTo]],
+    ) -> bool:
+        """All pods of it that the draft has, or none."""
+        rooms, found = len(self._rooms), 0
+        for candidate in gang:
+            one = drafted.get(candidate.pod.uid)
+            if one is not None and not self.limits.exhausted:
+                way = self._ways.of(one, aside, policy.bounds)
+                found += way is not None and self._take(candidate, way)
+        if found and found >= least_of(gang, self._members):
             return True
-        self._found[gang[0].pod.uid] = found
+        if found:
+            self._found[gang[0].pod.uid] = found
         self._undo(rooms)
         return False
 
-    def _place_one(self, bounds: RoomBounds, candidate: Candidate, moves: int) -> bool:
-        denied: set[str] = set()
-        planned = self.trial.hypothetical
-
-        def may_leave(pod: Pod) -> bool:
-            # What a search knows of a class of pods may be older than the moves that brought some of them where they stand.
-            free = pod.uid not in denied and pod.uid not in planned
-            return free and self._held(makes_room(pod, candidate)) is None
-
-        for _ in range(_AGAIN):
-            if self.limits.exhausted:
-                return False
-            way = self._search(bounds, candidate).find(
-                candidate.pod, Reach(moves, bounds.depth), may_leave, self._share
-            )
-            if way is None:
-                return False
-            refused = self._take(candidate, way)
-            if refused is None:
-                return True
-            denied.add(refused.uid)
-        return False
-
-    def _search(self, bounds: RoomBounds, candidate: Candidate) -> RoomSearch:
-        """The search among the pods that may be moved for it."""
-        highest = None if bounds.higher_priorities else candidate.pod.spec.priority
-        key = highest, bounds.depth
-        found = self._searches.get(key)
-        if found is None:
-            view = self.trial.view
-
-            def may_leave(pod: Pod) -> bool:
-                return (highest is None or pod.spec.priority <= highest) and view.movable(pod)
-
-            levels = RoomLevels(self.trial, self.replacement, may_leave, bounds.depth - 1)
-            found = self._searches[key] = self._made(candidate, levels, self._work)
-        return found
-
-    def _made(self, candidate: Candidate, levels: RoomLevels, work: SearchWork) -> RoomSearch:
-        sets = VictimSets(
-            trial=self.trial, levels=levels, cost=self.refusals.disruption, leavers=self._leavers
-        )
-        return RoomSearch(self.trial, self.objective, self.replacement, candidate.policy, sets, work)
-
-    def _take(self, candidate: Candidate, way: Way) -> Pod | None:
-        """Plan all moves of the way; or none, and the pod that may not be moved beside the others."""
+    def _take(self, candidate: Candidate, way: Way) -> bool:
+        """Plan all moves of the way, or none: then the pod that may not be moved beside the others is denied."""
         room = _Room(candidate, way, self.trial.mark(), self.plan.number(), ())
         taken: list[tuple[Candidate, bool]] = []
         for number, step in enumerate(way.steps, 1):
             mover, follows = makes_room(step.pod, candidate), bool(step.after)
             if self._held(mover, follows=follows) is not None:
                 self._take_back(room._replace(taken=tuple(taken)))
-                return step.pod
+                self._denied.add(step.pod.uid)
+                return False
             target = step.target if number < len(way.steps) else _with_room(step.target, candidate.policy)
-            self.plan.move(mover, target, step.after)
+            self.plan.move(mover, target._replace(gain=0.0), step.after)
             self.plan.take(mover, follows=follows)
             taken.append((mover, follows))
         self.trial.arrive(candidate.pod, way.node)
-        self._leavers.setdefault(self.trial.state.node_index[way.node], []).extend(_new(way))
+        self._ways.leavers.setdefault(self.trial.state.node_index[way.node], []).extend(_new(way))
         self._rooms.append(room._replace(taken=tuple(taken)))
-        return None
+        return True
 
     def _undo(self, rooms: int) -> None:
         """Take back all but the first so many rooms of the plan, of which they are the last."""
         while len(self._rooms) > rooms:
             room = self._rooms.pop()
-            leavers = self._leavers[self.trial.state.node_index[room.way.node]]
+            leavers = self._ways.leavers[self.trial.state.node_index[room.way.node]]
             del leavers[len(leavers) - len(_new(room.way)) :]
             self._take_back(room)
 
@@ -328,47 +300,46 @@ class PendingRooms:
                 )
             )
 
-    def _why(self, bounds: RoomBounds, gang: Gang) -> Blocked:
-        first, found = gang[0], self._found.get(gang[0].pod.uid, 0)
-        least = least_of(gang, self._members)
+    def _why(self, gang: Gang) -> Blocked | None:
+        """None: it takes a search to say."""
+        found, least = self._found.get(gang[0].pod.uid, 0), least_of(gang, self._members)
         if (len(gang) > 1 and found) or least > len(gang):
-            return Blocked(SkipReason.GROUP, words_of(first.pod, found, len(gang), least), "gang")
-        if self.limits.full is not None:
-            return self.limits.full
-        if not self.explains:
-            return Blocked(SkipReason.NO_TARGET, NO_WAY, "")
-        return self._explained(bounds, first)
+            return Blocked(SkipReason.GROUP, words_of(gang[0].pod, found, len(gang), least), "gang")
+        return self.limits.full
 
-    def _explained(self, bounds: RoomBounds, first: Candidate) -> Blocked:
-        """What only explains neither ends the decision nor changes it: its defects are told in place of the words."""
-        mark = self.trial.mark()
+    def _explained(self, policy: RoomMakingPolicy, wanted: Sequence[Candidate]) -> Mapping[str, Blocked]:
+        """What only explains neither ends the decision nor changes it: its defects are told in place of the words. By uid."""
+        mark, moved = self.trial.mark(), self.trial.hypothetical
+
+        def may_leave(pod: Pod) -> bool:
+            return self.comes_back(pod) and pod.uid not in moved
+
+        def held_back(candidate: Candidate, pod: Pod) -> Blocked | None:
+            if pod.spec.priority > candidate.pod.spec.priority and not policy.bounds.higher_priorities:
+                return Blocked(SkipReason.PROTECTED, "has a higher priority", "priority")
+            return self._held(makes_room(pod, candidate))
+
         try:
-            return why_no_room(
-                first.pod, self._any_search(first), bounds, lambda pod: self._said(first, bounds, pod)
-            )
+            ways = Ways(explaining(self.drafts, len(wanted)), self._ways.leavers)
+            return why_no_room(policy, wanted, ways, may_leave, held_back)
         except Exception as error:  # noqa: BLE001 - whatever it is, the decision has been made without it
-            self._any = None
-            return Blocked(SkipReason.NO_TARGET, f"{NO_WAY} ({_DEFECT}: {error!r})", "")
+            words = f"{NO_WAY} ({_DEFECT}: {error!r})"
+            return {one.pod.uid: Blocked(SkipReason.NO_TARGET, words, "") for one in wanted}
         finally:
             self.trial.rollback(mark)
 
-    def _any_search(self, candidate: Candidate) -> RoomSearch:
-        """The search among all pods that would come back."""
-        if self._any is None:
-            moved = self.trial.hypothetical
-            levels = RoomLevels(
-                self.trial,
-                self.replacement,
-                lambda pod: self.comes_back(pod) and pod.uid not in moved,
-                _DEEPEST,
-            )
-            self._any = self._made(candidate, levels, SearchWork(WORK))
-        return self._any
 
-    def _said(self, candidate: Candidate, bounds: RoomBounds, pod: Pod) -> Blocked | None:
-        if pod.spec.priority > candidate.pod.spec.priority and not bounds.higher_priorities:
-            return Blocked(SkipReason.PROTECTED, "has a higher priority", "priority")
-        return self._held(makes_room(pod, candidate))
+def _moves(node: int, aside: Mapping[int, Sequence[AsideTo]], depth: int = MOST_DEPTH) -> int:
+    """About so many pods step aside for one that comes to the node."""
+    if not depth:
+        return 0
+    return sum(1 + _moves(to.node, aside, depth - 1) for to in aside.get(node, ()))
+
+
+def _at_once(gangs: Sequence[Gang]) -> int:
+    """How many of the first gangs one draft is made for."""
+    pods = accumulate(len(gang) for gang in gangs)
+    return max(1, sum(number <= MOST_PODS for number in pods))
 
 
 def _order(gang: Gang) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ avoid. The first refusal is reported; the same input gives the same bytes. In th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -26,7 +27,7 @@ from rescheduler.planning.emptying import Emptying, Wanted
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.pending_rooms import PendingRooms
+from rescheduler.planning.pending_rooms import ROOMS, PendingRooms
 from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protectors
@@ -223,28 +224,26 @@ class _Planner:
             passes=inputs.effort,
             few=not inputs.unlimited,
         )
+        self._drafts = RepairDrafts(
+            trial=self.trial,
+            targets=self._targets,
+            objective=self._objective,
+            budgets=self._budgets,
+            replacement=self._replacements.coming,
+            disruption=self._refusals.disruption,
+            passes=inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER),
+            most_pods=inputs.effort * PODS_PER_PASS,
+        )
         self.rooms = PendingRooms(
             plan=self,
             limits=self._limits,
             refusals=self._refusals,
             budgets=self._budgets,
-            trial=self.trial,
-            objective=self._objective,
-            replacement=self._replacements.coming,
+            drafts=replace(self._drafts, refused=set(), passes=max(1, self._drafts.passes // ROOMS)),
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=explains,
         )
-        self._drafts = RepairDrafts(
-            trial=self.trial,
-            targets=self._targets,
-            objective=self._objective,
-            refusals=self._refusals,
-            budgets=self._budgets,
-            replacement=self._replacements.coming,
-            passes=inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER),
-            most_pods=inputs.effort * PODS_PER_PASS,
-        )
-        self._chains = ChainPlanner(self, self._limits, self._drafts)
+        self._chains = ChainPlanner(self, self._limits, self._refusals, self._budgets, self._drafts)
         self._stuck: list[tuple[Policy, Candidate]] = []
         """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         self.before: list[PolicySummary] = []
@@ -282,7 +281,7 @@ class _Planner:
         early = early_steps(self.steps)
         repaired = {step.pod.uid for step in early if step.move.reason != MAKES_ROOM}
         self._start_again()
-        draft = self._drafts.draft(drafted)
+        draft = self._chains.draft(drafted)
         if not (draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first):
             self._attempt(asked, RepairDraft())
 

@@ -1,7 +1,7 @@
 """What a search is about, and what it gives: the cluster as numbers. Pure data.
 
-Nodes, resources (rows), budgets and topology spreads are numbers; the pods are those that may be moved. Three things may be
-wanted of a search: badly placed pods repaired (``MovablePod.repairs``), overloaded nodes relieved (``SearchProblem.strain``), nodes
+Nodes, resources (rows), budgets and topology spreads are numbers; the pods are those that may be moved. Three things may be wanted of a
+search: badly placed and pending pods brought elsewhere (``MovablePod.repairs``), overloaded nodes relieved (``SearchProblem.strain``), nodes
 emptied (``SearchProblem.sources``). The numbers are necessary conditions: whoever uses the result asks the scheduler's own rules about every pod.
 """
 
@@ -41,9 +41,10 @@ Amounts = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovablePod:
-    """A pod that may be moved."""
+    """A pod that may be moved, or waits for a node."""
 
     source: int
+    """Below 0: it waits."""
     needs: Amounts
     """What its target must have free."""
     allowed: Callable[[], BoolArray]
@@ -63,6 +64,8 @@ class MovablePod:
     bears: tuple[Mark, ...] = ()
     minds: tuple[Mark, ...] = ()
     spreads: tuple[Spread, ...] = ()
+    counted: tuple[Spread, ...] = ()
+    """Those of others that count it, and do not bind it."""
     budgets: tuple[int, ...] = ()
 
 
@@ -108,6 +111,8 @@ class SearchProblem:
     """Nodes that pods may go to."""
     stages: int = 1
     """Moves of one stage run at once, so none uses the room that another leaves; those of later stages use what earlier ones have left."""
+    early: int = 2
+    """What is repaired up to this stage counts whole, what is repaired later less."""
     fault: float = 1.0
     """What one pod too many in a domain counts for, in the unit of ``MovablePod.repairs``; 0.0: nothing is repaired."""
     standing: Mapping[tuple[int, int], int] = field(default_factory=dict)
@@ -117,6 +122,8 @@ class SearchProblem:
     strain: Strain | None = None
     sources: Sequence[Source] = ()
     most_moves: int | None = None
+    most_aside: int | None = None
+    """So many pods step aside for one at most; None: not bounded."""
 
 
 class Destination(NamedTuple):

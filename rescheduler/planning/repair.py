@@ -18,9 +18,11 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search_state import EARLY, SearchState
+from rescheduler.planning.search_state import InTheWay, SearchState
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
+WAITS: Final = -1
+"""The node of a pod that waits for one."""
 PRICE: Final = 0.1
 """What a move costs when two solutions are compared, in repairs."""
 REPETITIONS_PER_PASS: Final = 2
@@ -29,6 +31,8 @@ LOOK: Final = 2.0
 NODES_PER_LOOK: Final = 100
 """... among so many nodes with those below; among more each look counts for more, so that it takes no longer on a big cluster."""
 _LEAST_NODES: Final = 64
+_PLACES: Final = 8
+"""Pods that would be enough by themselves, that are tried on all nodes."""
 MOST_ASIDE: Final = 6
 """Pods that step aside for one repair."""
 _NODES: Final = (8, 3, 3)
@@ -55,12 +59,15 @@ class _Way(NamedTuple):
     """So many may step aside at most."""
     pods: Sequence[tuple[int, float]]
     """Those that could, with the share of what is missing that each leaves."""
+    rules: InTheWay | None
+    """Those that must, whatever room they leave."""
 
 
 class Repair:
     """Repairs in one search state."""
 
-    def __init__(self, problem: SearchProblem) -> None:
+    def __init__(self, problem: SearchProblem, most_looks: float = math.inf) -> None:
+        """``most_looks``: after so many nobody steps aside any more."""
         self.state = SearchState(problem)
         self.looks = 0.0
         """Those for pods that make room on a node among them."""
@@ -75,7 +82,10 @@ class Repair:
                 self._holds[number, row] = amount
         self._at: list[list[int]] = [[] for _ in range(size)]
         for number, pod in enumerate(self._pods):
-            self._at[pod.source].append(number)
+            if pod.source >= 0:
+                self._at[pod.source].append(number)
+        self._sources: IntArray = np.array([pod.source for pod in self._pods], dtype=np.int64)
+        self._costs: FloatArray = np.array([pod.cost for pod in self._pods])
         self._size: list[float] = (
             (self._needs / np.maximum(self._needs.max(axis=0, initial=1), 1))
             .max(axis=1, initial=0.0)
@@ -90,10 +100,9 @@ class Repair:
             self._demand[nodes] += 1.0 / len(nodes)
         self._tight = _TIGHT[0]
         self._large = False
-        self._stages = EARLY
+        self._stages = problem.early
         """So many are used."""
-        self._most_looks = math.inf
-        """After so many nobody steps aside any more."""
+        self._most_looks = most_looks
         self._asking: list[int] = []
         """Those for whom others step aside at the moment."""
 
@@ -136,7 +145,8 @@ class Repair:
                 for pod in [pod for pod in ways if rng.random() < part]:
                     self._take(pod)
             case _:
-                busy = sorted({way.node for way in ways.values()} | {self._pods[pod].source for pod in ways})
+                sources = {self._pods[pod].source for pod in ways} - {WAITS}
+                busy = sorted({way.node for way in ways.values()} | sources)
                 if busy:
                     self._clear(rng.sample(busy, min(len(busy), rng.randint(1, 3))))
         self._trim()
@@ -199,7 +209,7 @@ class Repair:
         for pod in idle:
             here = self._pods[pod].source
             stays = all((left[:, here] >= self._holds[pod]).all() for left in state.left[1:])
-            if stays and not state.frees(pod):
+            if stays and not state.frees(pod) and not state.let_in(pod):
                 state.remove(pod)
 
     def _take(self, pod: int) -> None:
@@ -207,8 +217,12 @@ class Repair:
         state = self.state
         if pod not in state.ways:
             return
+        for one in state.let_in(pod):
+            self._take(one)
         stage = state.remove(pod).stage
         source = self._pods[pod].source
+        if source == WAITS:
+            return
         later = state.left[stage:]
         while any((left[:, source] < 0).any() for left in later) and state.into[source]:
             here = list(state.into[source])
@@ -244,9 +258,48 @@ class Repair:
 
     def _settle_making_room(self, number: int) -> bool:
         """Repair one for which others step aside."""
+        ways, most = self.state.ways, self.state.problem.most_aside
         if not self._may_be_repaired(number):
             return False
-        return any(self._let_in(number, self._wished[number], depth) for depth in range(1, self._stages))
+        if self._pods[number].source == WAITS and self._take_place(number):
+            return True
+        for depth in range(1, self._stages):
+            before = len(ways)
+            if self._let_in(number, self._wished[number], depth):
+                if most is None or len(ways) - before - 1 <= most:
+                    return True
+                self._undo(before)
+        return False
+
+    def _take_place(self, number: int) -> bool:
+        """Put a pod where one other that leaves is enough, and has room elsewhere."""
+        self.looks += self._look
+        state, nodes = self.state, self._wished[number]
+        missing = np.full_like(state.left[0], np.inf)
+        missing[:, nodes] = self._needs[number][:, np.newaxis] - state.left[-1][:, nodes]
+        lacks = missing[:, self._sources].T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares: FloatArray = np.where(lacks > 0, self._holds / lacks, np.inf).min(axis=1)
+        enough = np.flatnonzero((shares >= 1.0) & np.isfinite(shares))
+        if not len(enough):
+            return False
+        needs, room = self._needs[enough], np.minimum.reduce(state.left)
+        room = room[:, np.all(room >= needs.min(axis=0)[:, np.newaxis], axis=0)]
+        enough = enough[np.all(needs[:, :, np.newaxis] <= room, axis=1).any(axis=1)]
+        noise = np.array([self._rng.random() for _ in enough])
+        order = shares[enough] * self._costs[enough] * (1 + noise)
+        for pod in enough[np.argsort(order, kind="stable")][:_PLACES].tolist():
+            before = len(state.ways)
+            if self._step_aside(pod, 1) and self._arrive(number, self._pods[pod].source):
+                return True
+            self._undo(before)
+        return False
+
+    def _undo(self, number: int) -> None:
+        """Take back all but the first so many moves."""
+        ways = self.state.ways
+        while len(ways) > number:
+            self.state.remove(next(reversed(ways)))
 
     def _let_in(self, number: int, nodes: IntArray, depth: int) -> bool:
         """Put a pod on one of the nodes, where others make room; ``depth`` 1: those go where there is room."""
@@ -254,14 +307,18 @@ class Repair:
             return False
         state, level = self.state, len(self._asking)
         rest = state.left[-1][:, nodes] - self._needs[number][:, np.newaxis]
-        full = np.flatnonzero((rest < 0).any(axis=0)).tolist()
-        tried = full if len(full) <= _NODES[level] else self._rng.sample(full, _NODES[level])
         unbarred = state.unbarred(number, self._mask(nodes), self._stages)
+        lacking = (rest < 0).any(axis=0)
+        if self._pods[number].source == WAITS:
+            lacking |= ~unbarred[nodes]
+        full = np.flatnonzero(lacking).tolist()
+        tried = full if len(full) <= _NODES[level] else self._rng.sample(full, _NODES[level])
         self._asking.append(number)
         ways = [
             way
             for i in tried
-            if unbarred[nodes[i]] and (way := self._way(int(nodes[i]), -rest[:, i], depth)) is not None
+            if (way := self._way(number, int(nodes[i]), -rest[:, i], depth, barred=not unbarred[nodes[i]]))
+            is not None
         ]
         made = False
         for way in sorted(ways, key=lambda way: way.pods_needed):
@@ -269,8 +326,7 @@ class Repair:
             made = self._make_room(number, way, depth) and self._arrive(number, way.node)
             if made:
                 break
-            while len(state.ways) > before:
-                state.remove(next(reversed(state.ways)))
+            self._undo(before)
         self._asking.pop()
         return made
 
@@ -293,14 +349,29 @@ class Repair:
         crowded = not pod.excess or any(spread.crowded(pod.source) for spread in state.spreads[number])
         return crowded and state.may_leave(number)
 
-    def _way(self, node: int, missing: FloatArray, depth: int) -> _Way | None:
+    def _way(self, number: int, node: int, missing: FloatArray, depth: int, *, barred: bool) -> _Way | None:
         """Who could make room on a node where so much is missing; None: that is not enough."""
         self.looks += self._look
-        state = self.state
-        here = [pod for pod in self._at[node] if pod not in state.ways and pod not in self._asking]
+        state, rules = self.state, None
+        must: list[int] = []
+        if barred:
+            rules = state.in_the_way(number, node) if self._pods[number].source == WAITS else None
+            if rules is None or not rules.groups or len(rules.groups) > MOST_ASIDE:
+                return None
+            must = [group[0] for group in rules.groups if len(group) == 1]
+            missing = missing - self._holds[[pod for pod in must if self._pods[pod].source == node]].sum(
+                axis=0
+            )
+        rows = missing > 0
+        if not rows.any():
+            return _Way(len(must) + 1.5 * self._rng.random(), node, MOST_ASIDE, (), rules)
+        here = [
+            pod
+            for pod in self._at[node]
+            if pod not in state.ways and pod not in self._asking and pod not in must
+        ]
         if not here:
             return None
-        rows = missing > 0
         share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
         # Where others step aside in their turn, they may go where there is no room yet.
         room = np.minimum.reduce(state.left) if depth == 1 else np.full_like(state.left[0], np.inf)
@@ -316,14 +387,26 @@ class Repair:
         if not len(enough):
             return None
         return _Way(
-            int(enough[0]) + 1.5 * self._rng.random(), node, most, [(here[i], float(share[i])) for i in can]
+            len(must) + int(enough[0]) + 1.5 * self._rng.random(),
+            node,
+            most - len(must),
+            [(here[i], float(share[i])) for i in can],
+            rules,
         )
 
     def _make_room(self, number: int, way: _Way, depth: int) -> bool:
         """Pods step aside until there is room for this one; False: there is no way, and some may have stepped aside."""
         rng, state = self._rng, self.state
+        if way.rules is not None and not self._obey(way.rules, depth):
+            return False
+        if way.rules is not None and (state.left[-1][:, way.node] >= self._needs[number]).all():
+            return True
         power = -0.5 if self._large else 1.0
-        singles = [(share**power * (1 + rng.random()), pod) for pod, share in way.pods if share >= 1.0]
+        singles = [
+            (share**power * self._pods[pod].cost * (1 + rng.random()), pod)
+            for pod, share in way.pods
+            if share >= 1.0
+        ]
         for _, pod in sorted(singles)[:_SINGLES]:
             if self._step_aside(pod, depth):
                 return True
@@ -339,6 +422,14 @@ class Repair:
                 break
         return False
 
+    def _obey(self, rules: InTheWay, depth: int) -> bool:
+        """Those step aside that rules keep away; False: not all of them can."""
+        for group in rules.groups:
+            tried = self._rng.sample(group, min(len(group), _SINGLES))
+            if not any(self._step_aside(pod, depth, rules.beyond) for pod in tried):
+                return False
+        return True
+
     def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
         """Some of these may stay after all."""
         state = self.state
@@ -347,15 +438,17 @@ class Repair:
             if enough and state.repairs(pod) <= 0:
                 state.remove(pod)
 
-    def _step_aside(self, number: int, depth: int) -> bool:
+    def _step_aside(self, number: int, depth: int, beyond: BoolArray | None = None) -> bool:
+        """It goes to none of the nodes ``beyond``."""
         self.looks += self._look
         state, pod = self.state, self._pods[number]
         if number in state.ways or number in self._asking or not state.may_leave(number):
             return False
-        fits = state.with_room(number, state.allowed_alone(number).copy())
+        allowed = state.allowed_alone(number) & ~beyond if beyond is not None else state.allowed_alone(number)
+        fits = state.with_room(number, allowed.copy())
         nodes: list[int] = np.flatnonzero(state.unbarred(number, fits)).tolist() if fits.any() else []
         if not nodes:
-            return depth > 1 and self._let_in(number, np.flatnonzero(state.allowed_alone(number)), depth - 1)
+            return depth > 1 and self._let_in(number, np.flatnonzero(allowed), depth - 1)
         own = [node for node in nodes if node in pod.repairs] if pod.repairs else []
         self._put(number, own or nodes, 1)
         return True

@@ -8,8 +8,9 @@ planned like any other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -18,9 +19,9 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.chains import AsideTo
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.problem import MovablePod, SearchProblem
-from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair import Repair
 from rescheduler.planning.search import LOOKS_PER_PASS, search
 from rescheduler.planning.steps import FirstProposals
@@ -30,12 +31,15 @@ from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy, RoomMakingPolicy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
 from rescheduler.policies.planned_moves import taken_of
-from rescheduler.policies.proposals import Candidate
+from rescheduler.policies.proposals import Candidate, reluctance
 from rescheduler.policies.topology_spread import TopologySpread
+from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.matching import matcher_of
+from rescheduler.scheduling.pod_topology_spread import hard_groups
 
 MOST_PODS: Final = 300
-"""Badly placed pods; where there are more, they are planned one by one: a draft of some would take the room of the others."""
+"""Pods of one draft. Where more are badly placed, they are planned one by one: a draft of some would take the room of the others."""
 PODS_PER_PASS: Final = 48
 """Pods that may step aside, for each pass: of larger clusters those on the nodes take part where the badly placed pods lack least."""
 MOST_ROOMY: Final = 512
@@ -46,8 +50,12 @@ _MOST_STAGES: Final = 4
 """... and of one of those that are left in the end."""
 _SHORTER: Final = 8
 """So many times shorter it is searched for these at first."""
-_RING: Final = 32
-"""Nodes more on which pods may make room for those that step aside."""
+RING: Final = 32
+"""Nodes more of those that are left."""
+_FIRST: Final = 2
+"""For pending pods chains are looked for so many times longer than passes say, the first solution included."""
+_TURN: Final = 0.05
+"""What room for the first pending pod counts for more than for the last: less than a move, so it decides between equals."""
 _FAULT: Final = 1000.0
 """What one fault of a rule counts for; a wish that is not met at all counts 1."""
 
@@ -56,21 +64,30 @@ Wanting = Sequence[tuple[Policy, Candidate]]
 
 
 class DraftedMove(NamedTuple):
-    """A badly placed pod and the node (an index) that it is to go to."""
+    """A badly placed or pending pod and the node (an index) that it is to go to."""
 
     policy: Policy
     candidate: Candidate
     node: int
+    rules: tuple[Pod, ...] = ()
+    """Those that must have left before because rules keep it away from them."""
 
 
 class RepairDraft(NamedTuple):
     """Which badly placed pods are to go where, in this order, and who steps aside for them."""
 
     moves: tuple[DraftedMove, ...] = ()
-    aside: tuple[tuple[Pod, int], ...] = ()
-    """Pods that leave their nodes for others, with the nodes (indices) that they go to."""
+    aside: tuple[AsideTo, ...] = ()
+    """Pods that leave their nodes for others."""
     asked: Mapping[str, Tier] = MappingProxyType({})
     """Uids of the badly placed pods that took part, and where they count."""
+
+    def by_node(self, index: Mapping[str, int]) -> dict[int, list[AsideTo]]:
+        """By the node that they leave, who steps aside."""
+        found: dict[int, list[AsideTo]] = {}
+        for one in self.aside:
+            found.setdefault(index[one.pod.node], []).append(one)
+        return found
 
     def promises_more(self, repaired: Collection[str], moves: int) -> bool:
         """True if it repairs more than a plan that moves these badly placed pods in as many stages, or as many with fewer moves."""
@@ -83,36 +100,68 @@ class RepairDraft(NamedTuple):
         return [counts[tier] for tier in Tier]
 
 
+class Extent(NamedTuple):
+    """How far a draft goes."""
+
+    passes: int
+    stages: int = _STAGES
+    early: int = _STAGES
+    """Up to this one a repair counts whole."""
+    ring: int = 0
+    """Nodes more on which pods may make room for those that step aside."""
+    may_leave: Callable[[Pod], bool] | None = None
+    """Who may step aside; None: who may be moved."""
+    loses_wishes: bool = False
+    """True: those that step aside may meet fewer wishes."""
+    most_aside: int | None = None
+    """So many for one pod."""
+    counts_on: Collection[str] | None = None
+    """Of which planned moves of the first stage the rooms are used afterwards, by uid; None: of all."""
+
+
+class Masks:
+    """Nodes that would take pods, as far as other pods are not concerned, at one version of a trial."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._masks: dict[object, tuple[Pod, BoolArray]] = {}
+        """Keys hold identities: with them is the pod that must live as long."""
+
+    def at(self, version: int) -> dict[object, tuple[Pod, BoolArray]]:
+        """Those of this version."""
+        if version != self._version:
+            self._version = version
+            self._masks.clear()
+        return self._masks
+
+
 @dataclass(frozen=True, slots=True)
 class RepairDrafts:
-    """Drafts repairs in one trial."""
+    """Drafts repairs and rooms for pending pods in one trial."""
 
     trial: Trial
     targets: Targets
     objective: Objective
-    refusals: Refusals
-    budgets: BudgetLedger
+    budgets: BudgetLedger | None
+    """None: they are not looked at."""
     replacement: Callable[[Pod], Pod]
+    disruption: Callable[[Pod], float]
     passes: int
     most_pods: int
     """Pods of the nodes that are looked at, in all."""
+    masks: Masks = field(default_factory=Masks)
     refused: set[tuple[str, int]] = field(default_factory=set)
     """Moves that the rules refused when a draft was followed: uids, each with a node (an index). No draft has them again."""
 
-    def draft(self, wanting: Wanting) -> RepairDraft:
-        """What a search over all of these pods finds, as far as nothing holds them back. Nothing is planned yet."""
-        return self._drafted(wanting, 0, self.passes, _STAGES)
+    def of_rest(self, attempt: int) -> Extent:
+        """For those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
+        return Extent(max(1, self.passes // (_SHORTER << 2 * attempt)), _MOST_STAGES, ring=RING)
 
-    def draft_of_rest(self, wanting: Wanting, attempt: int) -> RepairDraft:
-        """What is found for those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
-        passes = max(1, self.passes // (_SHORTER << 2 * attempt))
-        return self._drafted(wanting[:MOST_PODS], _RING, passes, _MOST_STAGES)
-
-    def _drafted(self, wanting: Wanting, ring: int, passes: int, stages: int) -> RepairDraft:
+    def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
+        """What a search over these pods finds, by default before anything is planned."""
         if self._hopeless():
             return RepairDraft()
-        free = [one for one in wanting if self.refusals.of(one[1]) is None]
-        return _Problem(self, free, ring).draft(passes, stages)
+        return _Problem(self, wanting, extent or Extent(self.passes)).draft()
 
     def _hopeless(self) -> bool:
         """True if no node has room for any pod, and nobody is to leave one: then nobody can make room."""
@@ -143,35 +192,44 @@ def wanting(policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> Want
 class _Problem:
     """Everything in the order of the names of nodes and pods, so that the result does not depend on the order of reading."""
 
-    def __init__(self, drafts: RepairDrafts, wanting: Wanting, ring: int) -> None:
+    def __init__(self, drafts: RepairDrafts, wanting: Wanting, extent: Extent) -> None:
         self._drafts = drafts
+        self._extent = extent
         self._trial = drafts.trial
         # Of several candidates that are one pod the first of their tiers counts.
         ordered = sorted(wanting, key=lambda one: -one[1].tier)
         self._wanting = {candidate.pod.uid: (policy, candidate) for policy, candidate in ordered}
         self._owners: dict[str, int] = {}
-        self._masks: dict[object, BoolArray] = {}
-        self._alive: list[Pod] = []
+        pending = [candidate.pod.uid for _, candidate in wanting if not candidate.pod.node]
+        self._weights = {uid: 1.0 + _TURN * (1.0 - i / len(pending)) for i, uid in enumerate(pending)}
+        self._rooms: dict[PodClass, dict[int, float]] = {}
         found = {uid: self._repairs(policy, candidate) for uid, (policy, candidate) in self._wanting.items()}
         near = self._neighbourhood(found)
         if near:
-            near |= self._ring(ring, near)
+            near |= self._ring(extent.ring, near)
+            near |= self._kept_apart()
         self._falls = {
             uid: {node: f for node, f in falls.items() if node in near and (uid, node) not in drafts.refused}
             for uid, falls in found.items()
         }
         self._pods = self._taking_part(near)
-        self._needs = {pod.uid: dict(self._trial.needs(drafts.replacement(pod))) for pod in self._pods}
+        self._needs = {pod.uid: dict(self._trial.needs(self._coming(pod))) for pod in self._pods}
+        self._costs = self._ranks() if extent.may_leave is not None else {}
         self._names = sorted({name for needs in self._needs.values() for name in needs})
         self._order = self._nodes(near)
         """Nodes that take part, by name."""
-        self._conditions = Conditions(self._trial, drafts.targets, drafts.budgets, self._order)
+        self._conditions = Conditions(
+            self._trial, drafts.targets, drafts.budgets, self._order, others=bool(pending)
+        )
 
-    def draft(self, passes: int, stages: int) -> RepairDraft:
+    def draft(self) -> RepairDraft:
         """The moves of the best solution."""
         if not any(self._falls.values()):
             return RepairDraft()
-        conditions = self._conditions
+        conditions, passes, stages = self._conditions, self._extent.passes, self._extent.stages
+        for pod in self._pods:
+            if not pod.node:
+                conditions.spreads(self._trial.state.cluster.kind_of(pod))
         pods = [self._movable(pod) for pod in self._pods]
         operator = Repair(
             SearchProblem(
@@ -180,24 +238,28 @@ class _Problem:
                 pods=pods,
                 receives=np.ones(len(self._order), dtype=np.bool_),
                 leaving=self._leaving(),
+                early=self._extent.early,
                 stages=stages,
                 fault=_FAULT,
                 standing=conditions.standing(pods),
                 budgets=conditions.left,
-            )
+                most_aside=self._extent.most_aside,
+            ),
+            most_looks=inf if self._extent.may_leave is None else _FIRST * passes * LOOKS_PER_PASS,
         )
         search(operator, passes)
-        if stages > _STAGES:
+        if stages > self._extent.early:
             operator.finish(passes * LOOKS_PER_PASS)
         found = operator.state.solution()
         moves: list[DraftedMove] = []
-        aside: list[tuple[Pod, int]] = []
+        aside: list[AsideTo] = []
         for number, repairs in operator.in_order(found):
             pod, node = self._pods[number], int(self._order[found.ways[number].node])
+            rules = tuple(self._pods[other] for other in operator.state.made_way(number))
             if repairs:
-                moves.append(DraftedMove(*self._wanting[pod.uid], node))
+                moves.append(DraftedMove(*self._wanting[pod.uid], node, rules))
             else:
-                aside.append((pod, node))
+                aside.append(AsideTo(pod, node, rules))
         return RepairDraft(
             tuple(moves),
             tuple(aside),
@@ -207,7 +269,8 @@ class _Problem:
     def _neighbourhood(self, found: Mapping[str, Mapping[int, float]]) -> set[int]:
         """Nodes on which room may be made: of each pod in turn the next one, where it repairs most and where it lacks least."""
         state, near, left = self._trial.state, set[int](), self._drafts.most_pods
-        ways = [iter(self._best_first(self._wanting[uid][1].pod, falls)) for uid, falls in found.items()]
+        alike = {id(falls): (uid, falls) for uid, falls in found.items()}
+        ways = [iter(self._best_first(self._wanting[uid][1].pod, falls)) for uid, falls in alike.values()]
         while ways and left > 0:
             still: list[Iterator[int]] = []
             for way in ways:
@@ -226,10 +289,33 @@ class _Problem:
         others.sort(key=lambda node: (len(state.pods_on(state.node_names[node])), nodes.ranks[node]))
         return set(others[:most])
 
+    def _kept_apart(self) -> set[int]:
+        """Nodes of pods that rules keep the pending ones away from: so many for each of them."""
+        cluster, found = self._trial.state.cluster, set[int]()
+        for kind in {cluster.kind_of(one.pod) for _, one in self._wanting.values() if not one.pod.node}:
+            own = (matcher_of(term, kind.namespace) for term in kind.spec.pod_anti_affinity)
+            groups: list[Iterable[PodClass]] = [
+                cluster.group((matcher,), living=False).classes for matcher in own
+            ]
+            groups += hard_groups(kind, cluster)
+            about = cluster.terms_about(kind)
+            groups += [term.carriers for term in about if term.key.kind is TermKind.REQUIRED_ANTI]
+            nodes = {node for group in groups for other in group for node in other.nodes}
+            ranks = self._trial.view.nodes.ranks
+            found.update(sorted(nodes, key=lambda node: int(ranks[node]))[:RING])
+        return found
+
+    def _coming(self, pod: Pod) -> Pod:
+        """As it is to stand on a node."""
+        return self._drafts.replacement(pod) if pod.node else pod
+
     def _leaving(self) -> FloatArray:
         """What the planned moves of the first stage leave, by row and node."""
         leaving = np.zeros((len(self._names), len(self._order)))
+        some = self._extent.counts_on
         for move in self._trial.planned.moves:
+            if some is not None and move.pod.uid not in some:
+                continue
             if move.stage == 1 and self._conditions.places[move.source] >= 0:
                 for name in self._names:
                     row = self._conditions.row(name)
@@ -239,29 +325,36 @@ class _Problem:
     def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:
         nodes = np.fromiter(falls, dtype=np.int64, count=len(falls))
         lacking = np.zeros(len(nodes))
-        for _, left, needed in self._trial.left_for(self._drafts.replacement(pod)):
+        for _, left, needed in self._trial.left_for(self._coming(pod)):
             lacking += np.maximum(needed - left[nodes], 0) / needed
         most = -np.fromiter(falls.values(), dtype=np.float64, count=len(falls))
         best: list[int] = nodes[np.lexsort((self._trial.view.nodes.ranks[nodes], lacking, most))].tolist()
         return best
 
     def _taking_part(self, near: Collection[int]) -> list[Pod]:
-        """The badly placed pods, and those that could make room for them, by node and name."""
-        state = self._trial.state
-        sources = {state.node_index[candidate.pod.node] for _, candidate in self._wanting.values()}
+        """The pods that want something, and those that could make room for them, by node and name."""
+        state, wanting = self._trial.state, [candidate.pod for _, candidate in self._wanting.values()]
+        sources = {state.node_index[pod.node] for pod in wanting if pod.node}
         nodes = sorted(sources.union(near), key=state.node_names.__getitem__)
-        return [
+        pending = (pod for pod in wanting if not pod.node and self._falls[pod.uid])
+        return sorted(pending, key=lambda pod: pod.key) + [
             pod
             for node in nodes
             for pod in sorted(state.pods_on(state.node_names[node]), key=lambda pod: pod.key)
             if self._falls.get(pod.uid) or (node in near and self._may_step_aside(pod))
         ]
 
+    def _ranks(self) -> dict[str, float]:
+        """By uid, 0 to a half: of equal pods the least reluctant step aside, then those whose moves disrupt least."""
+        keys = {pod.uid: (reluctance(pod), self._drafts.disruption(pod)) for pod in self._pods}
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+        return {uid: 0.5 * ranks[key] / len(ranks) for uid, key in keys.items()}
+
     def _nodes(self, near: Collection[int]) -> IntArray:
         """Those nodes, those that the pods leave, and those with room for any of them; of very many the ones with most room."""
         state, usable = self._trial.state, self._trial.view.nodes.usable
         part = np.zeros(state.nodes.size, dtype=np.bool_)
-        part[[state.node_index[pod.node] for pod in self._pods]] = True
+        part[[state.node_index[pod.node] for pod in self._pods if pod.node]] = True
         part[list(near)] = True
         roomy, room = usable & ~part, np.full(state.nodes.size, np.inf)
         for name in self._names:
@@ -277,6 +370,8 @@ class _Problem:
         return ordered
 
     def _repairs(self, policy: Policy, candidate: Candidate) -> dict[int, float]:
+        if not candidate.pod.node:
+            return self._lets_in(candidate.pod)
         pod, replacement = candidate.pod, self._drafts.replacement(candidate.pod)
         gains = policy.gains(candidate, self._trial.view)
         change = self._drafts.objective.change(pod, replacement).total
@@ -287,9 +382,19 @@ class _Problem:
         better[self._trial.state.node_index[pod.node]] = False
         return {node: float(falls[node]) for node in np.flatnonzero(better).tolist()}
 
+    def _lets_in(self, pod: Pod) -> dict[int, float]:
+        """Nodes that are large enough for a pending pod, and that nothing but pods there keeps it off."""
+        kind = self._trial.state.cluster.kind_of(pod)
+        known = self._rooms.get(kind)
+        if known is None:
+            nodes = np.flatnonzero(self._trial.large_enough(pod) & self._trial.without_others(pod))
+            known = self._rooms[kind] = dict.fromkeys(nodes.tolist(), 1.0)
+        return known
+
     def _may_step_aside(self, pod: Pod) -> bool:
         # Who asks to be moved does not matter for what may hold it back.
-        return not belongs_to_node(pod) and self._trial.view.movable(pod)
+        may_leave = self._extent.may_leave or self._trial.view.movable
+        return not belongs_to_node(pod) and may_leave(pod)
 
     def _static(self, pod: Pod, replacement: Pod) -> BoolArray:
         """Nodes that would take it, as far as other pods are not concerned."""
@@ -300,22 +405,17 @@ class _Problem:
             pod.name if replacement.spec.volumes else "",
             self._trial.kind(pod),
         )
-        known = self._masks.get(key)
-        if known is None:
+        masks = self._drafts.masks.at(self._trial.version)
+        if key not in masks:
             with self._trial.without(pod):
-                result = self._trial.state.filter(replacement)
-                known = result.feasible & self._trial.view.nodes.usable | self._trial.kept_out_by_pods(
-                    replacement
-                )
+                known = self._trial.without_others(replacement)
             elsewhere = self._trial.elsewhere(pod, replacement)
-            if elsewhere is not None:
-                known &= elsewhere
-            self._masks[key] = known
-            self._alive.append(replacement)  # keys hold identities: their objects must live as long
-        return known
+            masks[key] = replacement, known if elsewhere is None else known & elsewhere
+        return masks[key][1]
 
     def _movable(self, pod: Pod) -> MovablePod:
-        replacement, falls = self._drafts.replacement(pod), self._falls.get(pod.uid, {})
+        replacement = self._coming(pod)
+        falls = self._falls.get(pod.uid, {})
         owner = pod.controller.uid if pod.controller is not None else ""
         policy = self._wanting[pod.uid][0].name if pod.uid in self._wanting else ""
         return replace(
@@ -324,10 +424,16 @@ class _Problem:
                 replacement,
                 policy,
                 allowed=self._may_go_to(pod, replacement),
+                cost=1.0 + self._costs.get(pod.uid, 0.0) if pod.node else 0.0,
             ),
-            holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names],
-            repairs={int(self._conditions.places[node]): fall for node, fall in falls.items()},
-            owner=self._owners.setdefault(owner, len(self._owners)) if owner else -1,
+            holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names]
+            if pod.node
+            else (),
+            repairs={
+                int(self._conditions.places[node]): fall * self._weights.get(pod.uid, 1.0)
+                for node, fall in falls.items()
+            },
+            owner=self._owners.setdefault(owner, len(self._owners)) if owner and pod.node else -1,
             excess=bool(policy) and self._is_excess(*self._wanting[pod.uid]),
         )
 
@@ -341,7 +447,8 @@ class _Problem:
         def places() -> BoolArray:
             if not known:
                 change = self._drafts.objective.change(pod, replacement).total
-                allowed = self._static(pod, replacement) & ~worsens_wishes(change)
+                worse = change[Tier.HARD] > 0 if self._extent.loses_wishes else worsens_wishes(change)
+                allowed = self._static(pod, replacement) & ~worse
                 allowed[[node for uid, node in self._drafts.refused if uid == pod.uid]] = False
                 known.append(allowed[self._order])
             return known[0]

@@ -7,8 +7,8 @@ One state for every search. ``put`` and ``remove`` keep everything current; whet
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,14 +21,21 @@ from rescheduler.planning.problem import (
     Source,
     Spread,
 )
-from rescheduler.planning.staged_rules import MarkedDomains, StagedSpread
+from rescheduler.planning.staged_rules import MarkedDomains, StagedSpread, domain_of
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
-EARLY: Final = 2
-"""What is repaired up to this stage counts whole ..."""
 LATE: Final = 0.5
-"""... and what is repaired later so much."""
+"""What is repaired late counts so much."""
+
+
+class InTheWay(NamedTuple):
+    """Who keeps a pod off a node by a rule."""
+
+    groups: Sequence[Sequence[int]]
+    """Of each of them one must leave."""
+    beyond: BoolArray
+    """Nodes where those that leave would still be in the way."""
 
 
 class SearchState:
@@ -80,10 +87,14 @@ class SearchState:
         for number, pod in enumerate(self.pods):
             for mark in pod.bears:
                 self._bearing.setdefault(mark.key, []).append(number)
-            for spread in pod.spreads:
+            for spread in (*pod.spreads, *pod.counted):
                 self._spreading.setdefault(spread, []).append(number)
         states = {spread: StagedSpread(spread, problem.stages) for spread in self._spreading}
         self.spreads = [[states[spread] for spread in pod.spreads] for pod in self.pods]
+        self._counting = [
+            [*own, *(states[spread] for spread in pod.counted)]
+            for own, pod in zip(self.spreads, self.pods, strict=True)
+        ]
         strain = problem.strain
         self._above: list[list[float]] = strain.above.T.tolist() if strain is not None else []
         """By node and resource; changes with every move."""
@@ -128,7 +139,8 @@ class SearchState:
     def unbarred(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, may be changed) that other pods do not keep it off, besides by their room."""
         pod = self.pods[number]
-        fits[pod.source] = False
+        if pod.source >= 0:
+            fits[pod.source] = False
         if pod.owner >= 0:
             for node in self._owners.get((pod.owner, pod.source), ()):
                 fits[node] = False
@@ -206,6 +218,65 @@ class SearchState:
             spread.move(pod.source, *way, 1)
         return found
 
+    def in_the_way(self, number: int, node: int) -> InTheWay | None:
+        """Who must leave so that the rules about other pods let the pod come to the node; None: others stay that keep it off."""
+        pod, groups, beyond = self.pods[number], list[list[int]](), np.zeros(len(self.into), dtype=np.bool_)
+        alone = np.zeros_like(beyond)
+        alone[node] = True
+        for mark in pod.minds:
+            number_there = self._marks.remaining(mark, node)
+            if number_there > 0:
+                here = self._standing(self._bearing.get(mark.key, ()), mark.domains, node)
+                if len(here) < number_there:
+                    return None
+                groups += [[other] for other in here if [other] not in groups]
+                beyond |= mark.domains == mark.domains[node]
+        for spread, counts in zip(pod.spreads, self.spreads[number], strict=True):
+            if not counts.restrict(pod.source, alone, self.problem.stages)[node]:
+                crowd = self._standing(self._spreading[spread], spread.domains, node)
+                if not crowd:
+                    return None
+                if not any(group[0] in crowd for group in groups):
+                    groups.append(crowd)
+                beyond |= spread.domains == spread.domains[node]
+        return InTheWay(groups, beyond)
+
+    def _standing(self, numbers: Iterable[int], domains: IntArray, node: int) -> list[int]:
+        """Those that are in the domain of the node and do not leave it."""
+        there = int(domains[node])
+        return [
+            one
+            for one in numbers
+            if one not in self.ways and there == domain_of(domains, self.pods[one].source)
+        ]
+
+    def made_way(self, number: int) -> list[int]:
+        """Those that leave before it comes because rules keep the pod off its new node as long as they are there."""
+        pod, (node, stage) = self.pods[number], self.ways[number]
+        domains = [(mark.domains, self._bearing.get(mark.key, ())) for mark in pod.minds]
+        domains += [(spread.domains, self._spreading[spread]) for spread in pod.spreads]
+        found: dict[int, None] = {}
+        for codes, others in domains:
+            there = int(codes[node])
+            for other in others:
+                way = self.ways.get(other)
+                if (
+                    way is not None
+                    and way.stage < stage
+                    and there >= 0
+                    and there == domain_of(codes, self.pods[other].source) != int(codes[way.node])
+                ):
+                    found[other] = None
+        return list(found)
+
+    def let_in(self, number: int) -> list[int]:
+        """Pods that waited, and that rules keep away as long as this one is there."""
+        pod = self.pods[number]
+        if not (pod.bears or pod.spreads or pod.counted):
+            return []
+        waited = [one for one in self.ways if self.pods[one].source < 0 and self.pods[one] is not pod]
+        return [one for one in waited if number in self.made_way(one)]
+
     def kept_apart(self, number: int) -> list[int]:
         """Those that go somewhere and whose conflicts say where the pod may not go."""
         pod = self.pods[number]
@@ -217,7 +288,8 @@ class SearchState:
                 other
                 for other in self._spreading[spread]
                 if other in self.ways
-                and spread.domains[self.ways[other].node] != spread.domains[self.pods[other].source]
+                and spread.domains[self.ways[other].node]
+                != domain_of(spread.domains, self.pods[other].source)
             ]
         return list(dict.fromkeys(found))
 
@@ -255,13 +327,15 @@ class SearchState:
         self.paid += sign * pod.cost
         self.arrivals[node] += sign
         if not pod.excess and pod.repairs:
-            self.repaired += sign * pod.repairs.get(node, 0.0) * (1.0 if stage <= EARLY else LATE)
+            self.repaired += (
+                sign * pod.repairs.get(node, 0.0) * (1.0 if stage <= self.problem.early else LATE)
+            )
         self._take_room(pod, node, stage, sign)
         for mark in pod.bears:
             self._marks.join(mark, node, sign)
             if stage < len(self.left):
                 self._marks.leave(mark, pod.source, stage, sign)
-        for spread in self.spreads[number]:
+        for spread in self._counting[number]:
             self._cross(spread, pod.source, Destination(node, stage), sign)
         if pod.owner >= 0:
             origins = self._owners.setdefault((pod.owner, node), Counter())

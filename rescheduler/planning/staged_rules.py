@@ -49,7 +49,13 @@ class MarkedDomains:
 
     def borne(self, mark: Mark, node: int) -> int:
         """How many have borne it in the domain of the node, those that have left included."""
-        return self._there.get(mark.key, _NONE).get(int(mark.domains[node]), 0)
+        return self._there.get(mark.key, _NONE).get(domain_of(mark.domains, node), 0)
+
+    def remaining(self, mark: Mark, node: int) -> int:
+        """How many bear it in the domain of the node after the last but one stage."""
+        domain = domain_of(mark.domains, node)
+        left = (self._left.get((mark.key, before), _NONE).get(domain, 0) for before in self._stages[:-1])
+        return self.borne(mark, node) - sum(left)
 
     def _nodes_shut(self, mark: Mark, stage: int) -> BoolArray:
         known = self._shut.get((mark.key, stage))
@@ -63,7 +69,7 @@ class MarkedDomains:
         return self._there.get(key, _NONE).get(domain, 0) > left
 
     def _change(self, by_domain: dict[int, int], mark: Mark, node: int, sign: int) -> None:
-        domain = int(mark.domains[node])
+        domain = domain_of(mark.domains, node)
         if domain < 0:
             return
         by_domain[domain] = by_domain.get(domain, 0) + sign
@@ -74,6 +80,11 @@ class MarkedDomains:
 
 
 _NONE: Final[Mapping[int, int]] = {}
+
+
+def domain_of(domains: IntArray, node: int) -> int:
+    """Below 0: in none, as a pod that waits for a node (below 0)."""
+    return int(domains[node]) if node >= 0 else -1
 
 
 class _Counts:
@@ -151,7 +162,7 @@ class StagedSpread:
 
     def crowded(self, node: int) -> bool:
         """True if the domain of the node has too many in the end."""
-        domain, counts = self._domains[node], self._after[-1]
+        domain, counts = domain_of(self._domains, node), self._after[-1]
         return bool(domain >= 0 and counts.by_domain[domain] - counts.least > self._max_skew)
 
     def excess(self) -> int:
@@ -162,7 +173,7 @@ class StagedSpread:
 
     def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
         """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
-        here = int(self._domains[source])
+        here = domain_of(self._domains, source)
         known = self._takes.get((here, stage))
         if known is None:
             known = self._takes[here, stage] = self._taking(source, here, stage)
@@ -170,7 +181,7 @@ class StagedSpread:
 
     def move(self, source: int, target: int, stage: int, sign: int) -> None:
         """One goes from one node to another; ``sign`` -1: that is undone."""
-        here, there = int(self._domains[source]), int(self._domains[target])
+        here, there = domain_of(self._domains, source), domain_of(self._domains, target)
         if here == there:
             return
         self._takes.clear()

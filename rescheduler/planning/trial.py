@@ -291,17 +291,20 @@ class Trial:
 
         return while_pods_end() and self._expected.allows(replacement, node, while_pods_end)
 
-    def kept_out_by_pods(self, replacement: Pod) -> BoolArray:
-        """Nodes that may be targets and refuse the replacement because of the pods there, as far as the first refusal tells."""
-        result = self.state.filter(replacement)
-        codes = [code for code, plugin in enumerate(result.plugins) if plugin in _ABOUT_PODS]
-        found: BoolArray = np.isin(result.refused_by, codes)
-        for _, left, needed in self.left_for(replacement):
-            found |= result.feasible & (left < needed)
-        found |= result.feasible & (
-            self.planned.departed("pods") > 0
-        )  # pods that leave may keep it out as well
-        return found & self.view.nodes.usable
+    def large_enough(self, coming: Pod) -> BoolArray:
+        """Nodes that would have room for it if no other pod stood there."""
+        enough = (self.state.allocatable(name) >= needed for name, needed in self.needs(coming))
+        found: BoolArray = np.logical_and.reduce(list(enough))
+        return found
+
+    def without_others(self, coming: Pod) -> BoolArray:
+        """Nodes that may be targets and that nothing but pods there keeps it off, as far as the first refusal tells."""
+        result = self.state.filter(coming)
+        if result.everywhere is not None:
+            return np.zeros(self.state.nodes.size, dtype=np.bool_)
+        codes = [-1, *(code for code, plugin in enumerate(result.plugins) if plugin in _ABOUT_PODS)]
+        found: BoolArray = np.isin(result.refused_by, codes) & self.view.nodes.usable
+        return found
 
     def left_for(self, replacement: Pod) -> Iterator[tuple[str, IntArray, int]]:
         """For each resource that it asks for: the name, what each node has left beside pods that leave, and what it asks for."""

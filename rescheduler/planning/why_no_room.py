@@ -1,13 +1,14 @@
 """Why no room can be made for a pending pod: no node would take it, none is large enough, or whom something holds. Pure.
 
-The nearest way is that of policy PendingPods, first among pods that nothing holds, then among all that would come back. Promises: by
-kube-scheduler's rules the pod fits on the node without the pods that leave it, and each of them fits on its new node, beside the
-pending pod; nothing is planned. The work is bounded, so a way may be missed.
+The nearest way is that of a short search as policy PendingPods makes it, first among pods that nothing holds, then among all that would come
+back. Promises: by kube-scheduler's rules the pod fits on the node without the pods that leave it, and each of them fits on its new
+node, beside the pending pod; nothing is planned. The work is bounded, so a way may be missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,13 +18,15 @@ from rescheduler.planning.budgets import Blocked, BudgetLedger
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import disruption_of
-from rescheduler.planning.room_levels import RoomLevels
-from rescheduler.planning.room_search import Reach, RoomSearch, SearchWork, Way
+from rescheduler.planning.repair_drafts import RepairDrafts
+from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
-from rescheduler.planning.victim_sets import VictimSets
-from rescheduler.policies.framework import PolicyView, RoomBounds
-from rescheduler.policies.pending_pods import PendingPodsArgs
+from rescheduler.planning.ways import Way, Ways
+from rescheduler.policies.framework import PolicyView, RoomMakingPolicy
+from rescheduler.policies.objective import Tier
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
+from rescheduler.policies.proposals import Candidate
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.node_affinity import NodeAffinity
 from rescheduler.scheduling.state import SchedulingState
@@ -32,8 +35,9 @@ NO_WAY: Final = "no pods that may be moved leave room enough for it on any node"
 _TOO_SMALL: Final = "no node that would take it is large enough, even without the pods there"
 _TOGETHER: Final = "together they pass a budget or a limit"
 _NODES_REFUSED: Final = "no node would take it, whichever pods stood elsewhere"
-WORK_OF_A_REASON: Final = 600_000
-"""Nodes that are looked at to say who stands in the way of one pod."""
+_PODS: Final = 256
+"""So many pods of nodes are looked at to say who stands in the way of a pod; and as many more for every eight."""
+_ROUNDS: Final = 6
 _HINTS: Final = 4
 _ONLY_TOO_SMALL: Final = (
     "node/{}, the only one that it may run on, is not large enough for it, even without the pods there"
@@ -45,53 +49,88 @@ _ONLY_REFUSES: Final = "node/{}, the only one that it may run on, would not take
 _AFFINITY: Final = NodeAffinity()
 
 
+def explaining(drafts: RepairDrafts, pods: int) -> RepairDrafts:
+    """The same for so many pods that get no room, whatever budgets say."""
+    return replace(
+        drafts,
+        budgets=None,
+        passes=1,
+        most_pods=min(drafts.most_pods, _PODS * (1 + pods // 8)),
+        refused=set(),
+    )
+
+
 def why_no_room(
-    pod: Pod, search: RoomSearch, bounds: RoomBounds, held: Callable[[Pod], Blocked | None]
-) -> Blocked:
-    """``search``: among all pods that would come back. ``held``: what keeps one of them from being moved now."""
-    possible = search.nodes_without(pod)
+    policy: RoomMakingPolicy,
+    wanted: Sequence[Candidate],
+    ways: Ways,
+    may_leave: Callable[[Pod], bool],
+    held: Callable[[Candidate, Pod], Blocked | None],
+) -> dict[str, Blocked]:
+    """By uid. ``may_leave``: true for all pods that would come back. ``held``: what keeps one of them from being moved now for a pending one."""
+    state = ways.drafts.trial.state
+    found: dict[str, Blocked] = {}
+    for one in wanted:
+        never = _never(one.pod, ways.drafts.trial)
+        if never is not None:
+            found[one.pod.uid] = never
+    nearest = nearest_ways(policy, [one for one in wanted if one.pod.uid not in found], ways, may_leave)
+    for one in wanted:
+        if one.pod.uid in nearest:
+            found[one.pod.uid] = _held_back(one, nearest[one.pod.uid], held)
+        elif one.pod.uid not in found:
+            only = _only_node(one.pod, state)
+            words = _ONLY_NO_WAY.format(only) if only else NO_WAY
+            found[one.pod.uid] = Blocked(SkipReason.NO_TARGET, words, "")
+    return found
+
+
+def _never(pod: Pod, trial: Trial) -> Blocked | None:
+    """Why no pods that step aside would help."""
+    possible = trial.without_others(pod)
     if not possible.any():
-        return _refused(pod, search)
-    state = search.trial.state
-    large = possible.copy()
-    for name, needed in search.trial.needs(pod):
-        large &= state.allocatable(name) >= needed
-    if not large.any():
-        only = _only_node(pod, search)
-        words = _ONLY_TOO_SMALL.format(only) if only else _TOO_SMALL
-        return Blocked(SkipReason.NO_TARGET, words, "NodeResourcesFit")
-    way = nearest_way(pod, search, bounds)
-    if way is not None:
-        return _held_back(way, held)
-    only = _only_node(pod, search)
-    return Blocked(SkipReason.NO_TARGET, _ONLY_NO_WAY.format(only) if only else NO_WAY, "")
+        return _refused(pod, trial.state)
+    if (possible & trial.large_enough(pod)).any():
+        return None
+    only = _only_node(pod, trial.state)
+    words = _ONLY_TOO_SMALL.format(only) if only else _TOO_SMALL
+    return Blocked(SkipReason.NO_TARGET, words, "NodeResourcesFit")
 
 
-def _only_node(pod: Pod, search: RoomSearch) -> str:
+def _only_node(pod: Pod, state: SchedulingState) -> str:
     """The one node that its nodeSelector and node affinity name, as those of a DaemonSet's pod do; "": there are several, or none."""
-    state = search.trial.state
     mask = _AFFINITY.mask(state.cluster.ask(pod), state.cluster)
     if mask is None or np.count_nonzero(mask) != 1:
         return ""
     return state.node_names[int(np.flatnonzero(mask)[0])]
 
 
-def nearest_way(pod: Pod, search: RoomSearch, bounds: RoomBounds) -> Way | None:
-    """The way with the fewest moves, whatever holds the pods."""
-    share = WORK_OF_A_REASON // bounds.most_moves
-    ways = (
-        search.find(pod, Reach(moves, bounds.depth), lambda _: True, share)
-        for moves in range(1, bounds.most_moves + 1)
-    )
-    return next((way for way in ways if way is not None), None)
+def nearest_ways(
+    policy: RoomMakingPolicy, wanted: Sequence[Candidate], ways: Ways, may_leave: Callable[[Pod], bool]
+) -> dict[str, Way]:
+    """By uid, for each pod alone a way with few moves, whatever holds those that step aside."""
+    trial, found = ways.drafts.trial, dict[str, Way]()
+    for _ in range(_ROUNDS):
+        number, refused = len(found), len(ways.drafts.refused)
+        left = [one for one in wanted if one.pod.uid not in found]
+        draft = ways.draft(policy, left, may_leave, passes=1, loses_wishes=True)
+        aside = draft.by_node(trial.state.node_index)
+        for one in draft.moves:
+            way = ways.of(one, aside, policy.bounds)
+            if way is not None:
+                found[one.candidate.pod.uid] = way
+        # What one of them takes in a draft another one lacks: those are looked at again without it.
+        if len(found) == len(wanted) or (number, refused) == (len(found), len(ways.drafts.refused)):
+            break
+    return found
 
 
-def _refused(pod: Pod, search: RoomSearch) -> Blocked:
-    result = search.trial.state.filter(pod)
+def _refused(pod: Pod, state: SchedulingState) -> Blocked:
+    result = state.filter(pod)
     if result.everywhere is not None:
         return Blocked(SkipReason.NO_TARGET, result.everywhere.reason, result.everywhere.plugin)
-    only = _only_node(pod, search)
-    if only and (code := int(result.refused_by[search.trial.state.node_index[only]])) >= 0:
+    only = _only_node(pod, state)
+    if only and (code := int(result.refused_by[state.node_index[only]])) >= 0:
         by = result.plugins[code]
         return Blocked(SkipReason.NO_TARGET, _ONLY_REFUSES.format(only, by), by)
     counted = result.counts()
@@ -104,16 +143,15 @@ def _refused(pod: Pod, search: RoomSearch) -> Blocked:
     )
 
 
-def _held_back(way: Way, held: Callable[[Pod], Blocked | None]) -> Blocked:
+def _held_back(wanted: Candidate, way: Way, held: Callable[[Candidate, Pod], Blocked | None]) -> Blocked:
     moved = " and ".join(f"{step.pod.key} (to {step.target.node})" for step in way.steps)
-    why = [(step.pod, found) for step in way.steps if (found := held(step.pod)) is not None]
+    why = [(step.pod, found) for step in way.steps if (found := held(wanted, step.pod)) is not None]
     text = "; ".join(f"{pod.key}: {found.message}" for pod, found in why) or _TOGETHER
     reason, by = (why[0][1].reason, why[0][1].by) if why else (SkipReason.NO_TARGET, "")
     return Blocked(reason, f"it would fit on {way.node} if {moved} moved; {text}", by)
 
 
-_ARGS: Final = PendingPodsArgs()
-_BOUNDS: Final = RoomBounds(depth=_ARGS.depth, most_moves=_ARGS.most_moves, higher_priorities=True)
+_POLICY: Final = PendingPods(PendingPodsArgs(move_higher_priorities=True))
 """As far as the policy looks if nobody says otherwise; higher priorities are a reason that is told."""
 
 
@@ -147,18 +185,27 @@ class NearestWays:
         self._state, self._replacements = state, replacements
         self._protector, self._budgets = protector, budgets
         view = PolicyView.of(replacements.snapshot, state)
-        self._trial = Trial(replacements.snapshot, view, set())
-        self._searches: dict[int | None, RoomSearch] = {}
+        trial = Trial(replacements.snapshot, view, set())
+        self._drafts = RepairDrafts(
+            trial=trial,
+            targets=Targets(trial),
+            objective=Objective((), view),
+            budgets=None,
+            replacement=replacements.coming,
+            disruption=lambda one: disruption_of(one, replacements.snapshot),
+            passes=1,
+            most_pods=_PODS,
+        )
 
     def of(self, pod: Pod) -> NearestWay | None:
         """The nearest way of a pending pod; None if none is found, or if it fits already."""
         result = self._state.filter(pod)
         if result.any() or result.everywhere is not None:
             return None
-        for highest in (pod.spec.priority, None):
-            search = self._search(highest)
-            search.work.left = WORK_OF_A_REASON
-            way = nearest_way(pod, search, _BOUNDS)
+        wanted = Candidate(pod=pod, policy=_POLICY.name, reason="", message="", gain=0.0, tier=Tier.PENDING)
+        for may_leave in (lambda one: self._is_free(one, pod.spec.priority), self._comes_back):
+            ways = Ways(explaining(self._drafts, 1))
+            way = nearest_ways(_POLICY, [wanted], ways, may_leave).get(pod.uid)
             if way is not None:
                 steps = (
                     StepAside(step.pod, step.target.node, self._held(pod, step.pod)) for step in way.steps
@@ -166,28 +213,8 @@ class NearestWays:
                 return NearestWay(way.node, tuple(steps))
         return None
 
-    def _search(self, highest: int | None) -> RoomSearch:
-        """Among pods up to that priority that nothing holds; None: among all that would come back."""
-        found = self._searches.get(highest)
-        if found is None:
-            levels = RoomLevels(
-                self._trial,
-                self._replacements.coming,
-                lambda one: self._comes_back(one) and (highest is None or self._is_free(one, highest)),
-                _BOUNDS.depth - 1,
-            )
-            sets = VictimSets(trial=self._trial, levels=levels, cost=self._cost)
-            objective = Objective((), self._trial.view)
-            work = SearchWork(WORK_OF_A_REASON)
-            found = RoomSearch(self._trial, objective, self._replacements.coming, "", sets, work)
-            self._searches[highest] = found
-        return found
-
     def _is_free(self, pod: Pod, highest: int) -> bool:
-        return pod.spec.priority <= highest and not self._reason(pod)
-
-    def _cost(self, pod: Pod) -> float:
-        return disruption_of(pod, self._replacements.snapshot)
+        return pod.spec.priority <= highest and self._comes_back(pod) and not self._reason(pod)
 
     def _comes_back(self, pod: Pod) -> bool:
         return self._replacements.of(pod).pod is not None

@@ -4,7 +4,7 @@ A policy decides nothing about targets, budgets or order: the planner does, by t
 Adding one is one module and one line in the registry.
 
 Some want more than single moves: nodes emptied (``EmptyingPolicy``, searched by planning/empty.py), overloaded nodes relieved
-(``RelievingPolicy``, planning/relieve.py), room for pods that have no node (``RoomMakingPolicy``, planning/room_search.py). They say
+(``RelievingPolicy``, planning/relieve.py), room for pods that have no node (``RoomMakingPolicy``, planning/pending_rooms.py). They say
 what it is worth, and what may receive; the planner looks for the moves.
 """
 

