@@ -84,9 +84,9 @@ def answer(pods: int, rng: random.Random) -> bytes:
 
 def main() -> None:
     """Print the table."""
-    words = argparse.ArgumentParser()
-    words.add_argument("--pods", type=int, default=150_000)
-    pods = words.parse_args().pods
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pods", type=int, default=150_000)
+    pods = parser.parse_args().pods
     rng = random.Random(1)
     body = answer(pods, rng)
     print(f"{pods:,} pods, {len(body) / 1e6:.0f} MB of PodMetrics")
@@ -97,12 +97,11 @@ def main() -> None:
         window = UsageWindow(settings=UsageSettings(window_s=hours * 3600))
         for number in range(SAMPLES):
             later = dataclasses.replace(found, at_s=found.at_s + 30.0 * number)
-            window.add((), later)
-        timed(
-            f"one sample more, window of {hours:g} h",
-            pods,
-            lambda w=window: w.add((), dataclasses.replace(found, at_s=found.at_s + 400.0)),
-        )
+            window.add([NodeUsage("n0", 1, 1, b.NOW_S + 30.0 * number)], later)
+        for words, later_s in (("one sample more", 290.0), ("one sample more, and the day", 400.0)):
+            later = dataclasses.replace(found, at_s=found.at_s + later_s)
+            node = NodeUsage("n0", 1, 1, b.NOW_S + later_s)
+            timed(f"{words}, window of {hours:g} h", pods, lambda w=window, f=later, n=node: w.add([n], f))
         print(f"{'':<44}{window.bytes_per_pod:9.0f} bytes per pod")
         usage = window.pods
         if usage is not None:

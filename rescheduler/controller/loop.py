@@ -350,6 +350,8 @@ class Loop:
         window = self._usage.under(self._configuration.current.usage)
         new, taken = usage is not self._measured, window is self._usage
         self._usage, self._measured = window, usage
+        for look in usage.day if new else ():
+            window.recall(look)
         for look in usage.earlier if new else ():
             window.add(look.nodes, look.pods, self._wall())
         window.follow(self._state.all_of(Kind.POD_MIGRATION))

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.measured import UsageStatistic
-from rescheduler.model.usage import MEASURED, Amounts, Numbers, Readings, Times
+from rescheduler.model.usage import MEASURED, Readings
+from rescheduler.model.usage_statistics import Amounts, Numbers, Times
 
 SAMPLE_S: Final = 30.0
 """The shortest part: samples are read so often."""
@@ -23,8 +24,6 @@ MOST_PARTS: Final = 48
 """Of a day half an hour each."""
 GONE_S: Final = 600.0
 """Who was not measured for so long while others were is gone."""
-_OF_MEDIAN: Final = 1.25
-"""The standard error of a median, in those of the mean; with few samples the distances between them say too little."""
 _MOST: Final = np.iinfo(np.uint16).max
 
 Counts = npt.NDArray[np.uint16]
@@ -57,9 +56,9 @@ class UsageSeries:
     """The highest sample of a part stands for it, not the mean."""
 
     @classmethod
-    def empty(cls, window_s: float, statistic: UsageStatistic) -> UsageSeries:
+    def empty(cls, window_s: float, statistic: UsageStatistic, part_s: float | None = None) -> UsageSeries:
         """Nothing was measured yet."""
-        part_s = part_of(window_s)
+        part_s = part_of(window_s) if part_s is None else part_s
         parts = max(1, math.ceil(window_s / part_s))
         return cls(
             part_s=part_s,
@@ -90,12 +89,13 @@ class UsageSeries:
         row = int(np.searchsorted(self.keys, key))
         return row if row < len(self.keys) and self.keys[row] == key else None
 
-    def plus(self, found: Readings) -> UsageSeries:
-        """With one sample more of each."""
+    def plus(self, found: Readings, kept: Numbers | None = None) -> UsageSeries:
+        """With one sample more of each. ``kept``: who else stays; None: who was measured lately."""
         if not found.size:
             return self
         newest_s = max(float(found.at_s.max()), float(self.last_s.max(initial=0.0)))
-        series = self._with_rows(found.keys, newest_s, max(self.newest, int(newest_s // self.part_s)))
+        stays = self.last_s >= newest_s - GONE_S if kept is None else np.isin(self.keys, kept)
+        series = self._with_rows(found.keys, stays, max(self.newest, int(newest_s // self.part_s)))
         rows = np.searchsorted(series.keys, found.keys)
         part = (found.at_s // self.part_s).astype(np.int64)
         parts = series.values.shape[2]
@@ -113,10 +113,28 @@ class UsageSeries:
         series.last_s[rows] = found.at_s[new]
         return replace(series, first_s=min(series.first_s, float(found.at_s[new].min(initial=math.inf))))
 
-    def _with_rows(self, keys: Numbers, newest_s: float, newest: int) -> UsageSeries:
+    def of(self, keys: Numbers, newest: int) -> Amounts:
+        """What was measured of these in as many parts, of which ``newest`` is the last; NaN: nothing."""
+        resources, size, parts = self.values.shape
+        found = np.full((resources, len(keys), parts), np.nan, dtype=np.float32)
+        shift = newest - self.newest
+        if not size or abs(shift) >= parts:
+            return found
+        rows = np.minimum(np.searchsorted(self.keys, keys), size - 1)
+        there = self.keys[rows] == keys
+        old = self.values[:, rows[there]]
+        here, then = (
+            slice(max(-shift, 0), parts - max(shift, 0)),
+            slice(max(shift, 0), parts - max(-shift, 0)),
+        )
+        moved = np.full_like(old, np.nan)
+        moved[:, :, here] = old[:, :, then]
+        found[:, there] = moved
+        return found
+
+    def _with_rows(self, keys: Numbers, stays: npt.NDArray[np.bool_], newest: int) -> UsageSeries:
         """A copy with rows for these too, without those that are gone, and with ``newest`` as the last part."""
-        stay = self.last_s >= newest_s - GONE_S
-        known = self.keys[stay | np.isin(self.keys, keys)]
+        known = self.keys[stays | np.isin(self.keys, keys)]
         all_keys = np.union1d(known, keys)
         old, new = np.searchsorted(self.keys, known), np.searchsorted(all_keys, known)
         resources, _, parts = self.values.shape
@@ -149,59 +167,17 @@ class UsageSeries:
         number[row] = 0 if anew else min(int(number[row]), left) if change is None else number[row]
         return replace(self, values=values, number=number)
 
-    def inherited(self, old: int, new: int) -> UsageSeries | None:
-        """With the samples of ``old`` where ``new`` has none; None: one of them is not there, yet or any more."""
-        source, target = self.row(old), self.row(new)
-        if source is None or target is None:
+    def inherited(self, old: int, new: int, *, made: bool = False) -> UsageSeries | None:
+        """With the samples of ``old`` where ``new`` has none; None: one of them is not there, yet or any more. ``made``: ``new`` need not be."""
+        if self.row(old) is None or (self.row(new) is None and not made):
             return None
-        values, number = self.values.copy(), self.number.copy()
-        known = ~np.isnan(values[:, target])
-        values[:, target] = np.where(known, values[:, target], values[:, source])
-        number[target] = min(int(number[target]) + int(number[source]), _MOST)
-        return replace(self, values=values, number=number)
-
-    def statistic(
-        self, kind: UsageStatistic, least: int, rows: Numbers | None = None
-    ) -> tuple[Amounts, Amounts]:
-        """Of each thing: the number that stands for its samples, and its standard error. NaN: fewer samples than ``least``.
-
-        ``rows``: only of these.
-        """
-        asked = slice(None) if rows is None else rows
-        values = np.sort(self.values[:, asked].astype(np.float64), axis=2)  # NaN last
-        count = np.sum(~np.isnan(values), axis=2)
-        if kind.part is None:
-            found, error = _mean(values, count)
-        else:
-            found, error = _quantile(values, count, kind.part)
-            error = np.maximum(error, _OF_MEDIAN * _mean(values, count)[1])
-        unknown = (self.number[asked] < least) | (count == 0)
-        found[unknown] = np.nan
-        return found.astype(np.float32), error.astype(np.float32)
-
-
-def _mean(values: Times, count: Numbers) -> tuple[Times, Times]:
-    total = np.nansum(values, axis=2)
-    mean = total / np.maximum(count, 1)
-    squares = np.nansum((values - mean[:, :, np.newaxis]) ** 2, axis=2)
-    return mean, np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1))
-
-
-def _quantile(values: Times, count: Numbers, part: float) -> tuple[Times, Times]:
-    """The error is how far the quantiles are that lie one standard deviation of their rank below and above: no distribution is assumed."""
-    rank = np.minimum(part, 1.0 - 0.5 / np.maximum(count, 1))
-    deviation = np.sqrt(rank * (1.0 - rank) / np.maximum(count, 1))
-    found = _at(values, count, np.full(count.shape, part))
-    below = _at(values, count, np.maximum(rank - deviation, 0.0))
-    above = _at(values, count, np.minimum(rank + deviation, 1.0))
-    return found, np.maximum(np.maximum(above - found, found - below), 0.0)
-
-
-def _at(values: Times, count: Numbers, part: Times) -> Times:
-    place = part * np.maximum(count - 1, 0)
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, np.maximum(count - 1, 0))
-    lower = np.take_along_axis(values, low[:, :, np.newaxis], axis=2)[:, :, 0]
-    upper = np.take_along_axis(values, high[:, :, np.newaxis], axis=2)[:, :, 0]
-    found: Times = lower + (upper - lower) * (place - low)
-    return found
+        series = self._with_rows(
+            np.array([new], dtype=np.int64), np.ones_like(self.keys, dtype=np.bool_), self.newest
+        )
+        source, target = np.searchsorted(series.keys, old), np.searchsorted(series.keys, new)
+        if not series.last_s[target]:
+            series.last_s[target], series.in_part[target] = series.last_s[source], series.in_part[source]
+        known = ~np.isnan(series.values[:, target])
+        series.values[:, target] = np.where(known, series.values[:, target], series.values[:, source])
+        series.number[target] = min(int(series.number[target]) + int(series.number[source]), _MOST)
+        return series

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -22,11 +22,12 @@ from rescheduler.kube.connection import HttpTransport
 from rescheduler.kube.kubeconfig import Access
 from rescheduler.kube.transport import Request, Transport, TransportError
 from rescheduler.model.measured import NodeUsage
-from rescheduler.model.usage import NOTHING_MEASURED, MeasuredUsage, Readings, usage_key
+from rescheduler.model.usage import DAY_S, NOTHING_MEASURED, MeasuredUsage, Readings, usage_key
 from rescheduler.model.usage_settings import PrometheusSettings
 
 LIMIT_S: Final = 10.0
 """For all queries of one look together."""
+HOUR_S: Final = 3600.0
 POINTS: Final = 500_000
 """So many numbers one answer may have: each takes 140 bytes while it is read. Of more pods the time before is not asked."""
 _MILLI: Final = 1000.0
@@ -114,13 +115,17 @@ class Prometheus:
         return self._measured({"time": _text(now_s)}, "query")
 
     def usage_since(self, now_s: float, window_s: float, step_s: float) -> MeasuredUsage:
-        """The same with ``earlier``: one look for each step of the window before; on a large cluster of nodes only."""
+        """The same with ``earlier``, one look for each step of the window before, and with ``day``; on a large cluster of nodes only."""
         now = self.usage(now_s)
+        day = self._before(now_s, DAY_S, HOUR_S, now.pods.size) if window_s < DAY_S else ()
+        return MeasuredUsage(now.nodes, now.pods, self._before(now_s, window_s, step_s, now.pods.size), day)
+
+    def _before(self, now_s: float, window_s: float, step_s: float, pods: int) -> Sequence[MeasuredUsage]:
         steps = math.floor(window_s / step_s)
         first_s, last_s = now_s - steps * step_s, now_s - step_s
         times = {"start": _text(first_s), "end": _text(last_s), "step": f"{step_s:.3f}"}
-        before = self._measured(times, "query_range", pods=now.pods.size * steps <= POINTS)
-        return MeasuredUsage(now.nodes, now.pods, (*before.earlier, MeasuredUsage(before.nodes, before.pods)))
+        found = self._measured(times, "query_range", pods=pods * steps <= POINTS)
+        return (*found.earlier, MeasuredUsage(found.nodes, found.pods))
 
     def _measured(self, times: Mapping[str, str], kind: str, *, pods: bool = True) -> MeasuredUsage:
         ends_s = self._clock() + LIMIT_S

@@ -15,9 +15,6 @@ class NodeUsage(msgspec.Struct, frozen=True, gc=False):
     cpu_milli: int
     memory_bytes: int
     measured_at_s: float = 0.0
-    cpu_error_milli: int = 0
-    """Standard error of the mean, where it is one of several samples."""
-    memory_error_bytes: int = 0
     settled: bool = True
     """False: measured too seldom since the start, or since a pod came or left, to be relied on."""
 

@@ -7,20 +7,21 @@ At 150,000 pods an object for each would cost more than all that the controller 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from rescheduler.model.measured import NodeUsage
+from rescheduler.model.measured import NodeUsage, UsageStatistic
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.usage_statistics import Amounts, Numbers, Times, statistic
 
-Numbers = npt.NDArray[np.int64]
-Amounts = npt.NDArray[np.float32]
-Times = npt.NDArray[np.float64]
-
+DAY_S: Final = 86_400.0
+"""Over which what was measured tells where a pod may go."""
 MEASURED: Final = ("cpu", "memory")
 """The resources that are measured, in the order of the rows of ``Amounts``; in milli and in bytes."""
 
@@ -68,30 +69,59 @@ class MeasuredUsage:
     """Empty: nobody measures pods, or they may not be read."""
     earlier: Sequence[MeasuredUsage] = ()
     """What a server that keeps its samples tells of the time before, the oldest first."""
+    day: Sequence[MeasuredUsage] = ()
+    """The same of the hours of the last day, where they are not part of it."""
 
 
 NOTHING_MEASURED: Final = MeasuredUsage()
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """What was measured of some things, in parts of time that are the same for nodes and pods, so that a pod can be added to a node.
+
+    In each part stands the mean of its samples, or the highest one where peaks are asked for. NaN: none. Arrays are not to be changed.
+    """
+
+    window: Amounts
+    """Of ``usage.window``, the newest part last. Shape (resources, things, parts)."""
+    day: Amounts
+    """Means in parts of the last 24 hours, where the window is shorter; no parts: they are not kept."""
+    known: npt.NDArray[np.bool_]
+    """Which of them were measured often enough to be relied on."""
+
+    @classmethod
+    def of_one(cls, amounts: Amounts) -> Samples:
+        """Of one sample each, where there is no more."""
+        none = np.zeros((*amounts.shape, 0), dtype=np.float32)
+        return cls(amounts[:, :, np.newaxis], none, ~np.isnan(amounts[0]))
+
+
+@dataclass(frozen=True, slots=True)
 class NodeSamples:
-    """The samples of the window of each node."""
+    """The samples of all nodes that are measured."""
 
     keys: Numbers
     """Ascending."""
-    values: Amounts
-    """Shape (resources, nodes, samples), the newest last; NaN: none. Not to be changed."""
+    samples: Samples
+    statistic: UsageStatistic
+    """Which number stands for the window where a policy names none."""
 
-    def above(self, names: Sequence[str], resource: str, most: Times, newest: int) -> Numbers:
-        """How many of the newest samples of each of these nodes are above its amount of ``most``."""
-        values = self.values[MEASURED.index(resource)]
-        taken = ~np.isnan(values)
-        rank = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
-        if not len(self.keys):
-            return np.zeros(len(names), dtype=np.int64)
-        rows, known = _rows_of(self.keys, [usage_key("", name) for name in names])
-        counted = taken[rows] & (rank[rows] <= newest) & (values[rows] > most[:, np.newaxis])
-        return np.where(known, counted.sum(axis=1), 0)
+    def of_each(self, names: Sequence[str]) -> Samples:
+        """In the order of these nodes."""
+        rows, there = _rows_of(self.keys, [usage_key("", name) for name in names])
+        found, absent = self.samples, ~there
+        window, day = found.window[:, rows], found.day[:, rows]
+        window[:, absent], day[:, absent] = np.nan, np.nan
+        return Samples(window, day, found.known[rows] & there)
+
+
+def often(window: Amounts, most: Times, newest: int) -> Numbers:
+    """How many of the newest samples of each thing are above its amount of ``most``; ``window`` of one resource."""
+    taken = ~np.isnan(window)
+    rank = np.cumsum(taken[:, ::-1], axis=1)[:, ::-1]
+    counted: Numbers = (taken & (rank <= newest) & (window > most[:, np.newaxis])).sum(axis=1)
+    return counted
 
 
 def _rows_of(keys: Numbers, wanted: Sequence[int]) -> tuple[Numbers, npt.NDArray[np.bool_]]:
@@ -104,36 +134,65 @@ def _rows_of(keys: Numbers, wanted: Sequence[int]) -> tuple[Numbers, npt.NDArray
 class PodUsage:
     """What is known of the usage of each pod. It is worked out for those that somebody asks about: mostly pods of few nodes."""
 
-    def __init__(self, keys: Numbers, find: Callable[[Numbers], Amounts]) -> None:
-        """``keys``: ascending. ``find`` gives the amounts of some rows, NaN where nothing is known."""
-        self._keys, self._find = keys, find
-        self._amounts: Amounts | None = None
-        self._found = np.zeros(len(keys), dtype=np.bool_)
+    def __init__(
+        self,
+        keys: Numbers,
+        find: Callable[[Numbers], Samples],
+        usual: UsageStatistic = UsageStatistic.MEAN,
+        left: Mapping[int, AbstractSet[tuple[str, str]]] = MappingProxyType({}),
+    ) -> None:
+        """``keys``: ascending. ``find`` gives the samples of some rows. ``usual``: where a policy names no statistic. ``left``: see there."""
+        self._keys, self._find, self._usual, self._left = keys, find, usual, left
+        self._amounts: dict[UsageStatistic, Amounts] = {}
+        """By statistic what stands for each pod; infinite: nobody has asked."""
+        self._samples: dict[int, Samples] = {}
 
     @classmethod
     def of_readings(cls, found: Readings) -> PodUsage:
         """Of one sample, where there is no more."""
-        return cls(found.keys, lambda rows: found.amounts[:, rows])
+        return cls(found.keys, lambda rows: Samples.of_one(found.amounts[:, rows]))
 
-    def of(self, key: ObjectKey, resource: str) -> float | None:
+    def of(self, key: ObjectKey, resource: str, kind: UsageStatistic | None = None) -> float | None:
         """What one pod uses; None: not known."""
-        (amount,) = self.column((key,), resource).tolist()
+        (amount,) = self.column((key,), resource, kind).tolist()
         return None if math.isnan(amount) else amount
 
-    def column(self, pods: Iterable[ObjectKey], resource: str) -> Times:
+    def column(self, pods: Iterable[ObjectKey], resource: str, kind: UsageStatistic | None = None) -> Times:
         """What each of these pods uses; NaN: not known."""
         wanted = [usage_key(*key) for key in pods]
         if not len(self._keys):
             return np.full(len(wanted), np.nan)
         rows, known = _rows_of(self._keys, wanted)
-        amounts = self._of_rows(rows)[MEASURED.index(resource), rows].astype(np.float64)
-        return np.where(known, amounts, np.nan)
+        amounts = self._of_rows(rows, kind or self._usual)[MEASURED.index(resource), rows]
+        return np.where(known, amounts.astype(np.float64), np.nan)
 
-    def _of_rows(self, rows: Numbers) -> Amounts:
-        if self._amounts is None:
-            self._amounts = np.full((len(MEASURED), len(self._keys)), np.nan, dtype=np.float32)
-        if not self._found[rows].all():
-            asked = np.unique(rows[~self._found[rows]])
-            self._amounts[:, asked] = self._find(asked)
-            self._found[asked] = True
-        return self._amounts
+    def left(self, key: ObjectKey, policy: str) -> list[str]:
+        """The nodes that the pod, or one that it replaces, left for this policy in the last day."""
+        return [node for name, node in self._left.get(usage_key(*key), ()) if name == policy]
+
+    def samples(self, key: ObjectKey, resource: str) -> tuple[Amounts, Amounts] | None:
+        """Of the window and of the day, in the parts of those of nodes; None: not known."""
+        number = usage_key(*key)
+        found = self._samples.get(number)
+        if found is None:
+            if not len(self._keys):
+                return None
+            row = int(np.searchsorted(self._keys, number))
+            if row == len(self._keys) or self._keys[row] != number:
+                return None
+            found = self._samples[number] = self._find(np.array([row], dtype=np.int64))
+        at = MEASURED.index(resource)
+        return (found.window[at, 0], found.day[at, 0]) if found.known[0] else None
+
+    def _of_rows(self, rows: Numbers, kind: UsageStatistic) -> Amounts:
+        known = self._amounts.get(kind)
+        if known is None:
+            known = np.full((len(MEASURED), len(self._keys)), np.inf, dtype=np.float32)
+            self._amounts[kind] = known
+        asked = np.unique(rows[np.isinf(known[0, rows])])
+        if len(asked):
+            found = self._find(asked)
+            amounts = statistic(found.window, kind)
+            amounts[:, ~found.known] = np.nan
+            known[:, asked] = amounts
+        return known

@@ -15,6 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.objective import ONE
+from rescheduler.policies.sampled_use import More, is_any
 from rescheduler.policies.utilization import Load, overload, weight_of
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
@@ -56,7 +57,7 @@ def change_at(
     changed = 0
     for name, share in targets.items():
         leaves, comes = load.carried(*move, name)
-        if leaves or comes:
+        if is_any(leaves) or is_any(comes):
             target = round(share * ONE)
             for node, more in ((here, -leaves), (there, comes)):
                 if judged[node]:
@@ -82,12 +83,12 @@ class _AboveTargets:
 
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node."""
-        coming: list[tuple[str, float, int]] = []
+        coming: list[tuple[str, More, int]] = []
         gone = 0
         for name, target in self._targets.items():
             leaves, comes = self._load.carried(pod, replacement, name)
             coming.append((name, comes, target))
-            if leaves and self._judged[here]:
+            if is_any(leaves) and self._judged[here]:
                 gone += self._load.rise_at(-leaves, name, here, target)
         return self._of_judged(self._load.rises(coming)) + gone
 
@@ -144,7 +145,7 @@ class _AboveMean:
     def change(self, pod: Pod, replacement: Pod, here: int) -> IntArray:
         """By node: the excess of all nodes under the mean that the move would leave, less that of now."""
         leaves, comes = self._load.carried(pod, replacement, self._name)
-        if not leaves and not comes:
+        if not (is_any(leaves) or is_any(comes)):
             return np.zeros_like(self._shares)
         left = self._load.millionths_at(-leaves, self._name, here)
         filled = self._load.millionths_with(comes, self._name)

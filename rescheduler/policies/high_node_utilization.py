@@ -22,7 +22,7 @@ from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.node_prices import PricedNodesArgs
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
-from rescheduler.policies.utilization import REQUESTS, Load
+from rescheduler.policies.utilization import REQUESTS, Counting, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -182,7 +182,7 @@ class HighNodeUtilization:
         )
 
     def _load(self, view: PolicyView) -> Load:
-        return Load.now(view, self._resources, REQUESTS, defaults=self._args.use_default_requests)
+        return Load.now(view, self._resources, Counting(REQUESTS, self._args.use_default_requests))
 
     def _limit(self, resource: str) -> float:
         return self._args.target_thresholds.get(resource, PERCENT) / PERCENT

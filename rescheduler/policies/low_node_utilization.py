@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescheduler.model.counted import plural, verb
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
@@ -26,8 +27,17 @@ from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
+from rescheduler.policies.sampled_use import Most, highest, means_of
 from rescheduler.policies.sure_overload import AnomalyArgs, ReliefBounds, doubtful
-from rescheduler.policies.utilization import ACTUAL, REQUESTS, Load, goes_by_measurement, relief, weight_of
+from rescheduler.policies.utilization import (
+    ACTUAL,
+    REQUESTS,
+    Counting,
+    Load,
+    goes_by_measurement,
+    relief,
+    weight_of,
+)
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, NodePoolArgs, percent_problems
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -49,6 +59,7 @@ class LowNodeUtilizationArgs(
 
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
+    ``statistic``: which number stands for the samples; None: that of section ``usage``.
     ``start_thresholds``: relief begins above them and ends at ``target_thresholds``; resources not named begin there.
     ``anomaly``: in how many samples a node must be above before anything is done, with measured usage.
     ``who_goes``: heaviest: few pods, so that the one that carries the load goes; neighbours: on each node it stays, and others make way.
@@ -63,6 +74,7 @@ class LowNodeUtilizationArgs(
     )
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
+    statistic: UsageStatistic | None = None
     start_thresholds: dict[str, float] = msgspec.field(default_factory=dict)
     anomaly: AnomalyArgs | None = None
     who_goes: WhoGoes = WhoGoes.HEAVIEST
@@ -100,8 +112,9 @@ class LowNodeUtilizationArgs(
                 yield ("startThresholds", resource), f"is {percent:g}, below its targetThreshold {target:g}"
         if self.anomaly is not None:
             yield from self.anomaly.problems()
-            if self.usage != ACTUAL:
-                yield ("anomaly",), "counts samples, and requests have none: set usage: actual"
+        for key, given in (("anomaly", self.anomaly), ("statistic", self.statistic)):
+            if given is not None and self.usage != ACTUAL:
+                yield (key,), "counts samples, and requests have none: set usage: actual"
 
     def unknown_to(self, nodes: NodeTable) -> Iterator[ArgumentProblem]:
         """Resources that no node offers."""
@@ -119,8 +132,12 @@ class LowNodeUtilizationArgs(
 class _Bounds:
     """The targets as shares (0..1) by resource, and which nodes were under-utilised before the plan, or are so by what it leaves."""
 
-    high: dict[str, float]
+    most: dict[str, Most]
     free: BoolArray
+
+    def high(self, resource: str) -> float:
+        """The target of now."""
+        return self.most[resource].now
 
 
 class LowNodeUtilization:
@@ -144,6 +161,7 @@ class LowNodeUtilization:
         """Shares of each resource, or how far above the mean they lie."""
         self._starts = {r: percent / PERCENT for r, percent in args.start_thresholds.items()}
         self._least = args.minimum_relief / PERCENT
+        self._counting = Counting(args.usage, args.use_default_requests, statistic=args.statistic)
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Per overloaded node, most overloaded first: the pods that just cover its excess, then spares."""
@@ -171,13 +189,11 @@ class LowNodeUtilization:
         if relief <= 0:
             return nowhere(view)
         after = np.full(view.nodes.size, -1.0)
-        fits = bounds.free.copy()
         for resource in self._resources:
-            share = load.share(resource) + load.part(pod, resource)
-            fits &= share <= bounds.high[resource] + _EPSILON
-            after = np.maximum(after, share - bounds.high[resource])
+            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource]))
         gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
-        return np.where(fits, np.clip(gain, 0.0, 1.0), 0.0)
+        gain[load.nodes_left(pod, self.name)] = 0.0  # a load that comes and goes takes no pod to and fro
+        return np.where(bounds.free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
 
     def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
         """The same for one node."""
@@ -188,14 +204,14 @@ class LowNodeUtilization:
         relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
         if relief <= 0:
             return NO_NEED
-        if not bounds.free[node]:
+        if not bounds.free[node] or node in load.nodes_left(pod, self.name):
             return 0.0
         after = -1.0
         for resource in self._resources:
-            share = load.share_at(resource, node) + load.part_at(pod, resource, node)
-            if share > bounds.high[resource] + _EPSILON:
-                return 0.0
-            after = max(after, share - bounds.high[resource])
+            above = load.above_with(pod, resource, bounds.most[resource], slice(node, node + 1))
+            after = max(after, float(above[0]))
+        if after > _EPSILON:
+            return 0.0
         return min(max((self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
 
     def overload(self, view: PolicyView) -> Overload | None:
@@ -207,7 +223,7 @@ class LowNodeUtilization:
         capacity = np.stack([load.capacity[r] for r in self._resources])
         held = np.stack([load.amounts[r] for r in self._resources])
         work = np.stack([self._work(view).amounts[r] for r in self._resources])
-        high = np.array([[bounds.high[r] + _EPSILON] for r in self._resources])
+        high = np.array([[bounds.high(r) + _EPSILON] for r in self._resources])
         # What empty rooms hold keeps pods out and makes no node too full.
         full, taken = work - high * capacity, np.minimum(held - high * capacity, 0.0)
         above = np.where(self._judged(view), np.where(full > 0.0, full, taken), -np.inf)
@@ -334,12 +350,11 @@ class LowNodeUtilization:
 
     def _load(self, view: PolicyView) -> Load:
         """With what empty rooms hold: that much less fits on a target."""
-        return Load.now(view, self._resources, self._args.usage, defaults=self._args.use_default_requests)
+        return Load.now(view, self._resources, self._counting)
 
     def _work(self, view: PolicyView) -> Load:
         """Without it: what pods could take away from a node."""
-        defaults = self._args.use_default_requests
-        return Load.now(view, self._resources, self._args.usage, defaults=defaults, rooms=False)
+        return Load.now(view, self._resources, self._counting._replace(rooms=False))
 
     def _bounds(self, view: PolicyView, load: Load) -> _Bounds:
         def find() -> _Bounds:
@@ -348,41 +363,49 @@ class LowNodeUtilization:
             before = view.memo.of((self, "before"), stamp, lambda: self._bounds_by(view, load, load.before))
             if not view.planned.moves:
                 return before
-            return _Bounds(before.high, before.free | self._bounds_by(view, load, load.share).free)
+            return _Bounds(before.most, before.free | self._bounds_by(view, load, load.share).free)
 
         return view.memo.of((self, _Bounds), view.cluster.version, find)
 
     def _bounds_by(self, view: PolicyView, load: Load, share: Callable[[str], FloatArray]) -> _Bounds:
         """``share``: by which nodes are under-utilised."""
+        judged = self._judged(view)
         means = dict.fromkeys(self._resources, 0.0)
-        if self._args.use_deviation_thresholds:
-            for resource in self._resources:
-                shares = self._work(view).share(resource)[self._judged(view) & load.offers(resource)]
+        most = {r: Most(self._targets[r], self._targets[r]) for r in self._resources}
+        free = view.nodes.usable & judged
+        for resource in self._resources:
+            day = load.day(resource)
+            if self._args.use_deviation_thresholds:
+                counted = judged & load.offers(resource)
+                shares = self._work(view).share(resource)[counted]
                 means[resource] = float(shares.mean()) if shares.size else 0.0
-        high = {r: min(1.0, means[r] + self._targets[r]) for r in self._resources}
-        free = view.nodes.usable & self._judged(view)
+                target = self._targets[resource]
+                of_day = np.minimum(1.0, means_of(day[counted]) + target)
+                most[resource] = Most(min(1.0, means[resource] + target), of_day)
+            # A node that was too full at another time of the day has no room then.
+            free &= ~(highest(day - most[resource].day) > _EPSILON)
         if self._args.thresholds is None:
-            fullest = np.max([share(r) / max(high[r], _EPSILON) for r in self._resources], axis=0)
-            return _Bounds(high, free & _below_mean(fullest, self._judged(view)))
+            fullest = np.max([share(r) / max(most[r].now, _EPSILON) for r in self._resources], axis=0)
+            return _Bounds(most, free & _below_mean(fullest, judged))
         for resource, percent in self._args.thresholds.items():
             low = percent / PERCENT
             if self._args.use_deviation_thresholds:
                 low = max(0.0, means[resource] - low)
             free &= share(resource) <= low + _EPSILON
-        return _Bounds(high, free)
+        return _Bounds(most, free)
 
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
-        return {r: np.maximum(load.share(r) - bounds.high[r], 0.0) for r in self._resources}
+        return {r: np.maximum(load.share(r) - bounds.high(r), 0.0) for r in self._resources}
 
     def _pressure(self, node: int, load: Load, bounds: _Bounds) -> float:
         """How far the node is above its target, in the resource where that is most."""
-        return max(load.share_at(resource, node) - bounds.high[resource] for resource in self._resources)
+        return max(load.share_at(resource, node) - bounds.high(resource) for resource in self._resources)
 
     def _relief(self, pod: Pod, node: int, load: Load, bounds: _Bounds) -> float:
         """Part of the node's excess that goes with the pod: the most over its overloaded resources; 0 if the move does not pay."""
         best = relieved = 0.0
         for resource in self._resources:
-            excess = load.share_at(resource, node) - bounds.high[resource]
+            excess = load.share_at(resource, node) - bounds.high(resource)
             if excess > _EPSILON:
                 part = load.taken(pod, resource) / max(float(load.capacity[resource][node]), 1.0)
                 best = max(best, min(1.0, part / excess))
@@ -430,7 +453,7 @@ class LowNodeUtilization:
         for number, (node, start, end) in enumerate(zip(over, starts, ends, strict=True)):
             full = np.flatnonzero(amounts[:, node] > _EPSILON).tolist()
             words = ", ".join(
-                f"{self._resources[r]} {shares[number][r]:.0%} of {bounds.high[self._resources[r]]:.0%}"
+                f"{self._resources[r]} {shares[number][r]:.0%} of {bounds.high(self._resources[r]):.0%}"
                 for r in full
             )
             found.append(

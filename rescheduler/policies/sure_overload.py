@@ -19,7 +19,7 @@ from rescheduler.model.written import Positive
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.utilization import Load
 from rescheduler.policies.wire import ArgumentProblem
-from rescheduler.scheduling.framework import BoolArray, FloatArray
+from rescheduler.scheduling.framework import BoolArray
 
 _EPSILON: Final = 1e-9
 RELIEVED_S: Final = 1800.0
@@ -64,17 +64,15 @@ def doubtful(view: PolicyView, load: Load, bounds: ReliefBounds) -> BoolArray:
         above |= shares > high + _EPSILON
         started = least > starts.get(resource, high) + _EPSILON
         if anomaly is not None and resource in MEASURED and noise is not None:
-            started &= _often(view, load, resource, starts.get(resource, high), anomaly)
+            started &= _often(load, resource, starts.get(resource, high), anomaly)
         sure |= started | (begun & (least > high + _EPSILON))
     return above & ~sure
 
 
-def _often(view: PolicyView, load: Load, resource: str, share: float, anomaly: AnomalyArgs) -> BoolArray:
-    samples = view.snapshot.node_samples
-    if samples is None:  # one look at a cluster has one sample
-        return np.ones(view.nodes.size, dtype=np.bool_)
-    most: FloatArray = load.capacity[resource] * (share + _EPSILON)
-    above = samples.above(view.state.node_names, resource, most, anomaly.of)
+def _often(load: Load, resource: str, share: float, anomaly: AnomalyArgs) -> BoolArray:
+    above = load.above_often(resource, share + _EPSILON, anomaly.of)
+    if above is None:  # one look at a cluster has one sample
+        return np.ones_like(load.known)
     often: BoolArray = above >= anomaly.samples
     return often
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
-from rescheduler.model.usage import MEASURED, PodUsage
+from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.usage import MEASURED, PodUsage, Samples
 from rescheduler.policies.framework import NodeFilling, PodColumns, PolicyView
 from rescheduler.policies.measurement import measured as measured_nodes
 from rescheduler.policies.objective import ONE
+from rescheduler.policies.sampled_use import More, Most, SampledUse, highest
 from rescheduler.scheduling.amounts import held_amount, incoming_amount
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.resource_scores import scored_use
@@ -65,53 +68,55 @@ def goes_by_measurement(resources: Collection[str], usage: str) -> bool:
     return usage == ACTUAL and not set(MEASURED).isdisjoint(resources)
 
 
+class Counting(NamedTuple):
+    """What counts for a ``Load``."""
+
+    usage: str
+    defaults: bool
+    """Containers without requests count with kube-scheduler's defaults."""
+    rooms: bool = True
+    """What empty rooms hold counts, the standard error of a measurement, and the hours of the last day, as they do for a node that pods are to
+    go to. It is no load that pods could take away, so a node is judged as too full without it."""
+    statistic: UsageStatistic | None = None
+    """Which number stands for the samples of a node or a pod; None: the one that is configured for all."""
+
+
 class Load:
     """Amounts on nodes in the current what-if state, by requests or by measured usage.
 
     With usage "actual", cpu and memory come from measurements, of nodes and of pods, and planned moves carry along what their pods
-    use. Where nobody measures pods, a pod's part of its node's usage is taken in proportion to what it counts for by requests.
+    use, sample by sample: what stands for a node with a pod is the statistic of the sum of their samples, which is less than the sum of
+    two statistics where their peaks come at different times. Where nobody measures pods, a pod's part of its node's usage is taken in proportion to what it counts for by requests.
     Nodes without a fresh measurement are neither too full nor free (``known``); of a pod that comes from one, or that is not
     measured itself while others are, its requests are counted.
-
-    ``defaults``: containers without requests count with kube-scheduler's defaults.
-
-    ``rooms``: what empty rooms hold counts, and the standard error of a measurement, as they do for a node that pods are to go to. It is no load that pods could
-    take away, so a node is judged as too full without it.
     """
 
-    def __init__(
-        self, view: PolicyView, resources: Sequence[str], usage: str, *, defaults: bool, rooms: bool = True
-    ) -> None:
+    def __init__(self, view: PolicyView, resources: Sequence[str], how: Counting) -> None:
         self._view = view
-        self._rooms = rooms
-        self._defaults = defaults
+        self._rooms, self._defaults = how.rooms, how.defaults
         self.resources = tuple(resources)
         self._scale: dict[str, FloatArray] = {}
         self._shares: dict[str, FloatArray] = {}
         self._pods: PodUsage | None = None
         """What pods use, if it is measured and counts."""
         self._unmoved: dict[str, FloatArray] = {}
-        self._errors: dict[str, FloatArray] = {}
+        self._use: dict[str, SampledUse] = {}
+        """Of the resources that are measured."""
+        self._statistic = how.statistic
         self.known: BoolArray = view.nodes.all
         self.capacity, self._divisors = self._capacities()
-        self._held = {r: view.cluster.held_by_rooms(r, defaults=defaults) for r in self.resources}
+        self._held = {r: view.cluster.held_by_rooms(r, defaults=how.defaults) for r in self.resources}
         """By resource what empty rooms hold; None: nothing."""
         self._requested = {r: self._counted(r) for r in self.resources}
         self._amounts: dict[str, FloatArray] = {}
-        if goes_by_measurement(self.resources, usage):
+        if goes_by_measurement(self.resources, how.usage):
             self._measured()
 
     @classmethod
-    def now(
-        cls, view: PolicyView, resources: Sequence[str], usage: str, *, defaults: bool, rooms: bool = True
-    ) -> Load:
+    def now(cls, view: PolicyView, resources: Sequence[str], how: Counting) -> Load:
         """The load of this moment, made once until the next move is planned or taken back."""
-        key = cls, tuple(resources), usage, defaults, rooms
-        return view.memo.of(
-            key,
-            view.cluster.version,
-            lambda: cls(view, resources, usage, defaults=defaults, rooms=rooms),
-        )
+        key = cls, tuple(resources), how
+        return view.memo.of(key, view.cluster.version, lambda: cls(view, resources, how))
 
     @property
     def amounts(self) -> Mapping[str, FloatArray]:
@@ -150,34 +155,66 @@ class Load:
 
     def noise(self, resource: str) -> FloatArray | None:
         """By how much the share of each node may be off by chance; None: it is no measurement, so it is not."""
-        errors = self._errors.get(resource)
-        return None if errors is None else self.divide(STANDARD_ERRORS * errors, resource)
+        use = self._use.get(resource)
+        return None if use is None else self.divide(STANDARD_ERRORS * use.error, resource)
+
+    def above_often(self, resource: str, share: float, newest: int) -> IntArray | None:
+        """In how many of the newest samples each node is above a share; None: they are not known."""
+        use = self._use.get(resource)
+        if use is None or self._view.snapshot.node_samples is None:
+            return None
+        return use.above_often(self.capacity[resource] * share, newest)
+
+    def day(self, resource: str) -> FloatArray:
+        """The share of each node in each part of the last day: shape (nodes, parts), NaN: not known; no parts: none is."""
+        use = self._use.get(resource)
+        if use is None:
+            return np.zeros((len(self.known), 0))
+        shares: FloatArray = use.of_day / self._divisors[resource][:, np.newaxis]
+        return shares
+
+    def above_with(
+        self, pod: Pod, resource: str, most: Most, nodes: NodeIndices | slice = _ALL_NODES
+    ) -> FloatArray:
+        """How far the share of each node would be above ``most`` with the pod, now or in the part of the last day when that is most."""
+        whole = self._divisors[resource][nodes]
+        use = self._use.get(resource)
+        if use is None:
+            amounts = self._amounts.get(resource, self._requested[resource])[nodes]
+            above: FloatArray = (amounts + self.taken(pod, resource)) / whole - most.now
+            return above
+        now, day = use.with_more(*self._samples_of(pod, resource), nodes)
+        return np.fmax(now / whole - most.now, highest(day / whole[:, np.newaxis] - most.day))
 
     def part(self, pod: Pod, resource: str) -> FloatArray:
-        """The share of each node that the pod would take there."""
+        """The share of each node that the pod would take there; by requests."""
         return self.divide(self.taken(pod, resource), resource)
-
-    def part_at(self, pod: Pod, resource: str, node: int) -> float:
-        """``part`` of one node."""
-        return float(self.taken(pod, resource) / self._divisors[resource][node])
 
     def taken(self, pod: Pod, resource: str) -> float:
         """How much of the resource the pod takes, wherever it stands."""
         node = self._view.state.node_index.get(pod.node)
         scaled = node is not None and resource in self._scale
-        if scaled and self._pods is not None and (used := self._pods.of(pod.key, resource)) is not None:
-            return used
+        if scaled and self._pods is not None:
+            used = self._pods.of(pod.key, resource, self._statistic)
+            if used is not None:
+                return used
         held = float(held_amount(pod, resource, defaults=self._defaults))
         return held * float(self._scale[resource][node]) if scaled else held
 
     def taken_by_each(self, columns: PodColumns, rows: IntArray, resource: str) -> FloatArray:
         """The same of many pods; NaN: it is not measured, although usage is asked for and that of other pods is measured."""
         if self._pods is not None and resource in self._scale:
-            return self._pods.column((columns.pods[i].key for i in rows.tolist()), resource)
+            keys = (columns.pods[i].key for i in rows.tolist())
+            return self._pods.column(keys, resource, self._statistic)
         amounts = (held_amount(kind, resource, defaults=self._defaults) for kind in columns.classes)
         held = np.fromiter(amounts, dtype=np.float64, count=len(columns.classes))[columns.kinds[rows]]
         scale = self._scale.get(resource)
         return held if scale is None else held * scale[columns.nodes[rows]]
+
+    def nodes_left(self, pod: Pod, policy: str) -> list[int]:
+        """Nodes that the pod left for this policy in the last day, by what is measured."""
+        names = () if self._pods is None else self._pods.left(pod.key, policy)
+        return [at for name in names if (at := self._view.state.node_index.get(name)) is not None]
 
     @property
     def measures_pods(self) -> bool:
@@ -201,13 +238,13 @@ class Load:
         """The share of each node in whole millionths."""
         return self.millionths_with(0.0, resource)
 
-    def millionths_with(
-        self, more: float, resource: str, nodes: NodeIndices | slice = _ALL_NODES
-    ) -> IntArray:
+    def millionths_with(self, more: More, resource: str, nodes: NodeIndices | slice = _ALL_NODES) -> IntArray:
         """The same with so much more on each node."""
-        capacity = self._divisors[resource][nodes]
-        amounts = self._amounts.get(resource, self._requested[resource])[nodes]
-        return np.rint((amounts + more) / capacity * ONE).astype(np.int64)
+        if isinstance(more, float):
+            amounts = self._amounts.get(resource, self._requested[resource])[nodes] + more
+        else:
+            amounts = self._use[resource].amounts_with(more, nodes)
+        return np.rint(amounts / self._divisors[resource][nodes] * ONE).astype(np.int64)
 
     def overloads(self, resource: str, target: int) -> IntArray:
         """``overload`` of each node. Not to be changed, and valid until the next move."""
@@ -217,7 +254,7 @@ class Load:
 
         return self._per_node((resource,), ("overload", resource, target), judge)
 
-    def rises(self, coming: Sequence[tuple[str, float, int]]) -> IntArray:
+    def rises(self, coming: Sequence[tuple[str, More, int]]) -> IntArray:
         """By how much the ``overload`` of each node would rise, over some resources. Not to be changed, and valid until the next move.
 
         ``coming``: resource, how much more of it there would be, and the target.
@@ -244,22 +281,38 @@ class Load:
         # By requests it follows from the node alone: only nodes touched since the last question are looked at.
         return self._view.cluster.occupancy.answers.of((Load, self._rooms, self._defaults, *question), judge)
 
-    def millionths_at(self, more: float, resource: str, node: int) -> int:
+    def millionths_at(self, more: More, resource: str, node: int) -> int:
         """``millionths_with`` of one node."""
-        return round((self.amount_at(resource, node) + more) / float(self._divisors[resource][node]) * ONE)
+        if isinstance(more, float):
+            return round(
+                (self.amount_at(resource, node) + more) / float(self._divisors[resource][node]) * ONE
+            )
+        return int(self.millionths_with(more, resource, slice(node, node + 1))[0])
 
-    def rise_at(self, more: float, resource: str, node: int, target: int) -> int:
+    def rise_at(self, more: More, resource: str, node: int, target: int) -> int:
         """``rises`` of one node and resource."""
-        amount, whole = self.amount_at(resource, node), float(self._divisors[resource][node])
-        now, then = round(amount / whole * ONE), round((amount + more) / whole * ONE)
+        now, then = self.millionths_at(0.0, resource, node), self.millionths_at(more, resource, node)
         return weight_of(resource) * (overload(max(then - target, 0)) - overload(max(now - target, 0)))
 
-    def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[float, float]:
+    def carried(self, pod: Pod, replacement: Pod, resource: str) -> tuple[More, More]:
         """What a move takes from the pod's node, and what it brings to its target."""
-        leaves = self.taken(pod, resource)
-        if resource in self._scale:
-            return leaves, leaves
-        return leaves, float(incoming_amount(replacement.spec, resource, defaults=self._defaults))
+        if resource in self._use and self._pods is not None:
+            samples, _ = self._samples_of(pod, resource)
+            return samples, samples
+        leaves = comes = self.taken(pod, resource)
+        if resource not in self._scale:
+            comes = float(incoming_amount(replacement.spec, resource, defaults=self._defaults))
+        return leaves, comes
+
+    def _samples_of(self, pod: Pod, resource: str) -> tuple[FloatArray, FloatArray]:
+        """What the pod uses, as samples of the window and of the day; where it was not measured, what stands for it now."""
+        found = None if self._pods is None else self._pods.samples(pod.key, resource)
+        usual, use = self.taken(pod, resource), self._use[resource]
+        if found is None:
+            return np.full(use.parts, usual), np.full(use.day.shape[1], usual)
+        window, day = (np.where(np.isnan(some), usual, some).astype(np.float64) for some in found)
+        # Of the mean one number is kept, and where usage was measured once there is one.
+        return (window if len(window) == use.parts else np.full(use.parts, usual)), day
 
     def pressure(self) -> FloatArray:
         """The share of the fullest resource of each node."""
@@ -291,28 +344,16 @@ class Load:
         return self._view.memo.of((Load, self.resources), None, find)
 
     def _measured(self) -> None:
-        usage = self._view.snapshot.usage
-        names = self._view.state.node_names
-        self.known = measured_nodes(self._view.snapshot, names)
-        self._pods = self._view.snapshot.pod_usage
-        for resource in MEASURED:
+        snapshot, names = self._view.snapshot, self._view.state.node_names
+        self.known = measured_nodes(snapshot, names)
+        self._pods = snapshot.pod_usage
+        found, usual = _samples(snapshot, names)
+        self._statistic = self._statistic or usual
+        for number, resource in enumerate(MEASURED):
             if resource not in self.resources:
                 continue
-            measured = np.array(
-                [
-                    float(usage[name].cpu_milli if resource == "cpu" else usage[name].memory_bytes)
-                    if is_known
-                    else 0.0
-                    for name, is_known in zip(names, self.known.tolist(), strict=True)
-                ]
-            )
-            errors = (
-                float(usage[name].cpu_error_milli if resource == "cpu" else usage[name].memory_error_bytes)
-                if is_known
-                else 0.0
-                for name, is_known in zip(names, self.known.tolist(), strict=True)
-            )
-            self._errors[resource] = np.fromiter(errors, dtype=np.float64, count=len(names))
+            use = SampledUse.of(found.window[number], found.day[number], self._statistic, self.known)
+            measured = use.amounts
             planned = self._view.planned
             held = self._held[resource]
             requested = self._standing(resource) - planned.arrived(resource, defaults=self._defaults)
@@ -325,10 +366,20 @@ class Load:
             self._scale[resource] = factor
             if self._rooms:
                 # Nothing is measured of an empty room; and what may be there by chance is no room either.
-                measured += self._errors[resource] + (0 if held is None else held)
-            self._unmoved[resource] = measured.copy()
+                use = use.plus(use.error + (0 if held is None else held))
+            self._unmoved[resource] = use.amounts
+            self._use[resource] = use = use.copy()
             for move in planned.moves:
-                moved = self.taken(move.pod, resource)
-                measured[move.source] -= moved
-                measured[move.target] += moved
-            self._amounts[resource] = measured
+                use.carry(move.source, move.target, *self._samples_of(move.pod, resource))
+            self._amounts[resource] = use.amounts
+
+
+def _samples(snapshot: Snapshot, names: Sequence[str]) -> tuple[Samples, UsageStatistic]:
+    """Of these nodes, and which number stands for them."""
+    if snapshot.node_samples is not None:
+        return snapshot.node_samples.of_each(names), snapshot.node_samples.statistic
+    amounts = np.full((len(MEASURED), len(names)), np.nan)
+    for number, name in enumerate(names):
+        if (used := snapshot.usage.get(name)) is not None:
+            amounts[:, number] = used.cpu_milli, used.memory_bytes
+    return Samples.of_one(amounts), UsageStatistic.MEAN

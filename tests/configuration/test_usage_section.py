@@ -17,9 +17,12 @@ def test_a_window_and_its_statistic_are_read():
 
 
 def test_samples_and_where_relief_begins_are_read():
-    text = f"{HEAD}{POLICY}  startThresholds: {{cpu: 80}}\n  anomaly: {{samples: 3, of: 5}}\n"
+    text = (
+        f"{HEAD}{POLICY}  startThresholds: {{cpu: 80}}\n  anomaly: {{samples: 3, of: 5}}\n  statistic: p95\n"
+    )
     (policy,) = parse_configuration(text, "c.yaml").policies
     assert (policy.args.start_thresholds, policy.args.anomaly) == ({"cpu": 80.0}, AnomalyArgs(3, 5))
+    assert policy.args.statistic is UsageStatistic.P95
 
 
 def told(text):
@@ -76,6 +79,11 @@ def told(text):
             f"{POLICY.replace('actual', 'requests')}  anomaly: {{samples: 3, of: 5}}\n",
             "c.yaml:7: policies[0].anomaly: counts samples, and requests have none: set usage: actual",
         ),
+        (
+            f"{POLICY.replace('actual', 'requests')}  statistic: p95\n",
+            "c.yaml:7: policies[0].statistic: counts samples, and requests have none: set usage: actual",
+        ),
+        (f"{POLICY}  statistic: p98\n", "c.yaml:7: policies[0].statistic: "),
     ],
 )
 def test_a_bad_value_is_told_with_file_line_and_remedy(text, expected):

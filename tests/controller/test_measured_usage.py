@@ -214,6 +214,24 @@ def told_by_prometheus(scene, handler):
     say(handler, {"status": "success", "data": {"result": result}})
 
 
+def test_after_a_restart_prometheus_tells_where_it_was_too_full_in_the_last_day(scene):
+    def answer(handler):
+        """Before the window n2 and n3 used 4 CPUs."""
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(handler.path).query))
+        if query.get("step") == "3600.000" and query["query"] == "node_cpu":
+            start = float(query["start"])
+            values = [[start + hour * 3600.0, "4"] for hour in range(24)]
+            result = [{"metric": {"node": name}, "values": values} for name in ("n1", "n2", "n3")]
+            say(handler, {"status": "success", "data": {"result": result}})
+        else:
+            told_by_prometheus(scene, handler)
+
+    with serving(answer) as url:
+        scene.start(document=by_prometheus(url))
+        scene.advance(120.0)
+        assert not moves(scene)
+
+
 def test_after_a_restart_prometheus_fills_the_window_at_once(scene):
     asked = []
 
@@ -226,8 +244,8 @@ def test_after_a_restart_prometheus_fills_the_window_at_once(scene):
         scene.advance(1.0)
         assert moves(scene)
         scene.advance(120.0)
-    assert asked[:8] == ["/api/v1/query"] * 4 + ["/api/v1/query_range"] * 4
-    assert set(asked[8:]) == {"/api/v1/query"}
+    assert asked[:12] == ["/api/v1/query"] * 4 + ["/api/v1/query_range"] * 8  # the last day, and the window
+    assert set(asked[12:]) == {"/api/v1/query"}
     assert not scene.calls.of(usage)
 
 

@@ -68,11 +68,17 @@ class MeasuredCluster:
         )
         return nodes, Readings.of(pods) if self.pods_measured else NO_READINGS
 
+    def watch(self, seconds, every_s):
+        """Samples only."""
+        for _ in range(round(seconds / every_s)):
+            self.now_s += every_s
+            self.window.follow(self.migrations)
+            self.window.add(*self.read(), self.now_s)
+
     def cycle(self, every_s=EVERY_S):
         """One decision, and what becomes of it."""
-        self.now_s += every_s
-        self.window.follow(self.migrations)
-        known = self.window.add(*self.read(), self.now_s)
+        self.watch(every_s, every_s)
+        known = self.window.known
         if self.known is None:
             self.known = self.snapshot()
             self.state = SchedulingState(self.known)
@@ -95,10 +101,11 @@ class MeasuredCluster:
             self.land(move)
         return made
 
-    def run(self, cycles, every_s=EVERY_S):
-        """How many moves were made."""
+    def run(self, cycles, every_s=EVERY_S, samples=1):
+        """How many moves were made. ``samples``: for each decision."""
         before = len(self.moves)
         for _ in range(cycles):
+            self.watch((samples - 1) * every_s, every_s)
             self.cycle(every_s)
         return len(self.moves) - before
 

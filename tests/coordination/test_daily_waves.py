@@ -1,4 +1,7 @@
-"""Loads that come and go every day: with a window of a day no move is undone, and nothing is decided by half a day."""
+"""Loads that come and go every day: no move is undone, by the window that is shipped or one of a day, of which half says nothing.
+
+With the shipped window what was seen of the last day keeps pods from nodes that will be too full.
+"""
 
 import math
 
@@ -15,6 +18,7 @@ EVERY_S = 300.0
 """Samples are further apart than in the controller, so that days pass quickly."""
 A_DAY = round(DAY_S / EVERY_S)
 FIXED = {"thresholds": {"cpu": 45.0}, "target_thresholds": {"cpu": 60.0}}
+OF_A_DAY = UsageSettings(window_s=DAY_S, statistic=UsageStatistic.P95)
 EVEN = {"use_deviation_thresholds": True, "target_thresholds": {"cpu": 10.0}}
 
 
@@ -25,11 +29,10 @@ def wave(night, day, begins=0.0):
     )
 
 
-def days(use_of, **args):
+def days(use_of, settings=OF_A_DAY, seed=1, **args):
     """Ten nodes with ten pods each; ``use_of(node)`` says what each of them uses."""
     loads = [Load(f"p-{n}-{i}", f"n{n}", use_of(n)) for n in range(10) for i in range(10)]
-    window = UsageWindow(settings=UsageSettings(window_s=DAY_S, statistic=UsageStatistic.P95))
-    return MeasuredCluster(10, loads, window, noise=0.03, **args)
+    return MeasuredCluster(10, loads, UsageWindow(settings=settings), seed, noise=0.03, **args)
 
 
 def undone(moves):
@@ -62,3 +65,97 @@ def test_where_half_of_the_nodes_swing_between_20_and_70_percent_no_move_is_undo
     for _ in range(48):
         cluster.now_s += DAY_S / 48
         assert max(cluster.load(name) for name in cluster.names) <= 0.6 * 1000 * CORES
+
+
+# By the window that is shipped ----------------------------------------------------------------------
+
+SHIPPED_S = 100.0
+"""Three samples in its five minutes."""
+A_DECISION = 12
+DECISIONS = round(DAY_S / SHIPPED_S / A_DECISION)
+
+
+def in_turns(node):
+    return wave(200, 700, 0.5 * (node < 5))
+
+
+def one_after_the_other(node):
+    return wave(200, 700, node / 10)
+
+
+@pytest.mark.parametrize(
+    ("args", "use_of", "seed"),
+    [
+        ({}, in_turns, 1),
+        ({}, one_after_the_other, 2),
+        (FIXED, in_turns, 3),
+        (EVEN, in_turns, 4),
+        (EVEN, one_after_the_other, 5),
+    ],
+)
+def test_by_the_shipped_window_no_move_is_undone(args, use_of, seed):
+    cluster = days(use_of, UsageSettings(), seed, **args)
+    cluster.run(DECISIONS, SHIPPED_S, A_DECISION)
+    later = cluster.run(2 * DECISIONS, SHIPPED_S, A_DECISION)
+    assert undone(cluster.moves) == []
+    assert later <= 1 or "use_deviation_thresholds" in args  # of which the mean is measured anew
+
+
+def test_by_the_shipped_window_a_few_moves_even_out_what_swings():
+    cluster = days(lambda n: wave(200, 700) if n < 5 else lambda _: 300, UsageSettings(), **FIXED)
+    assert cluster.run(DECISIONS, SHIPPED_S, A_DECISION) == 10
+    assert cluster.run(DECISIONS, SHIPPED_S, A_DECISION) == 0
+
+
+def test_a_swing_too_short_for_the_memory_of_a_day_takes_no_pod_back():
+    """n0 is too full for ten minutes, so the pod goes; two hours later n1 is, by a pod that fits nowhere, and n0 has room."""
+    after = lambda seconds, then, before: lambda now_s: then if now_s >= b.NOW_S + seconds else before  # noqa: E731
+    loads = [Load("hot", "n0", lambda _: 2000), Load("brief", "n0", after(600, 500, 5000))]
+    loads += [Load("large", "n1", after(7200, 6500, 500))]
+    cluster = MeasuredCluster(2, loads, UsageWindow(), **FIXED | {"who_goes": "neighbours"})
+    assert cluster.run(20) == 1
+    assert cluster.moves[0][1:] == ("hot", "n0", "n1")
+    cluster.watch(7200, 60.0)
+    assert cluster.load("n1") == 8500
+    assert cluster.run(60) == 0
+
+
+def by_day(milli):
+    """From six to eighteen."""
+    return lambda now_s: milli if 0.25 <= ((now_s - b.NOW_S) / DAY_S) % 1.0 < 0.75 else 0
+
+
+def by_night(milli):
+    return lambda now_s: milli - by_day(milli)(now_s)
+
+
+@pytest.mark.parametrize(("hot", "goes"), [(by_night(3000), True), (lambda _: 3000, False)])
+def test_at_night_a_pod_goes_to_a_node_that_is_busy_by_day_only_if_it_is_idle_then(hot, goes):
+    """In the second night n0 gets too full by a pod that fits nowhere, and one of 30 %; n1 is empty then, and by day at 40 of 60 %."""
+    full = lambda now_s: 6500 * (now_s > b.NOW_S + 1.77 * DAY_S)  # noqa: E731
+    loads = [Load("hot", "n0", hot), Load("more", "n0", full), Load("busy", "n1", by_day(4000))]
+    cluster = MeasuredCluster(2, loads, UsageWindow(), **FIXED)
+    cluster.watch(1.8 * DAY_S, 150.0)
+    cluster.run(30)
+    assert [name for _, name, _, _ in cluster.moves] == ["hot"] * goes
+    if not goes:
+        assert cluster.run(40, 150.0, 10) == 0
+
+
+def every_other(milli, less, offset):
+    """``milli`` in one sample and ``less`` in the next."""
+    return lambda now_s: milli if (round((now_s - b.NOW_S) / 30.0) + offset) % 2 else less
+
+
+@pytest.mark.parametrize(("offset", "moves"), [(1, 1), (0, 0)])
+def test_what_stands_for_a_node_with_a_pod_is_the_statistic_of_their_sum(offset, moves):
+    """At p95 n0 has 90 of 68 %, of which the pod has 30, and n1 has 50: more than 68 together where their peaks come at one time."""
+    loads = [
+        Load("hot", "n0", every_other(3000, 300, offset)),
+        Load("stays", "n0", lambda _: 6000),
+        Load("far", "n1", every_other(5000, 500, 0)),
+    ]
+    settings = UsageSettings(statistic=UsageStatistic.P95)
+    args = {"thresholds": {"cpu": 62.0}, "target_thresholds": {"cpu": 68.0}}
+    cluster = MeasuredCluster(2, loads, UsageWindow(settings=settings), **args)
+    assert cluster.run(40) == moves

@@ -116,14 +116,14 @@ def test_of_very_many_pods_the_time_before_is_not_asked(monkeypatch):
         asked.append(handler.path.partition("&")[0])
         answers()(handler)
 
-    for most, expected in ((11, 2), (9, 0)):
+    for most, expected in ((24, 4), (11, 2), (9, 0)):  # 24 hours and ten samples
         monkeypatch.setattr(module, "POINTS", most)
         asked.clear()
         with serving(reply) as url:
             settings = PrometheusSettings(url=url, queries=QUERIES)
             found = Prometheus(settings, connect_to_prometheus(settings)).usage_since(NOW_S, 300.0, 30.0)
         assert sum("query_range?query=pod" in path for path in asked) == expected
-        assert sum("query_range?query=node" in path for path in asked) == 2
+        assert sum("query_range?query=node" in path for path in asked) == 4
         assert found.pods.size == 1
 
 

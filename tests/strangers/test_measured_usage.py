@@ -11,6 +11,7 @@ import yaml
 
 from harness.controlplane.nodes import cordon
 from harness.controlplane.world import WORLD, World, node_of
+from harness.strangers.departures import Departures
 from harness.strangers.descheduler import Descheduler
 from harness.strangers.metrics_stand_in import MetricsStandIn
 from harness.strangers.tools import DESCHEDULER
@@ -99,7 +100,7 @@ def test_a_hot_spot_of_one_pod(tool, control_plane, world, tmp_path):
     before = {pod["metadata"]["uid"]: pod["metadata"]["labels"]["app"] for pod in world.pods()}
     with MetricsStandIn(control_plane, world, lambda app: USES.get(app, 0)) as metrics:
         assert metrics.used()[nodes[0]] == 1700 + 9 * 80
-        began_s = time.monotonic()
+        departures, began_s = Departures(world), time.monotonic()
         with tool(control_plane, world, tmp_path):
             world.wait(
                 lambda: max(metrics.used().values()) <= 2200 and len(metrics.used()) and not pending(world),
@@ -110,11 +111,17 @@ def test_a_hot_spot_of_one_pod(tool, control_plane, world, tmp_path):
             time.sleep(REST_S)
             after = replaced(world, before)
             worst = max(metrics.used().values()) / 4000
-    figures = f"{tool.__name__}: {even_s:.0f} s until even, evicted {until_even}; a minute later {after}, fullest node {worst:.0%}"
-    print(figures)  # noqa: T201 - for people
+            left = departures.end()
+    figures = departures.figures(left)
+    print(  # noqa: T201 - for people
+        f"{tool.__name__}: {even_s:.0f} s until even, evicted {until_even}; a minute later {after}, fullest node {worst:.0%}; "
+        f"{figures.evictions - figures.room_first} of {figures.evictions} evictions without room held before, "
+        f"replacements pending for {figures.pending_s:.1f} s together, {figures.left_pending} still"
+    )
     assert not metrics.failed
     if tool is rescheduler:
         assert until_even == after == ["hot"]
+        assert [(one.room_first, one.landed) for one in left] == [(True, True)]
         assert worst <= 0.55
 
 
