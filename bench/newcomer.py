@@ -90,7 +90,7 @@ BESIDE: Final[Sequence[tuple[str, str]]] = (
     ("first move", "kubectl delete pod -n shop {pod}"),
     ("first move", "descheduler"),
     ("what was moved", "kubectl get events -A --field-selector reason=Killing"),
-    ("history", "kubectl get events -A --sort-by=.lastTimestamp"),
+    ("history", "kubectl get events -A"),
     ("drain a node", "kubectl drain {node} --ignore-daemonsets --timeout=60s"),
     ("undo", "kubectl uncordon {node}"),
     ("which nodes can go", "kubectl describe nodes"),
