@@ -1,22 +1,34 @@
-"""A cluster that looks ordinary, with every third node hardly used, and two that differ from it in one thing. Same number of nodes, same cluster."""
+"""The clusters that ``bench.growth`` measures on: one that looks ordinary, and those that were the hardest of about twenty shapes.
+
+The others differ from it in one thing each. Same number of nodes, same cluster.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import msgspec
 
-from bench.planning import make_cluster
+from bench.planning import make_cluster, make_spec
+from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
+    OwnerRef,
+    Pod,
+    PodAffinityTerm,
+    SpreadConstraint,
     Taint,
     TaintEffect,
+    Workload,
 )
-from rescheduler.model.selectors import LabelSelector, Operator, Requirement
+from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 
 NODE_CPU_MILLI = 4_000
 FEW = 3
 """Pods on a node that is hardly used."""
+TIERS = 30
+BIG = "big"
 
 
 def cluster(nodes: int) -> Snapshot:
@@ -58,6 +70,58 @@ def spread_by_default(snapshot: Snapshot) -> Snapshot:
         for uid, one in snapshot.workloads.items()
     }
     return dataclasses.replace(some_nodes_better_avoided(snapshot), workloads=workloads)
+
+
+def apart_in_tiers(snapshot: Snapshot) -> Snapshot:
+    """All applications belong to thirty tiers, and no node may hold two pods of a tier, whichever namespace they are in."""
+    pods, templates = {}, {}
+    for key, pod in snapshot.pods.items():
+        app = pod.labels["app"]
+        tier = str(int(app[-5:]) % TIERS)
+        spec = templates.get(app)
+        if spec is None:
+            term = PodAffinityTerm(_selects("tier", tier), HOSTNAME, namespace_selector=LabelSelector())
+            spec = msgspec.structs.replace(pod.spec, pod_anti_affinity=(term,), spread=())
+            templates[app] = spec
+        pods[key] = msgspec.structs.replace(pod, spec=spec, labels=LabelSet({**pod.labels, "tier": tier}))
+    workloads = {
+        uid: msgspec.structs.replace(one, template=templates.get(uid, one.template))
+        for uid, one in snapshot.workloads.items()
+    }
+    return dataclasses.replace(snapshot, pods=pods, workloads=workloads)
+
+
+def one_application(snapshot: Snapshot) -> Snapshot:
+    """Half of all pods are replicas of one application."""
+    own = _selects("app", BIG)
+    spread = SpreadConstraint(5, ZONE, hard=True, selector=own), SpreadConstraint(1, HOSTNAME, False, own)
+    spec = msgspec.structs.replace(make_spec(BIG, 3, 100), spread=spread)
+    labels, owner = LabelSet({"app": BIG}), OwnerRef("apps/v1", "ReplicaSet", BIG, BIG)
+    namespace = next(iter(snapshot.pods.values())).namespace
+    pods: dict[object, Pod] = {}
+    for i, pod in enumerate(snapshot.pods.values()):
+        one = pod
+        if i % 2 == 0:
+            one = msgspec.structs.replace(
+                pod, namespace=namespace, name=f"{BIG}-{i}", uid=f"{BIG}-{i}", spec=spec, labels=labels,
+                controller=owner, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
+                held_score_memory_bytes=spec.score_memory_bytes,
+            )  # fmt: skip
+        pods[one.key] = one
+    whole = Workload(
+        kind="ReplicaSet", namespace=namespace, name=BIG, uid=BIG, replicas=(len(pods) + 1) // 2, template=spec,
+        template_labels=labels, selector=own,
+    )  # fmt: skip
+    return dataclasses.replace(snapshot, pods=pods, workloads={**snapshot.workloads, BIG: whole})
+
+
+CLUSTERS: dict[str, Callable[[Snapshot], Snapshot]] = {
+    "ordinary": lambda snapshot: snapshot,
+    "spread-by-default": spread_by_default,
+    "apart-in-tiers": apart_in_tiers,
+    "one-application": one_application,
+}
+"""By name: what is changed about the ordinary cluster."""
 
 
 def _selects(key: str, value: str) -> LabelSelector:

@@ -60,6 +60,7 @@ LIMITS: Final[dict[Kind, tuple[int | None, ...]]] = {
     Kind.BALANCE: (10, 20, None),
 }
 BARS: Final = {Kind.TIGHT: 0.95, Kind.ORDINARY: 0.98, Kind.CONSOLIDATION: 0.97, Kind.BALANCE: 0.99}
+MOVES_BAR: Final = 1.1
 _NOTHING: Final = 1e-6
 
 

@@ -12,6 +12,7 @@ from bench.exact_models import (
     Relief,
     best_repairs,
     cheapest_emptying,
+    coolest,
     fewest_emptying_moves,
     least_excess,
 )
@@ -140,6 +141,21 @@ def test_least_excess_is_that_of_trying_everything(seed):
     )
     found = least_excess(placement, asked, SECONDS)
     assert found.objective == pytest.approx(best, abs=1e-3 * max(1.0, best))
+
+
+@pytest.mark.parametrize("seed", seeds(24, 32, 3))
+def test_the_coolest_hottest_node_is_that_of_trying_everything(seed):
+    placement = Places(tiny(seed)).placement
+    asked = Relief.of(placement, {"cpu": 40.0}, {"cpu": 60.0}, None)
+    over = placement.load(placement.start)[:, 0] / placement.capacity[:, 0] > 0.6
+    best = min(
+        max(0.0, float((placement.load(counts)[:, 0] / placement.capacity[:, 0]).max()) - 0.6)
+        for counts, arrived in one_stage(placement)
+        if not (arrived.any(axis=0) & ~asked.free).any()
+        and not ((counts < placement.start).any(axis=0) & ~over).any()
+        and (placement.load(counts) <= asked.limit)[arrived.any(axis=0)].all()
+    )
+    assert max(coolest(placement, asked, SECONDS).objective, 0.0) == pytest.approx(best, abs=1e-3)
 
 
 def test_of_nodes_that_could_be_emptied_the_cheapest_are():
