@@ -87,9 +87,7 @@ def one_after_the_other(node):
     ("args", "use_of", "seed"),
     [
         ({}, in_turns, 1),
-        ({}, one_after_the_other, 2),
         (FIXED, in_turns, 3),
-        (EVEN, in_turns, 4),
         (EVEN, one_after_the_other, 5),
     ],
 )
