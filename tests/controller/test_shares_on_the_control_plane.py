@@ -145,7 +145,8 @@ def test_kubectl_shows_moves_and_those_that_have_ended_are_collected(world, tabl
     assert (shown["Name"], shown["Pod"], shown["Reason"]) == (name, pod["metadata"]["name"], "TargetNotFound")
     assert set(shown) == {"Name", "Phase", "Pod", "From", "To", "Reason", "Age"}
     (wide,) = table(moves, wide=True)
-    assert set(wide) - set(shown) == {"Reservation", "Replacement", "Policy", "Requested-By", "Message"}
+    only_wide = {"Reservation", "Replacement", "Policy", "Requested-By", "From-Avoided-Until", "Message"}
+    assert set(wide) - set(shown) == only_wide
     assert "nowhere" in wide["Message"]
     assert world.get_pod(pod["metadata"]["name"])["spec"]["nodeName"] == node
     world.wait(lambda: world.api.get(move).status == 404, 15)

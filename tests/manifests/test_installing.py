@@ -120,7 +120,7 @@ def test_monitoring_is_a_kustomization_that_links_every_alert_to_one_place(bare,
     one = 'rescheduler.dev/runbook: "https://rescheduler.example/docs'
     rules.write_text(text.replace(one, 'rescheduler.dev/runbook: "https://wiki.corp/r'))
     links = re.findall("runbook_url: (.*)#", kubectl(bare, "kustomize", copy))
-    assert len(links) == text.count("runbook_url")
+    assert len(links) == text.count("runbook_url: ")
     assert set(links) == {"https://wiki.corp/r/troubleshooting.md"}
 
 
