@@ -109,8 +109,8 @@ def test_a_room_whose_making_got_no_answer_goes_with_the_others(name):
     class Deaf(KubeApi):
         """The third is made, and its answer lost."""
 
-        def create(self, path, body, *, dry_run=False):
-            answer = super().create(path, body, dry_run=dry_run)
+        def create(self, path, body, *, dry_run=False, strict=False):
+            answer = super().create(path, body, dry_run=dry_run, strict=strict)
             if body["metadata"]["name"].endswith("-3"):
                 raise TransportError("reset")
             return answer
