@@ -378,7 +378,7 @@ class Nothing:
     def write(self, stored, add, remove, valid_until_s):
         raise AssertionError("nothing to write")
 
-    def begin(self, replacements, written):
+    def begin(self, replacements, written, intents):
         pass
 
     def send(self, action):
