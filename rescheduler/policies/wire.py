@@ -158,7 +158,8 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.namespaces.include and self.namespaces.exclude:
             yield ("namespaces",), "both include and exclude are given: keep one of them"
         for name in (*self.namespaces.include, *self.namespaces.exclude):
-            if not re.fullmatch(DOMAIN_SYNTAX, name):
+            # A pattern of a converted document matches nothing, here as there; without it an include would mean all.
+            if "*" not in name and not re.fullmatch(DOMAIN_SYNTAX, name):
                 yield ("namespaces",), f"{name!r} is no namespace"
         if wrong := _no_labels(self.node_selector):
             yield ("nodeSelector",), wrong
