@@ -366,9 +366,7 @@ class Reconciler:
         if self.memory.backoff.crashed(machine, self._now_s):
             return
         step = reservation_machine.step(observed, self._now_s, self.settings.reservations)
-        step = DeferredStatus(self.memory.sightings, self.memory.answers).reservation(
-            observed.reservation, step, self._now_s
-        )
+        step = DeferredStatus(self.memory).reservation(observed.reservation, step, self._now_s)
         if self._config_maps.gate_is_late(step.calls, self._now_s, observed):
             return
         self._wake(step.wake_at_s)
@@ -393,9 +391,7 @@ class Reconciler:
             return
         observed = observer.of(migration)
         step = migration_machine.step(observed, self._now_s, self.settings.migrations)
-        step = DeferredStatus(self.memory.sightings, self.memory.answers).migration(
-            migration, step, self._now_s
-        )
+        step = DeferredStatus(self.memory).migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
         if self.memory.prepares(machine, step.gate_until_s):

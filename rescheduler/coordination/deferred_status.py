@@ -9,13 +9,13 @@ the calls that follow from it, and so is what comes with an Event; nothing store
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from rescheduler.calls.call import Event, writes_status
-from rescheduler.coordination.memory import Answers, Sightings
+from rescheduler.coordination.memory import Memory
 from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_PROGRESS,
@@ -48,10 +48,9 @@ _TELLING: Final = frozenset({CONDITION_PROGRESS, CONDITION_READY, CONDITION_ADMI
 
 @dataclass(frozen=True, slots=True)
 class DeferredStatus:
-    """Takes writes of words out of steps until they are due. ``sightings``: since when stored words are wrong."""
+    """Takes writes of words out of steps until they are due. ``memory``: since when stored words are wrong, and what was answered."""
 
-    sightings: Sightings
-    answers: Answers = field(default_factory=Answers)
+    memory: Memory
 
     def reservation(self, reservation: Reservation, step: ReservationStep, now_s: float) -> ReservationStep:
         """The step, without its write of the status if that may wait."""
@@ -69,7 +68,7 @@ class DeferredStatus:
             call for call in step.calls if not (writes_status(call) or (told and isinstance(call, Event)))
         )
         may_wait = (
-            _words_of_move(migration, step.status, self.answers.of(migration.key))
+            _words_of_move(migration, step.status, self.memory.answers.of(migration.key))
             and step.status.reason not in _TOLD_AT_ONCE
             and all(call.does in _BY_THEMSELVES for call in kept)
         )
@@ -80,7 +79,7 @@ class DeferredStatus:
 
     def _due_s(self, machine: ObjectKey, now_s: float, after_s: float, *, may_wait: bool) -> float:
         """When the status of this step must be written; now, unless it may wait."""
-        since_s = self.sightings.since(_WORDS, machine, now_s, state=may_wait)
+        since_s = self.memory.sightings.since(_WORDS, machine, now_s, state=may_wait)
         return since_s + after_s if may_wait else now_s
 
 

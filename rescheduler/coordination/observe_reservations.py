@@ -185,9 +185,7 @@ class ReservationObserver:
         return Choice(node=self.memory.elsewhere.seen(machine, "" if node == waits_on else node, self.now_s))
 
     def _evicted(self, migration: PodMigration) -> bool:
-        """True once the eviction is known to have happened; the status may say so later."""
-        status = migration.status
-        return bool(status.evicted_at_s) or self.memory.answers.of(migration.key).evicted_for(status)
+        return self.memory.answers.of(migration.key).evicted(migration.status)
 
     def _arrival(self, reservation: Reservation, migration: PodMigration | None) -> Pod | None:
         """Mode Soft: the new pod that is bound in the room; one that is bound elsewhere only if no other may come.

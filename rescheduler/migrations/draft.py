@@ -106,7 +106,7 @@ class Draft:
     @property
     def evicted(self) -> bool:
         """True once the eviction is known to have happened."""
-        return bool(self.status.evicted_at_s) or self.observed.calls.evicted_for(self.status)
+        return self.observed.calls.evicted(self.status)
 
     @property
     def room_ready(self) -> bool:

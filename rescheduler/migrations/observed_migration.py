@@ -101,6 +101,10 @@ class Calls:
         answer = self.answer_for(status)
         return answer is not None and answer.outcome is EvictionOutcome.EVICTED
 
+    def evicted(self, status: MigrationStatus) -> bool:
+        """True once the eviction is known to have happened; the status may say so later."""
+        return bool(status.evicted_at_s) or self.evicted_for(status)
+
 
 NO_CALLS = Calls()
 

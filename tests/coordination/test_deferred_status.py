@@ -7,7 +7,7 @@ from rescheduler.calls.call import Event
 from rescheduler.calls.objects import write_status
 from rescheduler.calls.pods import evict
 from rescheduler.coordination.deferred_status import MOVE_TOLD_AFTER_S, DeferredStatus
-from rescheduler.coordination.memory import Answers, Sightings
+from rescheduler.coordination.memory import Answers, Memory
 from rescheduler.migrations.migration_lifecycle import (
     CONDITION_ADMITTED,
     CONDITION_START_FIRST,
@@ -46,7 +46,7 @@ class Moves:
         answers = Answers()
         if evicted_at_s:
             answers.eviction(move(stored).key, EvictionResult(EvictionOutcome.EVICTED), evicted_at_s)
-        self.stored, self.told = stored, DeferredStatus(Sightings(), answers)
+        self.stored, self.told = stored, DeferredStatus(Memory(answers=answers))
 
     def step(self, *actions, at_s=NOW, wake_at_s=None, **changes):
         status = msgspec.structs.replace(self.stored, **changes)
@@ -172,12 +172,12 @@ def room_step(at_s=NOW, *, told=None, **changes):
     status = msgspec.structs.replace(stored, **changes)
     place = create_placeholder(room, "n1", ReservationSettings())
     step = ReservationStep(status=status, calls=(write_status(room, status), place))
-    found = (told or DeferredStatus(Sightings())).reservation(room, step, at_s)
+    found = (told or DeferredStatus(Memory())).reservation(room, step, at_s)
     return [action.does for action in found.calls]
 
 
 def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_rely_on():
-    told = DeferredStatus(Sightings())
+    told = DeferredStatus(Memory())
     assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["create_placeholder"]
     both = ["write_status", "create_placeholder"]
     assert room_step(NOW + TOLD_AFTER_S, told=told, observed_generation=1, expires_at_s=5.0) == both
