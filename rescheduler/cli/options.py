@@ -12,13 +12,12 @@ from rescheduler.cli.deferred import imported
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.model.bounds import MOST_MOVE_TTL
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import DEFAULT_NAMESPACE
+from rescheduler.model.names import DEFAULT_NAMESPACE, NAMESPACE_SYNTAX
 from rescheduler.model.times import DurationError, parse_duration, parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
-_NAMESPACE: Final = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class PathText(click.ParamType[str]):
@@ -40,7 +39,7 @@ class NamespaceText(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name."""
-        if value and not _NAMESPACE.fullmatch(value):
+        if value and not re.fullmatch(NAMESPACE_SYNTAX, value):
             self.fail(f"{value!r} is no namespace: lower case letters, digits and '-'", param, ctx)
         return value
 

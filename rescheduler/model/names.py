@@ -238,6 +238,9 @@ PRIORITY_CLASS: Final = "rescheduler-placeholder"
 PRIORITY_CLASS_SOFT: Final = "rescheduler-placeholder-soft"
 """PriorityClass of placeholders in soft mode: below every workload."""
 
+NAMESPACE_SYNTAX: Final = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+"""A DNS label, which the name of a namespace is."""
+
 DEFAULT_NAMESPACE: Final = "rescheduler"
 CONTROLLER_USER: Final = "system:serviceaccount:rescheduler:rescheduler"
 """The controller's user name; admission policies narrow what it may write."""

@@ -15,10 +15,10 @@ from typing import Annotated, Final
 import msgspec
 
 from rescheduler.model.bounds import MOST_MOVE_TTL
+from rescheduler.model.names import NAMESPACE_SYNTAX
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import is_scalar
 from rescheduler.model.selectors import (
-    DOMAIN_SYNTAX,
     LabelSelector,
     Operator,
     Requirement,
@@ -158,8 +158,7 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.namespaces.include and self.namespaces.exclude:
             yield ("namespaces",), "both include and exclude are given: keep one of them"
         for name in (*self.namespaces.include, *self.namespaces.exclude):
-            # A pattern of a converted document matches nothing, here as there; without it an include would mean all.
-            if "*" not in name and not re.fullmatch(DOMAIN_SYNTAX, name):
+            if not re.fullmatch(NAMESPACE_SYNTAX, name):
                 yield ("namespaces",), f"{name!r} is no namespace"
         if wrong := _no_labels(self.node_selector):
             yield ("nodeSelector",), wrong

@@ -9,10 +9,9 @@ from typing import Annotated, Final
 
 import msgspec
 
-from rescheduler.model.names import DEFAULT_NAMESPACE, KOORDINATOR_SCHEDULER
+from rescheduler.model.names import DEFAULT_NAMESPACE, KOORDINATOR_SCHEDULER, NAMESPACE_SYNTAX
 from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.resources import QuantityError, parse_resources
-from rescheduler.model.selectors import DOMAIN_SYNTAX
 from rescheduler.model.times import LEAST_GATE_LIMIT_S
 from rescheduler.model.written import (
     LONGEST_S,
@@ -122,7 +121,7 @@ class ReservationSettings(DocumentSection, frozen=True, kw_only=True):
 
     def mistakes(self) -> Iterator[Mistake]:
         """The longest move is shorter than the usual one, or no namespace has such a name."""
-        if not re.fullmatch(DOMAIN_SYNTAX, self.namespace) or "." in self.namespace:
+        if not re.fullmatch(NAMESPACE_SYNTAX, self.namespace):
             yield ("namespace",), f"is {self.namespace!r}", "use lower case letters, digits and '-'"
         if self.max_ttl_s is not None and self.max_ttl_s < self.ttl_s:
             yield ("maxTtl",), f"is {SECONDS.show(self.max_ttl_s)}", f"must be at least {self.ttl_s:g}s"

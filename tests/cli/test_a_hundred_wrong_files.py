@@ -122,6 +122,10 @@ CONFIGURATIONS = {
         f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{include: [Shop]}}}}]\n",
         "policies[0].namespaces: 'Shop' is no namespace",
     ),
+    "a pattern of namespaces": (
+        f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{exclude: ['team-*']}}}}]\n",
+        "policies[0].namespaces: 'team-*' is no namespace",
+    ),
     "both namespaces": (
         f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{include: [a], exclude: [b]}}}}]\n",
         "keep one of them",

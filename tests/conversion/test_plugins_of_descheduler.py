@@ -173,6 +173,21 @@ def test_arguments_that_v1alpha1_nests_are_found():
     assert (args.number_of_nodes, args.namespaces.exclude) == (2, ("db",))
 
 
+@pytest.mark.parametrize(
+    ("written", "kept", "enabled"),
+    [
+        ('{exclude: [db, "openshift-*"]}', ((), ("db",)), True),
+        ('{include: [db, "openshift-*"]}', (("db",), ()), True),
+        ('{include: ["openshift-*"]}', ((), ()), False),
+    ],
+)
+def test_a_pattern_of_namespaces_is_none(written, kept, enabled):
+    text = one_plugin("RemoveDuplicates", f"{{namespaces: {written}}}")
+    (policy,) = parse_configuration(converted(text).text, "out").policies
+    assert (policy.args.namespaces.include, policy.args.namespaces.exclude) == kept
+    assert policy.args.enabled is enabled
+
+
 def test_namespaces_below_another_namespaces_are_meant():
     args = arguments_of(
         one_plugin(
