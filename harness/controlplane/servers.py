@@ -182,11 +182,6 @@ class ControlPlane:
         self.kill_scheduler()
         self.start_scheduler()
 
-    def start_controller_manager(self) -> None:
-        """Starts kube-controller-manager."""
-        with self._lock:
-            self._processes["kube-controller-manager"].start()
-
     def stop_apiserver(self) -> None:
         """SIGKILL to the API server: connections break, then are refused; data stay in etcd."""
         with self._lock:
