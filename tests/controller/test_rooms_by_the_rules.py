@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from made_placeholders import made_placeholder
 
+from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.own_config_maps import OwnMirrors
@@ -13,7 +14,6 @@ from rescheduler.coordination.dry_run_creations import TemplateTrials
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.kube.config_maps import StoredConfigMap
-from rescheduler.model import names
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.own_objects import condition
@@ -138,8 +138,8 @@ def test_a_node_that_the_owners_pods_should_avoid_is_taken_last(namespace, ends_
     uid = web.build().uid
     hint = AvoidEntry("ReplicaSet", "web-1", uid, namespace, "NodeTaints", b.NOW_S + ends_s)
     full = b.pod("there", "shop").cpu("3").on("n1")
-    text = msgspec.json.encode([hint]).decode()
-    hinted = b.node("n2").annotate({names.ANNOTATION_AVOID: text})
+    written = msgspec.json.decode(write_avoid_hints(b.node("n2").build(), (hint,)).body)
+    hinted = b.node("n2").annotate(written["metadata"]["annotations"])
     made, _ = placed(b.node("n1"), hinted, b.node("n3"), full, web, room())
     assert made.holds_on == node
 
