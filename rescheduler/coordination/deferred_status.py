@@ -1,7 +1,7 @@
 """Status writes that change nothing but words wait for a moment: most of them are out of date before anybody has read them.
 
 A move without trouble passes through half a dozen reasons, each for some milliseconds. Words (reason, message, conditions that
-nobody decides by, that room is held for a move, that its pod is evicted) are written together with the next thing that others rely on, or once the stored
+nobody decides by, that room is held for a move, that its pod is evicted, until when its node is avoided) are written together with the next thing that others rely on, or once the stored
 ones have been wrong for ``TOLD_AFTER_S``, those of a move for ``MOVE_TOLD_AFTER_S``: longer than a gate settles. Promises: what another machine, another process or a later step relies on is written at once, before
 the calls that follow from it, and so is what comes with an Event; nothing stored is out of date for longer than that.
 """
@@ -117,6 +117,7 @@ def _words_of_move(migration: PodMigration, new: MigrationStatus, calls: Calls) 
         reason=stored.reason,
         message=stored.message,
         conditions=stored.conditions,
+        source_avoided_until_s=stored.source_avoided_until_s,
         mode=mode if phase is MigrationPhase.PENDING and mode is not MoveMode.START_FIRST else new.mode,
         replacement=new.replacement if new.mode is MoveMode.START_FIRST else stored.replacement,
     )

@@ -79,18 +79,14 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     if source is None or owner is None or not owner.uid or migration.hint_s == 0:
         return
     reason, asked_s = migration.policy or "Moved", migration.hint_s
-    standing = [
-        one
-        for one in holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
-        if one.reason == reason
-    ]
-    entry = entry_for(owner, migration.namespace, reason, draft.now_s, asked_s)
-    until_s = draft.status.source_avoided_until_s or entry.expires_at_s
-    if any(asked_s is None or one.expires_at_s >= until_s for one in standing):
-        return
-    entries = with_entry(source.avoid, entry, draft.now_s)
-    draft.do(write_avoid_hints(source, entries))
-    draft.change(source_avoided_until_s=entry.expires_at_s)
+    # Counted from the eviction, so that every step asks for the same.
+    entry = entry_for(owner, migration.namespace, reason, draft.status.evicted_at_s or draft.now_s, asked_s)
+    standing = holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
+    until_s = max((one.expires_at_s for one in standing if one.reason == reason), default=0.0)
+    if not until_s or (asked_s is not None and until_s < entry.expires_at_s):
+        draft.do(write_avoid_hints(source, with_entry(source.avoid, entry, draft.now_s)))
+        until_s = entry.expires_at_s
+    draft.change(source_avoided_until_s=until_s)
 
 
 def _landed(draft: Draft, reservation: Reservation) -> None:

@@ -114,7 +114,12 @@ def test_what_follows_from_the_status_is_not_sent_without_it(call):
     assert Moves(intended).writes(call, **EVICTING), "however new the intent is"
 
 
-EVICTED = {"phase": PHASE.HANDING_OVER, "evicted_at_s": NOW, "reason": "WaitingForReplacement"}
+EVICTED = {
+    "phase": PHASE.HANDING_OVER,
+    "evicted_at_s": NOW,
+    "reason": "WaitingForReplacement",
+    "source_avoided_until_s": NOW + 1_800,
+}
 
 
 def test_an_eviction_that_was_answered_is_told_with_the_end_of_a_quick_move():
