@@ -16,16 +16,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.metrics_api import pod_usage
 from rescheduler.kube.transport import Request, Response
+from rescheduler.model.kinds import Kind
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
-from rescheduler.model.usage import Readings, usage_key
+from rescheduler.model.usage import MeasuredUsage, Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan
@@ -109,23 +113,51 @@ def main() -> None:
     decide(pods, rng)
 
 
+def crowd(nodes: int) -> Snapshot:
+    """Workloads of 30 pods, on nodes next to one another. One pod of each is built, for a builder takes 2 ms; all others are its copies."""
+    owners = [b.replicaset(f"app-{i}").replicas(PODS_PER_NODE) for i in range(nodes)]
+    built = b.state(owner.pod(f"like-{i}").on("n0").cpu("200m") for i, owner in enumerate(owners))
+    like = {pod.name: pod for pod in built.snapshot(b.NOW_S).pods.values()}
+    state = b.state([*(b.node(f"n{i}").cpu("16") for i in range(nodes)), *owners])
+    state.add(
+        Kind.POD,
+        (
+            msgspec.structs.replace(
+                like[f"like-{i // PODS_PER_NODE}"], name=f"web-{i}", uid=f"uid-{i}", node=f"n{i % nodes}"
+            )
+            for i in range(nodes * PODS_PER_NODE)
+        ),
+    )
+    return state.snapshot(b.NOW_S)
+
+
+def sampled(used: list[tuple[int, float]], nodes: int, at_s: float, rng: random.Random) -> MeasuredUsage:
+    """What pods, by number, and their nodes use; 10 % off."""
+    loads = dict.fromkeys(range(nodes), 0.0)
+    for i, milli in used:
+        loads[i % nodes] += milli
+    found = Readings.of(
+        (usage_key("default", f"web-{i}"), at_s, milli * rng.uniform(0.9, 1.1), 1e6) for i, milli in used
+    )
+    return MeasuredUsage(
+        [NodeUsage(f"n{n}", round(milli), 1 << 30, at_s) for n, milli in loads.items()], found
+    )
+
+
 def decide(pods: int, rng: random.Random) -> None:
-    """One decision with 1 % of the nodes too full, by requests and by usage."""
+    """One decision with 1 % of the nodes too full by usage, and none by requests."""
     nodes = pods // PODS_PER_NODE
-    owner = b.replicaset("web").replicas(pods)
-    on = [owner.pod(f"web-{i}").on(f"n{i % nodes}").cpu("200m") for i in range(pods)]
-    cluster = b.snapshot(*(b.node(f"n{i}").cpu("16") for i in range(nodes)), owner, *on)
+    cluster = crowd(nodes)
     window = UsageWindow()
-    used = [(i, 900.0 if (i % nodes) % 100 == 0 and i < pods // 3 else 100.0) for i in range(pods)]
+    used = [
+        (i, 900.0 if (i % nodes) % 100 == 0 and i < pods // 3 else 100.0)
+        for i in range(nodes * PODS_PER_NODE)
+    ]
+    for hour in range(24, 0, -1):
+        window.recall(sampled(used, nodes, cluster.taken_at_s - 3600 * hour, rng))
     for number in range(SAMPLES):
-        at_s = cluster.taken_at_s - 300 + 30 * number
-        loads: dict[int, float] = {}
-        for i, milli in used:
-            loads[i % nodes] = loads.get(i % nodes, 0.0) + milli
-        readings = Readings.of(
-            (usage_key("default", f"web-{i}"), at_s, milli * rng.uniform(0.9, 1.1), 1e6) for i, milli in used
-        )
-        window.add([NodeUsage(f"n{n}", round(milli), 1 << 30, at_s) for n, milli in loads.items()], readings)
+        look = sampled(used, nodes, cluster.taken_at_s - 300 + 30 * number, rng)
+        window.add(look.nodes, look.pods)
     found = dataclasses.replace(
         cluster,
         usage={one.node: one for one in window.known},
