@@ -19,7 +19,7 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.written import SECONDS, DocumentSection, WrittenAs, keyed_fields
 from rescheduler.planning.limits import NAMED_LEVELS, Level
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.policies.wire import NamespacesArgs
+from rescheduler.policies.wire import NAMESPACE
 
 FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -51,7 +51,7 @@ _LEVEL: Final = {
 }
 _LABELS: Final = {"matchLabels", "nodeSelector"}
 _LABEL_KEY: Final = {"pattern": "^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
-_NAMESPACE: Final = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
+_NAMESPACE: Final = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
 _PERCENT: Final = {"thresholds", "targetThresholds", "startThresholds"}
 _DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
 Schema = dict[str, Any]
@@ -139,9 +139,6 @@ def _struct(kind: type[msgspec.Struct]) -> Schema:
         found["additionalProperties"] = False
     for key in _LABELS & found["properties"].keys():
         found["properties"][key] |= {"propertyNames": _LABEL_KEY}
-    if kind is NamespacesArgs:
-        for key in found["properties"]:
-            found["properties"][key]["items"] |= _NAMESPACE
     if required := [key for key, field in fields.items() if field.required]:
         found["required"] = required
     return found
@@ -175,6 +172,8 @@ def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
     written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
     if written is SECONDS:
         return _DURATION
+    if written is NAMESPACE:
+        return _NAMESPACE
     if written is not None:
         return schema_of(written.kind)
     found = schema_of(kind)

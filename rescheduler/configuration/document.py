@@ -126,18 +126,11 @@ class Configuration(DocumentSection, frozen=True, kw_only=True):
         """Policies of profiles that look at the same as one of an earlier profile: what is bad counts once."""
         seen: list[tuple[str, PolicyArgs]] = []
         found: list[str] = []
-        for profile in self.profiles:
-            on = [one for one in profile.policies if one.args.enabled]
-            looks_at = {
-                one.title: [
-                    (other.name, msgspec.structs.replace(other.args, mode=None, hint=None))
-                    for other in on
-                    if other.title == one.title
-                ]
-                for one in on
-            }
-            found += (title for title, entries in looks_at.items() if all(one in seen for one in entries))
-            seen += (one for entries in looks_at.values() for one in entries)
+        for one in (one for profile in self.profiles for one in profile.policies if one.args.enabled):
+            looks_at = one.name, msgspec.structs.replace(one.args, mode=None, hint=None)
+            if looks_at in seen:
+                found.append(one.title)
+            seen.append(looks_at)
         return frozenset(found)
 
     def inputs(self, *, unlimited: bool = False, max_moves: int | None = None) -> PlanningInputs:

@@ -18,14 +18,14 @@ from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Path
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.written import DocumentSection
-from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.limits import Protections
 from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
-from rescheduler.policies.wire import PolicyArgs, in_profile
+from rescheduler.policies.wire import NamespaceFilter, PolicyArgs, in_profile
 from rescheduler.suggestions import did_you_mean
 
 DEFAULT_POLICIES: Final = (
@@ -38,8 +38,6 @@ DEFAULT_POLICIES: Final = (
 """Where the section is not there."""
 
 
-_OF_MOVES: Final = ("mode", "hint")
-"""Moves name the policy, not the entry."""
 _PROFILE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?", re.ASCII)
 
 
@@ -147,13 +145,10 @@ def _entries(
         policy = _policy(reader, (*path, index), entry, profile)
         if policy is None:
             continue
-        # A move tells its policy by name only, so all entries of one name must declare the same.
-        others = [p.args for p in found if p.name == policy.name]
-        for key in _OF_MOVES:
-            if any(getattr(args, key) != getattr(policy.args, key) for args in others):
-                reader.complain(
-                    (*path, index, key), f"another {policy.name} says otherwise", "write the same"
-                )
+        if any(other.name == policy.name for other in found):
+            remedy = "write each into a profile of its own: profiles: [{name: a, policies: [...]}, ...]"
+            reader.complain((*path, index, "name"), f"another entry is {policy.name}, too", remedy)
+            continue
         found.append(policy)
     return tuple(found)
 

@@ -141,7 +141,7 @@ class Result:
             one.remarks = [remark for remark in one.remarks if remark not in self.protections.remarks]
 
     def text(self) -> str:
-        """The document: with profiles where their protections differ."""
+        """The document: with profiles where their protections differ, or a policy stands in several."""
         lines = [
             *_comment(self.head, ""),
             "apiVersion: rescheduler.dev/v1alpha1",
@@ -150,7 +150,8 @@ class Result:
         sections = {"limits": self.limits, "protections": self.protections, "failedPods": self.failed_pods}
         for name, part in sections.items():
             lines += _section(name, part, "")
-        if any(profile.protections.values for profile in self.profiles):
+        names = [policy.name for policy in self.policies]
+        if any(profile.protections.values for profile in self.profiles) or len(set(names)) < len(names):
             lines += ["profiles:"]
             for name, profile in zip(self._names(), self.profiles, strict=True):
                 lines += [f"- name: {flow(name)}", *_section("protections", profile.protections, "  ")]

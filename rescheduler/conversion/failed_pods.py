@@ -48,8 +48,10 @@ def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
             part.put(key, words)
     if (written := arguments.within("namespaces")) is not None:
         for key in ("include", "exclude"):
-            if names := written.get(key, list[str]):
+            if names := written.namespaces(key, part):
                 part.put("namespaces", {key: names})
+            elif written.raw(key) and key == "include":
+                yield "no namespace that it includes can exist, so descheduler deletes no pod"
     for key in arguments.unread():
         arguments.leave_out(part, key, "failedPods has no such key", arguments.raw(key))
         yield f"without {key} it would delete pods that descheduler leaves"

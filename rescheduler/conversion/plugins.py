@@ -20,7 +20,6 @@ from rescheduler.conversion.evictor import (
 from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
 from rescheduler.conversion.failed_pods import convert_failed_pods
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
-from rescheduler.model.names import NAMESPACE_SYNTAX
 from rescheduler.policies.pod_life_time import LEAST_AGE_S
 from rescheduler.policies.wire import PERCENT
 
@@ -118,18 +117,10 @@ def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
         return
     _namespaces(fields.within("namespaces"), part)
     for key in ("include", "exclude"):
-        names = fields.get(key, list[str]) or []
-        found = [name for name in names if re.fullmatch(NAMESPACE_SYNTAX, name)]
-        if found:
+        if found := fields.namespaces(key, part):
             part.put("namespaces", {**part.values.get("namespaces", {}), key: found})
-        elif names and key == "include":
+        elif fields.raw(key) and key == "include":
             part.switch_off("no namespace that it includes can exist, so descheduler moves no pod")
-        for index, name in enumerate(names):
-            if name not in found:
-                reason = (
-                    "namespaces are compared by their whole names, so it means none: name them one by one"
-                )
-                part.leave_out(fields.line_of_item(key, index), f"namespaces.{key}", name, reason)
     for key in fields.unread():
         reason = "descheduler has no such key"
         fields.leave_out(part, key, reason, fields.raw(key), name=f"namespaces.{key}")

@@ -6,6 +6,7 @@ is written is kept as it is; what it means here is said by ``evictor`` and ``plu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -15,6 +16,7 @@ from rescheduler.configuration.reader import SectionReader
 from rescheduler.configuration.strictyaml import Document, Path, Word
 from rescheduler.conversion.converted_document import Remark, Section
 from rescheduler.conversion.places import VERSIONS, find_policy
+from rescheduler.model.names import NAMESPACE_SYNTAX
 
 T = TypeVar("T")
 
@@ -97,6 +99,17 @@ class Fields:
     def leave_out(self, part: Section, key: str, reason: str, value: Any = None, *, name: str = "") -> None:
         """Say in ``part`` why the key, or what ``name`` calls it, is not there."""
         part.leave_out(self.line_of(key), name or key, value, reason)
+
+    def namespaces(self, key: str, part: Section) -> list[str]:
+        """Those of the list that can exist; of the others ``part`` says why they are not there."""
+        found: list[str] = []
+        for index, name in enumerate(self.get(key, list[str]) or ()):
+            if re.fullmatch(NAMESPACE_SYNTAX, name):
+                found.append(name)
+                continue
+            reason = "namespaces are compared by their whole names, so it means none: name them one by one"
+            part.leave_out(self.line_of_item(key, index), f"namespaces.{key}", name, reason)
+        return found
 
     def unread(self) -> tuple[str, ...]:
         """The keys that nobody asked for, in the order of the text."""

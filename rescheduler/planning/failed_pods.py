@@ -12,7 +12,8 @@ from typing import Final
 from rescheduler.model.failed_pods import FailedPod
 from rescheduler.model.names import ANNOTATION_EVICT
 from rescheduler.model.written import DocumentSection, Duration
-from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
+from rescheduler.policies.wire import NamespaceFilter
 
 MOST_AT_ONCE: Final = 20
 """Pods that one look deletes."""
@@ -58,8 +59,8 @@ def _goes(pod: FailedPod, rule: FailedPods, protections: Protections, now_s: flo
         and (pod.controller_kind or rule.without_controller)
         and 0.0 < pod.failed_at_s <= now_s - rule.after_s
         and (not rule.reasons or not pod.reasons.isdisjoint(rule.reasons))
-        and protections.namespaces.admits(pod.key.namespace)
-        and rule.namespaces.admits(pod.key.namespace)
+        and protections.namespaces.admits(pod.key.namespace, SYSTEM_NAMESPACES)
+        and rule.namespaces.admits(pod.key.namespace, SYSTEM_NAMESPACES)
         and (chosen is None or chosen.matches(pod.labels))
         and marks.get(ANNOTATION_EVICT) != "false"
     )

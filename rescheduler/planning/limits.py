@@ -7,7 +7,6 @@ interpolated linearly. This is the only place where it is translated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -18,13 +17,12 @@ from rescheduler.model.written import (
     Count,
     DocumentSection,
     Duration,
-    Mistake,
     MistakenError,
     Share,
     WrittenAs,
 )
 from rescheduler.planning.change_windows import ChangeWindow, limits_within
-from rescheduler.policies.wire import WrittenSelector
+from rescheduler.policies.wire import NamespaceFilter, WrittenSelector
 
 EFFORT: Final = 128
 """How often a search is repeated if nobody says otherwise: more found little more on random clusters."""
@@ -62,23 +60,8 @@ class Limits(DocumentSection, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **stated) if stated else self
 
 
-class NamespaceFilter(DocumentSection, frozen=True, kw_only=True):
-    """Namespaces by name; include and exclude are mutually exclusive."""
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] | None = None
-    """None: kube-system."""
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Both are given."""
-        if self.include and self.exclude:
-            yield (), "both include and exclude are given", "keep one of them"
-
-    def admits(self, namespace: str) -> bool:
-        """True if pods of the namespace may be moved."""
-        if self.include:
-            return namespace in self.include
-        return namespace not in (("kube-system",) if self.exclude is None else self.exclude)
+SYSTEM_NAMESPACES: Final = ("kube-system",)
+"""Left alone where nothing is said of namespaces."""
 
 
 class Protections(DocumentSection, frozen=True, kw_only=True):

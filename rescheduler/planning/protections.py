@@ -24,7 +24,7 @@ from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
-from rescheduler.planning.limits import Protections
+from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
@@ -213,7 +213,7 @@ class Protector:
 
     def _configured(self, pod: Pod) -> Iterator[Protected]:
         rules, spec = self._protections, pod.spec
-        if not rules.namespaces.admits(pod.namespace):
+        if not rules.namespaces.admits(pod.namespace, SYSTEM_NAMESPACES):
             yield Protected(
                 SkipReason.PROTECTED,
                 f"namespace {pod.namespace} is left alone",

@@ -26,7 +26,7 @@ from rescheduler.model.selectors import (
     value_error,
 )
 from rescheduler.model.times import parse_duration
-from rescheduler.model.written import SECONDS, MistakenError, WrittenAs
+from rescheduler.model.written import SECONDS, DocumentSection, Mistake, MistakenError, WrittenAs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -112,15 +112,35 @@ def _wrong(expression: LabelExpressionArgs) -> str:
     return ""
 
 
-class NamespacesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Namespaces by name; include and exclude exclude each other."""
+def _namespace(name: str) -> str:
+    if not re.fullmatch(NAMESPACE_SYNTAX, name):
+        raise MistakenError(
+            [((), f"{name!r} is no namespace", "name each: lower case letters, digits and '-'")]
+        )
+    return name
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
 
-    def admits(self, namespace: str) -> bool:
-        """True if pods of the namespace are meant."""
-        return namespace in self.include if self.include else namespace not in self.exclude
+NAMESPACE: Final = WrittenAs(str, _namespace)
+NamespaceName = Annotated[str, NAMESPACE]
+
+
+class NamespaceFilter(DocumentSection, frozen=True, kw_only=True):
+    """Namespaces by name; include and exclude are mutually exclusive."""
+
+    include: tuple[NamespaceName, ...] = ()
+    exclude: tuple[NamespaceName, ...] | None = None
+    """None: nothing is said."""
+
+    def mistakes(self) -> Iterator[Mistake]:
+        """Both are given."""
+        if self.include and self.exclude:
+            yield (), "both include and exclude are given", "keep one of them"
+
+    def admits(self, namespace: str, unless_said: tuple[str, ...] = ()) -> bool:
+        """True if pods of the namespace are meant. ``unless_said``: namespaces that are excluded where nothing is said."""
+        if self.include:
+            return namespace in self.include
+        return namespace not in (unless_said if self.exclude is None else self.exclude)
 
 
 class PolicyMode(enum.StrEnum):
@@ -140,7 +160,7 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     enabled: bool = True
     label_selector: LabelSelectorArgs | None = None
-    namespaces: NamespacesArgs = NamespacesArgs()
+    namespaces: NamespaceFilter = NamespaceFilter()
     node_selector: dict[str, str] = {}
     priority_threshold: int | None = None
     mode: PolicyMode | None = None
@@ -155,11 +175,6 @@ class PolicyArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors; subclasses add theirs."""
-        if self.namespaces.include and self.namespaces.exclude:
-            yield ("namespaces",), "both include and exclude are given: keep one of them"
-        for name in (*self.namespaces.include, *self.namespaces.exclude):
-            if not re.fullmatch(NAMESPACE_SYNTAX, name):
-                yield ("namespaces",), f"{name!r} is no namespace"
         if wrong := _no_labels(self.node_selector):
             yield ("nodeSelector",), wrong
         if self.label_selector is not None and (invalid := self.label_selector.compiled().invalid):
@@ -193,7 +208,7 @@ class Scope(msgspec.Struct, frozen=True):
     """Which pods a policy may propose."""
 
     selector: LabelSelector | None
-    namespaces: NamespacesArgs
+    namespaces: NamespaceFilter
     node_labels: tuple[tuple[str, str], ...] = ()
     below_priority: int | None = None
 

@@ -120,11 +120,11 @@ CONFIGURATIONS = {
     ),
     "a namespace": (
         f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{include: [Shop]}}}}]\n",
-        "policies[0].namespaces: 'Shop' is no namespace",
+        "policies[0].namespaces.include[0]: 'Shop' is no namespace",
     ),
     "a pattern of namespaces": (
         f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{exclude: ['team-*']}}}}]\n",
-        "policies[0].namespaces: 'team-*' is no namespace",
+        "policies[0].namespaces.exclude[0]: 'team-*' is no namespace",
     ),
     "both namespaces": (
         f"{HEAD}policies: [{{name: NodeTaints, namespaces: {{include: [a], exclude: [b]}}}}]\n",

@@ -106,10 +106,21 @@ def test_without_a_document_the_balanced_defaults_hold():
         (HEAD + "policies:\n- name: NodeTaints\n  mode: Auto\n", 5, "Auto"),
         (HEAD + "policies:\n- name: NodeTaints\n  mode: Soft\n", 5, "Soft"),
         (
-            HEAD + "policies:\n- name: NodeTaints\n- name: NodeTaints\n  mode: StartFirst\n",
-            6,
-            "another NodeTaints says otherwise",
+            HEAD + "policies:\n- name: NodeTaints\n- name: NodeTaints\n  enabled: false\n",
+            5,
+            "another entry is NodeTaints, too (write each into a profile of its own",
         ),
+        (
+            HEAD + "profiles:\n- name: a\n  policies:\n  - name: NodeTaints\n  - name: NodeTaints\n",
+            7,
+            "profiles[0].policies[1].name: another entry",
+        ),
+        (
+            HEAD + "protections:\n  namespaces:\n    include:\n    - a\n    - team-*\n",
+            7,
+            "'team-*' is no namespace",
+        ),
+        (HEAD + "failedPods:\n  namespaces: {exclude: [Shop]}\n", 4, "exclude[0]: 'Shop' is no namespace"),
         (
             HEAD + "policies:\n- name: NodeTaints\n- name: LowNodeUtilization\n  thresholds: {cpu: high}\n",
             6,
@@ -238,7 +249,6 @@ def test_a_policy_says_for_how_long_the_node_that_a_pod_leaves_is_avoided():
         ("[{name: NodeTaints, hint: 8d}]", "policies[0].hint"),
         ("[{name: NodeTaints, hint: 169h}]", "policies[0].hint"),
         ("[{name: NodeTaints, hint: -1s}]", "policies[0].hint"),
-        ("[{name: NodeTaints, hint: 1h}, {name: NodeTaints, nodeSelector: {a: b}}]", "policies[1].hint"),
     ],
 )
 def test_a_wrong_hint_is_refused_with_its_place(entries, field):

@@ -7,7 +7,7 @@ from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.planning.failed_pods import FailedPods
-from rescheduler.planning.limits import NamespaceFilter
+from rescheduler.policies.wire import NamespaceFilter
 
 PLUGINS = (
     "RemoveDuplicates",
@@ -177,8 +177,8 @@ def test_arguments_that_v1alpha1_nests_are_found():
     ("written", "kept", "enabled"),
     [
         ('{exclude: [db, "openshift-*"]}', ((), ("db",)), True),
-        ('{include: [db, "openshift-*"]}', (("db",), ()), True),
-        ('{include: ["openshift-*"]}', ((), ()), False),
+        ('{include: [db, "openshift-*"]}', (("db",), None), True),
+        ('{include: ["openshift-*"]}', ((), None), False),
     ],
 )
 def test_a_pattern_of_namespaces_is_none(written, kept, enabled):
@@ -313,6 +313,13 @@ def test_failed_pods_of_named_namespaces():
     found = parse_configuration(converted(text).text, "out").failed_pods
     assert found.enabled
     assert found.namespaces == NamespaceFilter(include=("ci-runners",))
+
+
+def test_failed_pods_of_a_pattern_of_namespaces_stay():
+    some = one_plugin("RemoveFailedPods", FAILED_PODS % ', namespaces: {include: [ci, "team-*"]}')
+    none = one_plugin("RemoveFailedPods", FAILED_PODS % ', namespaces: {include: ["team-*"]}')
+    assert parse_configuration(converted(some).text, "out").failed_pods.namespaces.include == ("ci",)
+    assert not parse_configuration(converted(none).text, "out").failed_pods.enabled
 
 
 @pytest.mark.parametrize(

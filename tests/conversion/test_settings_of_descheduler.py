@@ -85,10 +85,16 @@ def test_profiles_keep_protections_of_their_own_and_what_they_have_alike_stands_
 
 
 def test_profiles_with_the_same_protections_become_one_list():
-    profile = "{plugins: {deschedule: {enabled: [RemovePodsViolatingNodeTaints]}}}"
-    found = configuration(f"{V2}profiles: [{profile}, {profile}]\n")
+    one, other = (
+        f"{{plugins: {{deschedule: {{enabled: [RemovePodsViolating{name}]}}}}}}"
+        for name in ("NodeTaints", "InterPodAntiAffinity")
+    )
+    found = configuration(f"{V2}profiles: [{one}, {other}]\n")
     assert not found.profiles
-    assert [policy.title for policy in found.policies] == ["NodeTaints", "NodeTaints"]
+    assert [policy.title for policy in found.policies] == ["NodeTaints", "InterPodAntiAffinity"]
+    twice = configuration(f"{V2}profiles: [{one}, {one}]\n")
+    assert [policy.title for policy in twice.policies] == ["profile-1/NodeTaints", "profile-2/NodeTaints"]
+    assert twice.echoes == {"profile-2/NodeTaints"}
 
 
 def test_a_protection_that_cannot_be_used_switches_off_the_policies_of_its_profile_only():

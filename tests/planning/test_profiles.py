@@ -143,9 +143,7 @@ def test_what_two_profiles_find_alike_counts_once(tainted):
     assert {effect.policy for move in found.moves for effect in move.effects} == {"careful/NodeTaints"}
     other = {**TAINTS, "namespaces": {"include": ["db"]}}
     assert not configuration(careful, profile("bold", other)).echoes
-    twice = profile("bold", TAINTS, other)
-    assert not configuration(careful, twice).echoes
-    assert configuration(careful, profile("bold", TAINTS, TAINTS)).echoes == {"bold/NodeTaints"}
+    assert configuration(careful, profile("bold", TAINTS)).echoes == {"bold/NodeTaints"}
 
 
 def test_of_a_pod_that_one_profile_protects_it_is_told_what_keeps_the_other_from_moving_it(tainted):

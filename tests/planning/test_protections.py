@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.planning.limits import NamespaceFilter, Protections
+from rescheduler.planning.limits import Protections
 from rescheduler.planning.protections import Protector
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
 

@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.policies.wire import LabelExpressionArgs, LabelSelectorArgs, NamespacesArgs
+from rescheduler.policies.wire import LabelExpressionArgs, LabelSelectorArgs
 
 FOLDER = Path(__file__).parents[2] / "policies"
 
@@ -27,10 +27,10 @@ def test_defaults_are_valid(name):
 
 def test_common_arguments_are_checked():
     args = REGISTRY["NodeTaints"].args(
-        namespaces=NamespacesArgs(include=("a",), exclude=("b",)),
+        node_selector={"a/b/c": "d"},
         label_selector=LabelSelectorArgs(match_expressions=(LabelExpressionArgs("k", "Equals", ("v",)),)),
     )
-    assert {where for where, _ in args.problems()} == {("namespaces",), ("labelSelector",)}
+    assert {where for where, _ in args.problems()} == {("nodeSelector",), ("labelSelector",)}
 
 
 @pytest.mark.parametrize(("operator", "values"), [("In", ()), ("Exists", ("a",))])

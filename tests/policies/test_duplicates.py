@@ -3,11 +3,12 @@
 import pytest
 
 from harness.rest.clusters import random_cluster
-from rescheduler.planning.limits import NamespaceFilter, PlanningInputs, Protections
+from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.duplicates import Duplicates, DuplicatesArgs
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.conversion.tables import Row, small, workload

@@ -14,7 +14,7 @@ from rescheduler.planning.avoid import entry_for
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.policies.wire import NamespacesArgs
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -98,7 +98,7 @@ def test_without_hints_it_could_never_give_up_and_that_is_refused():
 
 def test_pods_without_a_controller_and_of_other_namespaces_are_none_of_its_business(cluster, decide):
     found = changed(cluster, web_0=OFTEN, web_1={"ready": True})
-    elsewhere = NamespacesArgs(exclude=("default",))
+    elsewhere = NamespaceFilter(exclude=("default",))
     plan = decide(found, ("TooManyRestarts", {"namespaces": elsewhere}))
     assert not plan.moves
     assert plan.before.policies[0].badly_placed == 0

@@ -3,7 +3,7 @@
 import pytest
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.policies.wire import LabelSelectorArgs, NamespacesArgs
+from rescheduler.policies.wire import LabelSelectorArgs, NamespaceFilter
 from rescheduler.testing import builders as b
 
 BOTH = ("NodeAffinity", {"types": ("required", "preferred")})
@@ -67,7 +67,7 @@ def test_scope_by_label_and_namespace(decide, app, landings):
         b.node("n1"), b.node("n2").label(disk="ssd"), app("a", ["n1"], pick), app("b", ["n1"], pick, "other")
     )
     one = ("NodeAffinity", {"label_selector": LabelSelectorArgs(match_labels={"app": "a"})})
-    two = ("NodeAffinity", {"namespaces": NamespacesArgs(exclude=("default",))})
+    two = ("NodeAffinity", {"namespaces": NamespaceFilter(exclude=("default",))})
     assert landings(decide(cluster, one)) == {"a-0": "n2"}
     assert landings(decide(cluster, two)) == {"b-0": "n2"}
 

@@ -7,7 +7,7 @@ import pytest
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pending_pods import NodeAutoscaler, PendingPods, PendingPodsArgs
-from rescheduler.policies.wire import NamespacesArgs
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -91,7 +91,7 @@ def test_cluster_autoscaler_is_known_by_its_deployment(deployment, waits):
 
 
 def test_only_pods_of_its_namespaces_count():
-    assert found(WAITS, namespaces=NamespacesArgs(include=("shop",))) == []
+    assert found(WAITS, namespaces=NamespaceFilter(include=("shop",))) == []
 
 
 def test_no_mode_is_taken():

@@ -9,7 +9,7 @@ from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
-from rescheduler.policies.wire import NamespacesArgs
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -121,7 +121,7 @@ def test_a_preferred_partner_is_followed_and_a_nearer_crowd_is_not(decide, app, 
 
 def test_pods_outside_the_scope_are_counted_and_not_proposed(decide, app):
     cluster = b.snapshot(*nodes("n1", "n2"), app("cache", ["n2"]), app("web", ["n1"], near_cache))
-    assert not decide(cluster, (NAME, {"namespaces": NamespacesArgs(exclude=("default",))})).moves
+    assert not decide(cluster, (NAME, {"namespaces": NamespaceFilter(exclude=("default",))})).moves
 
 
 def test_no_type_at_all_is_refused():
