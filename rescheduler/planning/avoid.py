@@ -21,7 +21,7 @@ from rescheduler.model.past_moves import node_digest
 from rescheduler.model.records import AvoidEntry, OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.past_moves import PastMoves, refusals
-from rescheduler.policies.wire import MOST_HINT_S
+from rescheduler.policies.wire import MOST_HINT_S, registered
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.nodes import NodeTable
 
@@ -58,7 +58,7 @@ def entry_for(
     owner: OwnerRef, namespace: str, reason: str, now_s: float, ttl_s: float | None = None
 ) -> AvoidEntry:
     """The hint to leave on the node that a pod of ``owner`` is moved away from, in whole seconds. ``ttl_s`` None: by the reason."""
-    lasts_s = TTL_S.get(reason, DEFAULT_TTL_S) if ttl_s is None else min(ttl_s, MOST_HINT_S)
+    lasts_s = TTL_S.get(registered(reason), DEFAULT_TTL_S) if ttl_s is None else min(ttl_s, MOST_HINT_S)
     return AvoidEntry(
         controller_kind=owner.kind,
         controller_name=owner.name,

@@ -52,3 +52,5 @@ def test_holds_until_its_end_only():
 def test_the_time_depends_on_the_reason():
     owner = b.replicaset("web").pod("web-0").build().controller
     assert entry_for(owner, "default", "TopologySpread", 10.0).expires_at_s == 10.0 + TTL_S["TopologySpread"]
+    in_profile = entry_for(owner, "default", "night/TooManyRestarts", 10.0)
+    assert in_profile.expires_at_s == 10.0 + TTL_S["TooManyRestarts"]
