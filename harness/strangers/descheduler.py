@@ -48,12 +48,13 @@ class Descheduler:
         *,
         interval_s: int = 5,
         limits: Mapping[str, Any] | None = None,
+        evictor: Mapping[str, Any] | None = None,
         gates: str = "",
     ) -> None:
-        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. Raises BinariesMissing."""
+        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. ``evictor``: more arguments of DefaultEvictor. Raises BinariesMissing."""
         self._log = plane.folder / f"descheduler-{world.namespace}.log"
         policy = plane.folder / f"descheduler-{world.namespace}.yaml"
-        policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {})))
+        policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {}, evictor or {})))
         for obj in _rights():
             manifests.apply(plane.api(), [obj])
         command = [
@@ -105,20 +106,21 @@ def _rights() -> list[dict[str, Any]]:
 
 
 def _policy(
-    world: World, plugins: Mapping[str, tuple[str, Any]], limits: Mapping[str, Any]
+    world: World,
+    plugins: Mapping[str, tuple[str, Any]],
+    limits: Mapping[str, Any],
+    evictor: Mapping[str, Any],
 ) -> dict[str, Any]:
     points: dict[str, dict[str, list[str]]] = {}
     for name, (point, _) in plugins.items():
         points.setdefault(point, {"enabled": []})["enabled"].append(name)
-    evictor = {
-        "name": "DefaultEvictor",
-        "args": {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]}},
-    }
+    protections = {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]}}
+    default_evictor = {"name": "DefaultEvictor", "args": {**protections, **evictor}}
     arguments = [{"name": name, "args": args} for name, (_, args) in plugins.items()]
     return {
         "apiVersion": "descheduler/v1alpha2",
         "kind": "DeschedulerPolicy",
         "nodeSelector": f"{WORLD}={world.namespace}",
         **limits,
-        "profiles": [{"name": "test", "pluginConfig": [evictor, *arguments], "plugins": points}],
+        "profiles": [{"name": "test", "pluginConfig": [default_evictor, *arguments], "plugins": points}],
     }

@@ -113,7 +113,6 @@ class Loop:
         self._measured: MeasuredUsage | None = None
         """What was taken in last."""
         self._on_configuration, self._cleaner = on_configuration, cleaner
-        cleaner.tell = self._marks.refused
         self._state = ClusterState()
         self._log = structlog.get_logger("rescheduler.loop")
         began_s = self._clock()
@@ -247,7 +246,6 @@ class Loop:
         if not self._once:
             current = self._configuration.current
             self._cleaner.tend(current.failed_pods, current.protections, now_s)
-            self._cleaner.look(now_s)
         if now_s >= self._decide_at_s and not self._waits_for_own_writes(now_s):
             self._attempt(Step.DECISION, self._decide, now_s)
         return False
@@ -455,7 +453,6 @@ class Loop:
 
     def _see(self, change: RecordChange) -> None:
         before, after = change.before, change.after
-        self._cleaner.see(before, after)
         pods = [pod if isinstance(pod, Pod) else None for pod in (before, after)]
         if self._seen.take(pods[0], pods[1], self._clock()):
             self._dirty = True

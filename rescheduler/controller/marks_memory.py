@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rescheduler.model.decode import Record
-from rescheduler.model.node_marks import NOTHING_SEEN, NodeMarksSince, PodRefusal
+from rescheduler.model.node_marks import NOTHING_SEEN, NodeMarksSince
 from rescheduler.model.records import Node
 
 
@@ -40,10 +40,4 @@ class MarksMemory:
             changed = found != known
             self._of[after.name] = found
         if changed:
-            self._known = None
-
-    def refused(self, node: str, refusal: PodRefusal) -> None:
-        """The kubelet of a node that is known did not take a pod."""
-        if node in self._of:
-            self._of[node] = self._of[node].with_refusal(refusal)
             self._known = None

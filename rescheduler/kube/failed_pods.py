@@ -11,18 +11,11 @@ import msgspec
 
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.failed_pods import FailedPod
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import LabelSet
 
 _FAILED: Final = {"fieldSelector": "status.phase=Failed"}
-_REFUSED: Final = frozenset(
-    {"UnexpectedAdmissionError", "TopologyAffinityError", "InvalidNodeInfo", "NodeAffinity", "NodeShutdown"}
-)
-"""Reasons of the kubelet for a pod that it does not take, besides ``OutOf...`` of any resource."""
-_REJECTED: Final = "Pod was rejected"
-"""So the message of such a pod begins, since 1.27."""
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -57,19 +50,13 @@ class _Container(msgspec.Struct, frozen=True):
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
     phase: str = ""
     reason: str | None = None
-    message: str | None = None
     start_time: datetime | None = None
     container_statuses: list[_Container] | None = None
     init_container_statuses: list[_Container] | None = None
 
 
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    node_name: str | None = None
-
-
 class _PodWire(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
@@ -83,15 +70,6 @@ def failed_pods(api: KubeApi) -> Iterator[FailedPod]:
         for wire in read_answer(page, _PodList).items or ():
             if wire.status.phase == "Failed":
                 yield _failed_pod(wire)
-
-
-def failed_pod(api: KubeApi, key: ObjectKey) -> FailedPod | None:
-    """One of them; None if there is none of that name. Raises ApiError, TransportError."""
-    try:
-        wire = read_answer(api.get(f"/api/v1/namespaces/{key.namespace}/pods/{key.name}"), _PodWire)
-    except NotFoundError:
-        return None
-    return _failed_pod(wire) if wire.status.phase == "Failed" else None
 
 
 def _failed_pod(wire: _PodWire) -> FailedPod:
@@ -110,15 +88,7 @@ def _failed_pod(wire: _PodWire) -> FailedPod:
         reasons=frozenset(filter(None, (status.reason, *(one.reason for one in ended)))),
         failed_at_s=max((time.timestamp() for time in times), default=0.0),
         deleting=meta.deletion_timestamp is not None,
-        node=wire.spec.node_name or "",
-        refused=_refused(status),
     )
-
-
-def _refused(status: _Status) -> str:
-    reason, message = status.reason or "", status.message or ""
-    known = reason in _REFUSED or reason.startswith("OutOf") or message.startswith(_REJECTED)
-    return reason if known and not status.container_statuses else ""
 
 
 def _ended(containers: Iterable[_Container]) -> Iterator[_Terminated]:

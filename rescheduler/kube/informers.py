@@ -19,7 +19,7 @@ from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 
-LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
+UNFINISHED_PODS: Final = "status.phase!=Succeeded"
 """Pods that are over hold nothing; a pod that ends is reported as deleted."""
 
 _JOIN_S: Final = 5.0
@@ -39,7 +39,7 @@ class Informers:
     ) -> None:
         self.events: Events = SimpleQueue()
         shared = SharedDecoder(decoder)
-        selectors = {Kind.POD: LIVE_PODS} if field_selectors is None else field_selectors
+        selectors = {Kind.POD: UNFINISHED_PODS} if field_selectors is None else field_selectors
         self._informers = {
             kind: Informer(
                 kind,

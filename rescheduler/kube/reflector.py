@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod, PodPhase
 from rescheduler.model.times import RECONNECT_S
 
 BASE_S: Final = 0.5
@@ -382,6 +382,8 @@ class Reflector:
         return [InformerEvent(self.kind, ChangeType.SYNCED, None)]
 
     def _upsert(self, record: Any) -> list[InformerEvent]:
+        if _over(record):
+            return self._remove(ObjectKey(namespace_of(record), record.name), record)
         if self.filling:
             self._seen.put(record)
         old = self._cache.get(record)
@@ -405,6 +407,11 @@ class Reflector:
             return []
         gone = ChangeType.LOST if lost else ChangeType.DELETED
         return [InformerEvent(self.kind, gone, old if last is None else last, old)]
+
+
+def _over(record: Any) -> bool:
+    """True for a pod that has failed after its kubelet took it: it counts as deleted. One that a kubelet did not take tells of its node."""
+    return isinstance(record, Pod) and record.phase is PodPhase.FAILED and not record.not_taken
 
 
 class Reflected:

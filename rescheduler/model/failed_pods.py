@@ -21,6 +21,3 @@ class FailedPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     failed_at_s: float = 0.0
     """When its last container ended; where none ran, when the kubelet took or the API server created it."""
     deleting: bool = False
-    node: str = ""
-    refused: str = ""
-    """Why the kubelet did not take it; "": it did."""

@@ -52,18 +52,8 @@ def own_taints(node: Node) -> list[Taint]:
 
 _REMEMBERED_S: Final = 86_400.0
 """Changes of labels that are older count as old."""
-MOST_REFUSALS: Final = 32
-"""Namespaces of which a node remembers a pod that its kubelet did not take."""
 MOST_FLAPS: Final = 32
 """So many times at which a node stopped being Ready are remembered."""
-
-
-class PodRefusal(msgspec.Struct, frozen=True):
-    """A pod that kube-scheduler bound to a node and the kubelet did not take, such as OutOfcpu or UnexpectedAdmissionError."""
-
-    namespace: str
-    reason: str
-    at_s: float
 
 
 class NodeMarksSince(msgspec.Struct, frozen=True):
@@ -77,8 +67,6 @@ class NodeMarksSince(msgspec.Struct, frozen=True):
     """When each was seen first."""
     lost_ready: tuple[float, ...] = ()
     """The last times at which it stopped being Ready while somebody watched."""
-    refused: tuple[PodRefusal, ...] = ()
-    """The last pods that its kubelet did not take, one for each namespace."""
 
     def after(self, before: Node | None, now: Node, now_s: float) -> NodeMarksSince:
         """The same after a change of the node; ``before`` None: it is seen for the first time."""
@@ -87,7 +75,6 @@ class NodeMarksSince(msgspec.Struct, frozen=True):
             labels=self.labels,
             conditions={condition: self.conditions.get(condition, now_s) for condition in now.conditions},
             lost_ready=self.lost_ready,
-            refused=self.refused,
         )
         if before is None:
             return seen
@@ -98,11 +85,6 @@ class NodeMarksSince(msgspec.Struct, frozen=True):
         keys = {key for key, _ in set(before.labels.items()) ^ set(now.labels.items())}
         recent = {key: since_s for key, since_s in self.labels.items() if now_s - since_s < _REMEMBERED_S}
         return msgspec.structs.replace(seen, labels={**recent, **dict.fromkeys(keys, now_s)})
-
-    def with_refusal(self, refusal: PodRefusal) -> NodeMarksSince:
-        """The same after the kubelet did not take a pod."""
-        others = tuple(one for one in self.refused if one.namespace != refusal.namespace)
-        return msgspec.structs.replace(self, refused=(*others, refusal)[-MOST_REFUSALS:])
 
 
 NOTHING_SEEN = NodeMarksSince()

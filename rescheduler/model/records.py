@@ -225,6 +225,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Message of the condition PodScheduled=False with reason Unschedulable."""
     unschedulable_since_s: float = 0.0
     """Since when that condition says so; 0.0: it does not."""
+    not_taken: str = ""
+    """Why the kubelet of its node did not take it, such as OutOfcpu: its phase is Failed; "": nothing of the kind."""
     disruption_reason: str = ""
     """Reason of the DisruptionTarget condition while it is True, for example EvictionByEvictionAPI."""
     finalizers: tuple[str, ...] = ()

@@ -113,12 +113,13 @@ _NO_PLACEHOLDER: Final = "did not take the placeholder of an earlier move of its
 class RefusedTargets:
     """The nodes of one snapshot, for pods of any workload."""
 
-    def __init__(self, nodes: NodeTable, snapshot: Snapshot) -> None:
+    def __init__(self, nodes: NodeTable, snapshot: Snapshot, ended: Iterable[Pod]) -> None:
+        """``ended``: pods that are over."""
         self._nodes, self._snapshot = nodes, snapshot
         found = refusals(snapshot)
         self._past = PastMoves(found, (), snapshot.taken_at_s) if found else None
         self._by_digest = {node_digest(name): i for i, name in enumerate(nodes.names)} if found else {}
-        self._by_kubelet = _not_taken(nodes, snapshot)
+        self._by_kubelet = _not_taken(nodes, ended, snapshot.taken_at_s)
         self._until: dict[tuple[str, str], Mapping[int, _Closed]] = {}
 
     def kind(self, pod: Pod) -> tuple[int, ...]:
@@ -163,12 +164,16 @@ class RefusedTargets:
         return known
 
 
-def _not_taken(nodes: NodeTable, snapshot: Snapshot) -> dict[str, dict[int, _Closed]]:
+def _not_taken(nodes: NodeTable, ended: Iterable[Pod], now_s: float) -> dict[str, dict[int, _Closed]]:
     """By namespace, the nodes whose kubelets did not take a pod of it lately."""
     found: dict[str, dict[int, _Closed]] = {}
-    for name, seen in snapshot.node_marks_since.items():
-        for one in seen.refused if name in nodes.index else ():
-            if (until_s := one.at_s + NOT_TAKEN_S) > snapshot.taken_at_s:
-                why = f"did not take a pod of namespace {one.namespace} ({one.reason})"
-                found.setdefault(one.namespace, {})[nodes.index[name]] = _Closed(until_s, why)
+    for pod in sorted((pod for pod in ended if pod.not_taken and pod.node in nodes.index), key=_since_s):
+        if (until_s := _since_s(pod) + NOT_TAKEN_S) > now_s:
+            why = f"did not take a pod of namespace {pod.namespace} ({pod.not_taken})"
+            found.setdefault(pod.namespace, {})[nodes.index[pod.node]] = _Closed(until_s, why)
     return found
+
+
+def _since_s(pod: Pod) -> float:
+    """When the kubelet saw it."""
+    return pod.started_at_s or pod.created_at_s

@@ -275,7 +275,7 @@ def choose_room(
 
 def _taken_last(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Callable[[Node], bool]:
     uid = pod.controller.uid if pod.controller is not None else ""
-    refused, now_s = RefusedTargets(state.nodes, snapshot), snapshot.taken_at_s
+    refused, now_s = RefusedTargets(state.nodes, snapshot, state.ended.values()), snapshot.taken_at_s
 
     def last(node: Node) -> bool:
         hinted = bool(uid) and bool(holds(node.avoid, pod.namespace, uid, now_s))

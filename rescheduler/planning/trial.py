@@ -98,7 +98,7 @@ class Trial:
         """No pending pod has a higher priority; None: not asked yet. Pending pods only become fewer in a trial."""
         self._holders = PlannedHolders(PlaceholderRules(view.state, namespace))
         self.platforms = Platforms(view.nodes, snapshot.pods.values())
-        self.refused = RefusedTargets(view.nodes, snapshot)
+        self.refused = RefusedTargets(view.nodes, snapshot, view.state.ended.values())
         self._stage = 1
         """In which a move would be that is planned now."""
 

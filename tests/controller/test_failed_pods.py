@@ -7,6 +7,8 @@ from kube_sandbox.controllers.unstructured import GroupKind
 from rescheduler.controller.call_pool import InlinePool
 from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey, PodPhase
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.failed_pods import FailedPods
 from rescheduler.planning.limits import Protections
@@ -139,30 +141,33 @@ def test_a_pod_that_cannot_be_deleted_is_tried_again():
     assert not left(scene)
 
 
-def marks(scene):
-    return {
-        name: [(one.namespace, one.reason) for one in seen.refused]
-        for name, seen in scene.program.loop.snapshot().node_marks_since.items()
-        if seen.refused
-    }
+def not_taken(scene):
+    found = scene.program.loop.snapshot().pods.values()
+    return {(pod.node, pod.name, pod.not_taken) for pod in found if pod.phase is PodPhase.FAILED}
 
 
-def test_a_pod_that_the_kubelet_does_not_take_is_remembered_of_its_node():
+def test_a_pod_that_the_kubelet_does_not_take_is_known_while_it_exists_and_after_a_restart():
     scene = started("")
     much = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "50"}}}
     head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "refused", "namespace": "default"}}
     scene.api.create({**head, "spec": {"containers": [much], "nodeName": "n1"}})
-    assert scene.until(lambda: marks(scene) == {"n1": [("default", "OutOfcpu")]}, 30.0)
+    known = {("n1", "refused", "OutOfcpu")}
+    assert scene.until(lambda: not_taken(scene) == known, 30.0)
+    scene.program.kill()
+    scene.start(document=HEAD.encode())
+    scene.advance(5.0)
+    assert not_taken(scene) == known
     scene.api.delete(scene.api.get(POD, "default", "refused"))
-    scene.advance(60.0)
-    assert marks(scene)
+    scene.advance(5.0)
+    assert not_taken(scene) == set()
 
 
 def test_pods_that_end_or_are_deleted_say_nothing_of_their_node():
     scene = started("")
     scene.workload(nodes=["n1"])
     (pod,) = scene.pods()
+    failed(scene, "evicted-before")
     scene.api.patch(pod, {"status": {"phase": "Failed", "reason": "Evicted"}}, subresource="status")
-    failed(scene, "never-bound", reason="OutOfcpu")
     scene.advance(60.0)
-    assert marks(scene) == {}
+    assert not_taken(scene) == set()
+    assert scene.program.loop.look(Kind.POD, ObjectKey("default", pod["metadata"]["name"])) is None

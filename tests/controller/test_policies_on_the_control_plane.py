@@ -333,7 +333,6 @@ def test_the_api_server_deletes_failed_pods_that_a_budget_would_hold(world):
 
 @pytest.mark.realcluster
 def test_a_node_whose_kubelet_does_not_take_a_pod_is_no_target_for_that_namespace(world):
-    """Its failure is seen as a deletion by a watch that shows no failed pods."""
     first = world.node("first")
     start(world, "web")
     full, free = world.node("full", cpu="16"), world.node("free")  # it would go to the larger one
@@ -341,15 +340,15 @@ def test_a_node_whose_kubelet_does_not_take_a_pod_is_no_target_for_that_namespac
         patch(world, node, unschedulable=True)
 
     def refusals(work):
-        seen = work.controller.loop.snapshot().node_marks_since if work.controller.loop else {}
-        return {name: [one.reason for one in marks.refused] for name, marks in seen.items() if marks.refused}
+        pods = work.controller.loop.snapshot().pods.values() if work.controller.loop else ()
+        return {pod.node: pod.not_taken for pod in pods if pod.not_taken}
 
     taints = world.api.get(f"/api/v1/nodes/{first}").expect().body["spec"]["taints"]
     settings = settings_of(world, {"name": "NodeTaints", "after": "0s"})
     with running(world.api.transport, **settings) as work:
         world.wait(lambda: work.controller.decision is not None)
         world.pod("large", "50", nodeName=full)
-        world.wait(lambda: refusals(work) == {full: ["OutOfcpu"]})
+        world.wait(lambda: refusals(work) == {full: "OutOfcpu"})
         patch(world, free, unschedulable=None)
         patch(world, first, taints=[*taints, {"key": "old", "effect": "NoSchedule"}], unschedulable=None)
         world.wait(lambda: places(world, "web") == [free])

@@ -23,6 +23,8 @@ from rescheduler.kube.reflector import (
 )
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
+from rescheduler.testing.builder_base import CREATED
+from rescheduler.testing.builders import pod
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,21 @@ def test_repeated_events_are_told_once():
     machine = listed(Thing("a", 1))
     assert machine.on_change(Thing("a", 1), "10", deleted=False, now_s=1.0) == []
     assert machine.on_change(Thing("zzz"), "10", deleted=True, now_s=1.0) == []
+
+
+def test_a_pod_that_has_failed_counts_as_deleted_unless_its_kubelet_did_not_take_it():
+    reflector = Reflector(Kind.POD, watch_list=False)
+    ran, refused = (pod(name).on("n").set("status.startTime", CREATED) for name in ("ran", "refused"))
+    over = pod("over").phase("Failed").build()
+    first = reflector.on_page([ran.build(), refused.build(), over], "10", "", 0.0)
+    assert summary(first)[:-1] == [(ChangeType.ADDED, "ran"), (ChangeType.ADDED, "refused")]
+    ended = [ran.phase("Failed"), refused.phase("Failed").set("status.reason", "OutOfcpu")]
+    changes = [reflector.on_change(one.build(), "11", deleted=False, now_s=1.0) for one in (*ended, ended[0])]
+    assert list(map(summary, changes)) == [
+        [(ChangeType.DELETED, "ran")],
+        [(ChangeType.MODIFIED, "refused")],
+        [],
+    ]
 
 
 def test_a_successor_of_the_same_name_is_another_object():

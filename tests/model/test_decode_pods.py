@@ -363,3 +363,21 @@ def test_times_of_other_zones():
     assert pod("p").created("2027-01-01T05:30:00+05:30").build().created_at_s == 1798761600.0
     with pytest.raises(UndecodableError, match="default/p"):
         pod("p").created("2027-01-01T00:00:00").build()
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "ran", "known"),
+    [
+        ("OutOfnvidia.com/gpu", "", False, True),
+        ("UnexpectedAdmissionError", "Allocate failed", False, True),
+        ("Plugin", "Pod was rejected: no device", False, True),
+        ("Evicted", "The node was low on resource: memory", False, False),
+        ("OutOfcpu", "", True, False),
+    ],
+)
+def test_a_pod_that_the_kubelet_did_not_take_says_why(reason, message, ran, known):
+    built = pod("p").on("n").phase("Failed").set("status.reason", reason).set("status.message", message)
+    if ran:
+        built = built.set("status.containerStatuses", [{"name": "c", "restartCount": 0}])
+    assert built.build().not_taken == (reason if known else "")
+    assert built.phase("Running").build().not_taken == ""

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.node_marks import MOST_REFUSALS, NodeMarksSince, PodRefusal
 from rescheduler.model.past_moves import PastMove, node_digest
+from rescheduler.model.times import format_timestamp
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.past_moves import REFUSED_FIRST_S, REFUSED_LONGEST_S, PastMoves
 from rescheduler.planning.plan import SkipReason
@@ -161,8 +161,10 @@ def test_no_planned_move_goes_to_a_node_that_refused_its_workload(cluster, polic
 
 def not_taken(cluster, node, *, ago_s=60.0, namespace="default", reason="UnexpectedAdmissionError"):
     """The kubelet of the node did not take a pod of the namespace."""
-    seen = NodeMarksSince().with_refusal(PodRefusal(namespace, reason, cluster.taken_at_s - ago_s))
-    return dataclasses.replace(cluster, node_marks_since={node: seen})
+    since = format_timestamp(cluster.taken_at_s - ago_s)
+    made = b.pod("refused", namespace).on(node).phase("Failed").set("status.startTime", since)
+    pod = made.set("status.reason", reason).build()
+    return dataclasses.replace(cluster, pods={**cluster.pods, pod.key: pod})
 
 
 def test_a_node_whose_kubelet_did_not_take_a_pod_is_no_target_for_its_namespace_for_a_while(
@@ -189,12 +191,3 @@ def test_moves_that_people_ask_for_take_such_a_node_last(cluster):
     refused = not_taken(cluster, "n2")
     pod = next(pod for pod in refused.pods.values() if pod.name == "web-0")
     assert choose_target(Replacements(refused), SchedulingState(refused), pod).node == "n3"
-
-
-def test_one_namespace_has_one_memory_of_a_node_and_a_node_remembers_few():
-    seen = NodeMarksSince()
-    for number in range(MOST_REFUSALS + 5):
-        seen = seen.with_refusal(PodRefusal(f"ns-{number % 40}", "OutOfcpu", float(number)))
-    assert len(seen.refused) == MOST_REFUSALS
-    assert seen.with_refusal(PodRefusal("ns-30", "OutOfcpu", 99.0)).refused[-1].at_s == 99.0
-    assert len({one.namespace for one in seen.refused}) == MOST_REFUSALS

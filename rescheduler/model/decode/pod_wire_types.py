@@ -300,6 +300,8 @@ class PodStatusHead(Wire):
     """status of a pod, stage one. The resource parts are encoded again as a key."""
 
     phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
     nominated_node_name: str | None = None
     start_time: Time | None = None
     conditions: list[ConditionWire] | None = None

@@ -36,9 +36,16 @@ from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
 _UNKNOWN: Final = PodPhase.UNKNOWN
+_FAILED: Final = PodPhase.FAILED.value
 _NO_ANNOTATIONS: Final = PodAnnotationsHead()
 _NO_STATUS: Final = PodStatusHead()
 _READ_CONDITIONS: Final = frozenset({"Ready", "PodScheduled", "PodResizePending", "DisruptionTarget"})
+_REFUSALS: Final = frozenset(
+    {"UnexpectedAdmissionError", "TopologyAffinityError", "InvalidNodeInfo", "NodeAffinity", "NodeShutdown"}
+)
+"""Reasons of the kubelet for a pod that it does not take, besides ``OutOf...`` of any resource."""
+_REJECTED: Final = "Pod was rejected"
+"""So the message of such a pod begins, since 1.27."""
 _DIGEST_BYTES: Final = 16
 _LABEL_KEYS: Final = b"atchLabelKeys"
 """A spec with matchLabelKeys or mismatchLabelKeys contains this text: its record depends on the pod's labels."""
@@ -116,6 +123,7 @@ class PodDecoder:
             init_restarts=init_restarts,
             unschedulable_message=seen.unschedulable_message,
             unschedulable_since_s=self._seconds(seen.unschedulable_since),
+            not_taken=_not_taken(status) if status.phase == _FAILED else "",
             disruption_reason=seen.disruption_reason,
             finalizers=tuple(meta.finalizers) if meta.finalizers else (),
             writers=field_writers(meta.managed_fields) if ours else (),
@@ -179,6 +187,13 @@ def _clear_own_names(spec: Any) -> None:
         local = volume.empty_dir or volume.host_path
         if not (local or volume.ephemeral or volume.aws_elastic_block_store or volume.azure_disk):
             volume.name = None
+
+
+def _not_taken(status: PodStatusHead) -> str:
+    """Why the kubelet did not take a pod that has failed; "": it did."""
+    reason, message = status.reason or "", status.message or ""
+    known = reason in _REFUSALS or reason.startswith("OutOf") or message.startswith(_REJECTED)
+    return reason if known and not status.container_statuses else ""
 
 
 def _taken_restarts(statuses: Any) -> int:
