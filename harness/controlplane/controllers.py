@@ -32,6 +32,9 @@ QUIET: Final[Mapping[str, Any]] = {
 """It takes up what is asked for and decides nothing itself."""
 
 
+TIMINGS: Final = LoopTimings(turn_s=0.2)
+
+
 @dataclass
 class Running:
     """A controller at work. ``faults``: what it broke of; the context manager shows them at the end."""
@@ -73,7 +76,7 @@ def _listed(api: KubeApi, path: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def running(transport: Transport, **changes: Any) -> Iterator[Running]:
+def running(transport: Transport, *, timings: LoopTimings = TIMINGS, **changes: Any) -> Iterator[Running]:
     """A controller with the rights of ``transport``, quiet but for ``changes`` to its configuration.
 
     What tests before it moved does not count in its limits. Raises at the end what the controller broke of.
@@ -83,9 +86,7 @@ def running(transport: Transport, **changes: Any) -> Iterator[Running]:
         path = Path(folder) / "config.yaml"
         quiet = {key: value for key, value in QUIET.items() if key != "policies" or "profiles" not in changes}
         path.write_text(yaml.safe_dump({**quiet, **changes}))
-        controller = Controller(
-            transport, Options(config_file=str(path), serve=False, timings=LoopTimings(turn_s=0.2))
-        )
+        controller = Controller(transport, Options(config_file=str(path), serve=False, timings=timings))
         work = Running(controller)
         thread = threading.Thread(target=work.run, name="controller", daemon=True)
         thread.start()

@@ -14,13 +14,15 @@ import pytest
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import WORLD, World, is_ready, node_of
+from rescheduler.controller.ports import LoopTimings
 from rescheduler.model.names import API_VERSION, HOSTNAME
 from rescheduler.model.times import format_seconds
 from rescheduler.policies import pod_life_time
 from rescheduler.policies.registry import REGISTRY
 
-REST_S = 3.0
-"""Three decisions."""
+DECISIONS = 2
+"""That must move nothing, after the moves have ended."""
+TIMINGS = LoopTimings(turn_s=0.2, rest_s=0.2, settle_s=0.2)
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -270,12 +272,14 @@ def settings_of(world, *policies, **more):
 
 def mended(world, fault, name, settings):
     """The moves, once the pods have landed and some decisions more have moved nothing."""
-    with running(world.api.transport, **settings):
+    with running(world.api.transport, timings=TIMINGS, **settings) as work:
         if fault.moves:
             world.wait(lambda: len(moves(world)) >= fault.moves)
         world.wait(fault.landed)
         world.wait(lambda: all(m.get("status", {}).get("phase") == "Succeeded" for m in moves(world)))
-        time.sleep(REST_S)
+        for _ in range(DECISIONS + 1):  # the first may have begun before
+            last = work.controller.decision
+            world.wait(lambda last=last: work.controller.decision is not last)
         found = moves(world)
     assert fault.landed()
     assert len(found) == fault.moves, [(m["spec"], m["status"]) for m in found]
