@@ -51,6 +51,11 @@ class World:
         for name in self._nodes:
             self.api.delete(f"/api/v1/nodes/{name}")
 
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The names of its nodes."""
+        return tuple(self._nodes)
+
     def path(self, plural: str, name: str = "", subresource: str = "", *, group: str = "") -> str:
         """API path in the namespace; ``group`` is GROUP/VERSION, "" the core group."""
         root = f"/apis/{group}" if group else "/api/v1"

@@ -26,6 +26,11 @@ USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _ASKED: Final = re.compile(
     r'"(Evicted pod|Error evicting pod)"(?: err="(?P<error>(?:[^"\\]|\\.)*)")? pod="(?P<pod>[^"]+)"'
 )
+_IN_POD: Final = (
+    "mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && "
+    'cp "$0" /run/secrets/kubernetes.io/serviceaccount/ca.crt && exec "$@"'
+)
+"""In a mount namespace of its own, so that nobody else sees it."""
 _CYCLES: Final = '"Number of evictions/requests"'
 
 
@@ -50,14 +55,19 @@ class Descheduler:
         limits: Mapping[str, Any] | None = None,
         evictor: Mapping[str, Any] | None = None,
         gates: str = "",
+        authority: str = "",
     ) -> None:
-        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. ``evictor``: more arguments of DefaultEvictor. Raises BinariesMissing."""
+        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. ``evictor``: more arguments of DefaultEvictor.
+
+        ``authority``: a file that it finds where a pod has the certificate of the API server; that needs root. Raises BinariesMissing.
+        """
         self._log = plane.folder / f"descheduler-{world.namespace}.log"
         policy = plane.folder / f"descheduler-{world.namespace}.yaml"
         policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {}, evictor or {})))
         for obj in _rights():
             manifests.apply(plane.api(), [obj])
         command = [
+            *(["unshare", "--mount", "sh", "-c", _IN_POD, authority] if authority else []),
             str(find(DESCHEDULER)),
             f"--kubeconfig={plane.kubeconfig_for(NAMESPACE, ACCOUNT)}",
             f"--policy-config-file={policy}",

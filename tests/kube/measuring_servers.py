@@ -80,40 +80,43 @@ def exporter(handler):
 
 
 @contextlib.contextmanager
-def prometheus(program, target, folder, material):
-    """A Prometheus with TLS and a password that scrapes ``target`` (HOST:PORT) every second; gives its URL."""
-    port = free_port()
-    ca, certificate, key = written(material, folder)
+def prometheus(program, target, folder, material=None):
+    """A Prometheus that scrapes ``target`` (HOST:PORT) every second; gives its URL. ``material``: with this certificate, and a password."""
+    port, context = free_port(), None
     times = {"scrape_interval": "1s", "scrape_timeout": "1s"}
     scraped = {"job_name": "cadvisor", "static_configs": [{"targets": [target]}]}
-    config, web = folder / "prometheus.yaml", folder / "web.yaml"
+    config = folder / "prometheus.yaml"
     config.write_text(yaml.safe_dump({"global": times, "scrape_configs": [scraped]}))
-    tls = {"cert_file": certificate, "key_file": key}
-    web.write_text(yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": {"reader": _HASH}}))
     words = [
         program,
         f"--config.file={config}",
-        f"--web.config.file={web}",
         f"--storage.tsdb.path={folder / 'tsdb'}",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
+    if material is not None:
+        ca, certificate, key = written(material, folder)
+        web, tls = folder / "web.yaml", {"cert_file": certificate, "key_file": key}
+        web.write_text(yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": {"reader": _HASH}}))
+        words.append(f"--web.config.file={web}")
+        context = ssl.create_default_context(cafile=ca)
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    url = f"{'http' if material is None else 'https'}://127.0.0.1:{port}"
     with (folder / "prometheus.log").open("wb") as output:
         process = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT)
     try:
-        _until_it_answers(f"https://127.0.0.1:{port}", ca)
-        yield f"https://127.0.0.1:{port}"
+        _until_it_answers(url, context)
+        yield url
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _until_it_answers(url, ca):
-    context = ssl.create_default_context(cafile=ca)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+def _until_it_answers(url, context):
     ends_s = time.monotonic() + 60
     while time.monotonic() < ends_s:
         try:
-            urllib.request.urlopen(url, context=context, timeout=2)  # noqa: S310 - on this machine
+            with urllib.request.urlopen(f"{url}/-/ready", context=context, timeout=2):  # noqa: S310 - on this machine
+                return
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 return

@@ -1,10 +1,11 @@
-"""A hot spot of one pod, by the metrics of a stand-in of metrics-server: this controller and descheduler v0.36.0, each alone.
+"""A hot spot of one pod, by the metrics of a stand-in of metrics-server, and by the real Prometheus: this controller and descheduler v0.36.0, each alone.
 
 Two clusters: in one all nodes have capacity; in the other all nodes are full by requests and hardly used, and another pod waits for capacity.
 """
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,12 +14,16 @@ from collections import Counter
 import pytest
 import yaml
 
+from harness.controlplane import manifests
 from harness.controlplane.nodes import cordon
 from harness.controlplane.world import WORLD, World, node_of
 from harness.strangers.departures import Departures
-from harness.strangers.descheduler import Descheduler
-from harness.strangers.metrics_stand_in import MetricsStandIn
-from harness.strangers.tools import DESCHEDULER
+from harness.strangers.descheduler import NAMESPACE, Descheduler
+from harness.strangers.metrics_stand_in import MetricsStandIn, UsedByPods
+from harness.strangers.tools import DESCHEDULER, PROMETHEUS
+from rescheduler.model.usage_settings import PrometheusQueries
+from rescheduler.webhook.certificates import renewed
+from tests.kube.measuring_servers import prometheus, say, serving
 
 pytestmark = pytest.mark.strangers
 START = "from rescheduler.cli.entry import main; main()"
@@ -26,6 +31,10 @@ USES = {"hot": 1700, "calm": 80, "near": 80}
 TARGETS = {"thresholds": {"cpu": 40}, "targetThresholds": {"cpu": 55}}
 REST_S = 60.0
 FULL_S = 150.0
+HISTORY_S = 110.0
+"""What Prometheus has measured before: three samples of ours, and more than the range of the queries."""
+RANGE = "[10s]"
+QUERIES = {"nodeCpu": "node_cpu", "nodeMemory": "node_memory", "podCpu": "pod_cpu", "podMemory": "pod_memory"}
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +84,16 @@ def full_by_requests(world):
 
 
 @contextlib.contextmanager
-def rescheduler(plane, world, tmp_path):
+def metrics_server(plane, world):
+    with MetricsStandIn(plane, world, lambda app: USES.get(app, 0)) as found:
+        yield found
+    assert not found.failed
+
+
+@contextlib.contextmanager
+def rescheduler(plane, world, tmp_path, url=""):
+    """``url``: of Prometheus; "": metrics.k8s.io."""
+    queries = {key: getattr(PrometheusQueries(), f).replace("[2m]", RANGE) for key, f in QUERIES.items()}
     document = {
         "apiVersion": "rescheduler.dev/v1alpha1",
         "kind": "ReschedulerConfiguration",
@@ -92,6 +110,7 @@ def rescheduler(plane, world, tmp_path):
             }
         ],
         "server": {"port": 0},
+        **({"usage": {"prometheus": {"url": url, "queries": queries}}} if url else {}),
     }
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump(document))
@@ -111,8 +130,30 @@ def _descheduler(plane, world, **more):
     return Descheduler(plane, world, plugins, interval_s=10, limits=limits, **more)
 
 
-def descheduler(plane, world, _):
-    return _descheduler(plane, world)
+def descheduler(plane, world, tmp_path, url=""):
+    """``url``: as of ``rescheduler``. It wants one number for each node, and takes Prometheus with a token and the files of a pod only."""
+    if not url:
+        return _descheduler(plane, world)
+    token = {
+        "metadata": {"name": "prometheus", "namespace": NAMESPACE},
+        "stringData": {"prometheusAuthToken": "none"},
+    }
+    manifests.apply(plane.api(), [{"apiVersion": "v1", "kind": "Secret", **token}])
+    reference = {"secretReference": {"name": "prometheus", "namespace": NAMESPACE}}
+    node = f'label_replace(rate(container_cpu_usage_seconds_total{{id="/"}}{RANGE}), "instance", "$1", "node", "(.*)")'
+    arguments = {
+        "metricsUtilization": {
+            "source": "Prometheus",
+            "prometheus": {"query": f"sum by (instance) ({node}) / 4"},
+        },
+        **{key: {"MetricResource": share["cpu"]} for key, share in TARGETS.items()},
+    }
+    providers = [{"source": "Prometheus", "prometheus": {"url": url, "authToken": reference}}]
+    authority = tmp_path / "authority.crt"
+    authority.write_bytes(renewed(None, ("127.0.0.1",), time.time()).bundle)
+    plugins = {"LowNodeUtilization": ("balance", arguments)}
+    limits = {"metricsProviders": providers}
+    return Descheduler(plane, world, plugins, interval_s=10, limits=limits, authority=str(authority))
 
 
 def descheduler_with_node_fit(plane, world, _):
@@ -123,56 +164,81 @@ TOOLS = [rescheduler, descheduler, descheduler_with_node_fit]
 
 
 class Trial:
-    """What a tool does to a world, from the first metrics on."""
+    """What a tool does to a world."""
 
-    def __init__(self, plane, world):
-        self.world, self.metrics = world, MetricsStandIn(plane, world, lambda app: USES.get(app, 0))
-        self.apps = self._apps()
+    def __init__(self, world, used):
+        self.world, self.used, self.apps = world, used, self._apps(world)
 
-    def _apps(self):
-        return {pod["metadata"]["uid"]: pod["metadata"]["labels"]["app"] for pod in self.world.pods()}
+    @staticmethod
+    def _apps(world):
+        return {pod["metadata"]["uid"]: pod["metadata"]["labels"]["app"] for pod in world.pods()}
 
     @property
     def evicted(self):
         """The apps whose pods were evicted since."""
-        return sorted(self.apps[uid] for uid in self.apps.keys() - self._apps().keys())
+        return sorted(self.apps[uid] for uid in self.apps.keys() - self._apps(self.world).keys())
 
     @property
     def worst(self):
         """How full the fullest node is."""
-        return max(self.metrics.used().values(), default=0) / 4000
+        return max(self.used().values(), default=0) / 4000
 
-    def run(self, tool, until):
-        """``until`` returns how long it took. Prints a row of the comparison."""
-        with self.metrics:
-            departures = Departures(self.world)
-            with tool:
-                took = until(self)
-                left = departures.end()
+    def until_even(self, tool):
+        """Says how long it took; then a minute passes."""
+        began_s = time.monotonic()
+        self.world.wait(lambda: self.worst <= 0.55 and self.used() and not pending(self.world), 300)
+        took_s, evicted = time.monotonic() - began_s, self.evicted
+        time.sleep(REST_S)
+        assert tool is not rescheduler or self.evicted == evicted == ["hot"]
+        return f"{took_s:.0f} s until even"
+
+    def run(self, tool, work, watch, what):
+        """Prints a row of the comparison."""
+        departures = Departures(self.world)
+        with work:
+            took = watch(tool)
+            left = departures.end()
         found, apps = departures.figures(left), Counter(self.evicted)
         print(  # noqa: T201 - for people
-            f"{took}; evicted {dict(apps)}, {found.evictions} in all, {found.evictions - found.room_first} without capacity reserved before; "
-            f"replacements pending for {found.pending_s:.1f} s together, {found.left_pending} at the end; fullest node {self.worst:.0%}"
+            f"{tool.__name__}, {what}: {took}; evicted {dict(apps)}, {found.evictions} in all, "
+            f"{found.evictions - found.room_first} without capacity reserved before; replacements pending for {found.pending_s:.1f} s together, "
+            f"{found.left_pending} at the end; fullest node {self.worst:.0%}"
         )
-        assert not self.metrics.failed
         return left, found
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_hot_spot_of_one_pod(tool, control_plane, world, tmp_path):
     hot = hot_spot(world)[0]
-    trial = Trial(control_plane, world)
+    with metrics_server(control_plane, world) as metrics:
+        assert metrics.used()[hot] == 1700 + 9 * 80
+        trial = Trial(world, metrics.used)
+        left, _ = trial.run(tool, tool(control_plane, world, tmp_path), trial.until_even, "metrics.k8s.io")
+    if tool is rescheduler:
+        assert [(one.room_first, one.landed) for one in left] == [(True, True)]
+        assert trial.worst <= 0.55
 
-    def even(trial):
-        assert trial.metrics.used()[hot] == 1700 + 9 * 80
-        began_s = time.monotonic()
-        world.wait(lambda: trial.worst <= 0.55 and trial.metrics.used() and not pending(world), 300)
-        took_s, evicted = time.monotonic() - began_s, trial.evicted
-        time.sleep(REST_S)
-        assert tool is not rescheduler or trial.evicted == evicted == ["hot"]
-        return f"{tool.__name__}: {took_s:.0f} s until even"
 
-    left, _ = trial.run(tool(control_plane, world, tmp_path), even)
+@pytest.mark.parametrize("tool", [rescheduler, descheduler])
+def test_a_hot_spot_of_one_pod_by_the_real_prometheus(tool, control_plane, world, tmp_path, program):
+    server = program(PROMETHEUS)
+    if tool is descheduler and (os.geteuid() or shutil.which("unshare") is None):
+        pytest.skip("only root can give descheduler the files of a pod")
+    hot_spot(world)
+    pods = UsedByPods(world, lambda app: USES.get(app, 0))
+
+    def scrape(handler):
+        with contextlib.suppress(BrokenPipeError):  # Prometheus waits a second
+            say(handler, pods.counters(), kind="text/plain; version=0.0.4")
+
+    with (
+        serving(scrape) as exported,
+        prometheus(server, exported.removeprefix("http://"), tmp_path) as url,
+    ):
+        time.sleep(HISTORY_S)
+        trial = Trial(world, pods.used)
+        work = tool(control_plane, world, tmp_path, url)
+        left, _ = trial.run(tool, work, trial.until_even, "Prometheus")
     if tool is rescheduler:
         assert [(one.room_first, one.landed) for one in left] == [(True, True)]
         assert trial.worst <= 0.55
@@ -185,9 +251,11 @@ def test_a_hot_spot_of_one_pod_that_fits_nowhere(tool, control_plane, world, tmp
 
     def watched(_):
         time.sleep(FULL_S)
-        return f"{tool.__name__}, all nodes full by requests: after {FULL_S:.0f} s"
+        return f"after {FULL_S:.0f} s"
 
-    left, found = Trial(control_plane, world).run(tool(control_plane, world, tmp_path), watched)
+    with metrics_server(control_plane, world) as metrics:
+        work = tool(control_plane, world, tmp_path)
+        left, found = Trial(world, metrics.used).run(tool, work, watched, "all nodes full by requests")
     if tool is rescheduler:
         assert all(one.room_first and one.landed for one in left)
         assert found.left_pending == 0
