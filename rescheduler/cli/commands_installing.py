@@ -7,6 +7,7 @@ import click
 from rescheduler.cli.deferred import command
 from rescheduler.cli.options import (
     NamespaceText,
+    Number,
     PathText,
     cluster_options,
     config_option,
@@ -74,7 +75,7 @@ def run_command() -> None:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(min=0),
+    type=Number(),
     default=120.0,
     show_default=True,
     metavar="SECONDS",

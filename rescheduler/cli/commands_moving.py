@@ -100,7 +100,11 @@ def move_command() -> None:
     help="request: first file EvictionRequests (Kubernetes 1.37), so that responders of the pods' owners have their turn; --grace-period does not count for them.",
 )
 @click.option(
-    "--grace-period", type=int, default=-1, metavar="SECONDS", help="Of the pods; default: their own."
+    "--grace-period",
+    type=click.IntRange(-1, 604800),
+    default=-1,
+    metavar="SECONDS",
+    help="Of the pods; default: their own.",
 )
 @click.option("--disable-eviction", is_flag=True, hidden=True, expose_value=False, callback=_refuse_deletion)
 @timeout_option("1h", "Budgets are waited for until then; the nodes stay cordoned.")
@@ -170,7 +174,7 @@ def uncordon_command() -> None:
 
 @command("scale", "rescheduler.cli.scale:run", "Scale up into rooms that are reserved first.")
 @click.argument("words", nargs=-1, required=True, metavar="deployment/NAME|statefulset/NAME")
-@click.option("--replicas", type=click.IntRange(min=0), required=True, help="Desired number of pods.")
+@click.option("--replicas", type=click.IntRange(0, 1_000_000), required=True, help="Desired number of pods.")
 @target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
 @flag("--dry-run", help="Only show where each new pod would go; nothing is changed.")

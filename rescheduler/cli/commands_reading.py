@@ -10,6 +10,7 @@ from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
     F,
     NamespaceText,
+    Number,
     PathText,
     all_namespaces_option,
     cluster_options,
@@ -33,6 +34,7 @@ _MOST_MOVES: Final = "1000"
 EFFORT: Final = 128
 MOST_EFFORT: Final = 100_000
 """Both as in ``planning.limits``, which no help imports."""
+_MILLION: Final = 1_000_000
 
 
 def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -40,8 +42,8 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     del ctx
     if value == "all":
         return None
-    if not value.isdecimal():
-        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", param=param)
+    if not value.isdecimal() or int(value[:20]) > _MILLION:
+        raise click.BadParameter(f"{value!r} is neither a number up to 1000000 nor 'all'", param=param)
     return int(value)
 
 
@@ -92,7 +94,7 @@ class _ExplainGroup(CommandGroup):
 @flag("--prove", help="Compare the plan with the best that any plan could reach (needs the extra 'prove').")
 @click.option(
     "--prove-seconds",
-    type=click.FloatRange(min=0.1),
+    type=Number(0.1),
     default=20.0,
     show_default=True,
     help="Time of the solver of --prove for each question.",
@@ -210,7 +212,7 @@ def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) ->
 )
 @click.option(
     "--min-replicas",
-    type=click.IntRange(2),
+    type=click.IntRange(2, _MILLION),
     default=2,
     show_default=True,
     help="Offer none to smaller workloads; a budget of a single pod would only hold up drains.",
@@ -232,7 +234,7 @@ def budgets_command() -> None:
 @flag("-w", "--watch", help="Show it again and again, until interrupted.")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0.5),
+    type=Number(0.5),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
@@ -283,7 +285,7 @@ def check_command() -> None:
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=5),
+    type=Number(5),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -18,7 +18,7 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
-from rescheduler.cli.options import move_ttl, parse_pairs
+from rescheduler.cli.options import parse_pairs, time_limit
 from rescheduler.cli.output import emit, emit_as, is_text, tell, warn
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.kube.client import KubeApi
@@ -55,7 +55,7 @@ def run(
 ) -> None:
     """Find the nodes that can go, and empty them: every pod moves to a room that is reserved first."""
     wanted = NodesWanted(nodes=nodes, pool=tuple(parse_pairs("--pool", pool)), until=_share(until))
-    limit_s = move_ttl(timeout)
+    limit_s = time_limit(timeout)
     if resume and (nodes or until):
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
     rehearsed = only_plan or dry_run

@@ -14,7 +14,7 @@ from rescheduler.cli.eviction_requests import evict_by_requests, eviction_reques
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon
-from rescheduler.cli.options import move_ttl
+from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import emit, is_text, tell
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.configuration.document import Configuration
@@ -39,7 +39,7 @@ def run(
 ) -> None:
     """Cordon nodes, and move every pod to another node; room for its replacement is reserved before it is evicted."""
     need_one_way(nodes, selector)
-    limit_s = move_ttl(timeout)
+    limit_s = time_limit(timeout)
     rehearsed = only_plan or dry_run
     need_rehearsal(paths, rehearsed=rehearsed)
     if paths:

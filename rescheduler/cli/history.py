@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.options import parse_seconds
+from rescheduler.cli.options import positive_seconds
 from rescheduler.cli.output import emit_as, is_text, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
@@ -38,7 +38,7 @@ def run(
     cluster: NamedCluster,
 ) -> None:
     """Show what was moved when, why, from where to where, and how it ended; the newest last."""
-    begun_s = time.time() - parse_seconds("--since", since) if since else 0.0
+    begun_s = time.time() - positive_seconds("--since", since) if since else 0.0
     api = cluster.api()
     wanted = "" if all_namespaces else cluster.namespace(namespace)
     moves = MigrationClient(api).select(wanted, selector)

@@ -17,7 +17,7 @@ from rescheduler.cli.following import exit_code, follow_moves, print_moves, why_
 from rescheduler.cli.live_controller import live_controller, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.move_checks import CheckedMove, check_moves
-from rescheduler.cli.options import move_ttl
+from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import emit, emit_objects, is_text, tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
@@ -51,7 +51,7 @@ def run(
     cluster: NamedCluster,
 ) -> None:
     """Move pods to other nodes: room for each replacement is reserved before its pod is evicted."""
-    ttl_s = move_ttl(timeout)
+    ttl_s = time_limit(timeout)
     if all_namespaces and words:
         raise click.UsageError("-A and the name of a pod exclude each other")
     api = cluster.api()

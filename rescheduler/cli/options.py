@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
@@ -18,6 +19,7 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
+_YEAR_3000_S: Final = parse_timestamp("3000-01-01T00:00:00Z")
 
 
 class PathText(click.ParamType[str]):
@@ -42,6 +44,20 @@ class NamespaceText(click.ParamType[str]):
         if value and not re.fullmatch(NAMESPACE_SYNTAX, value):
             self.fail(f"{value!r} is no namespace: lower case letters, digits and '-'", param, ctx)
         return value
+
+
+class Number(click.FloatRange):
+    """A number within limits; NaN, which compares with none, is refused. Seconds: at most a week."""
+
+    def __init__(self, least: float = 0.0, most: float = 7 * 86400.0) -> None:
+        super().__init__(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
 
 
 def _shared(*names: str, **more: Any) -> Callable[[F], F]:
@@ -160,10 +176,13 @@ def timeout_option(default: str, text: str) -> Callable[[F], F]:
 def parse_moment(option: str, text: str) -> float:
     """Epoch seconds of a time. Raises CommandError."""
     try:
-        return parse_timestamp(text)
+        moment = parse_timestamp(text)
     except ValueError as error:
         message = f"{option}: {text!r} is not an RFC 3339 time; write it like 2026-11-21T10:00:00Z"
         raise CommandError(message, EXIT_USAGE) from error
+    if not 0 <= moment < _YEAR_3000_S:
+        raise CommandError(f"{option}: {text!r} is not between the years 1970 and 3000", EXIT_USAGE)
+    return moment
 
 
 def parse_pairs(option: str, text: str, remedy: str = "") -> list[tuple[str, str]]:
@@ -189,8 +208,16 @@ def parse_seconds(option: str, text: str) -> float:
     return seconds
 
 
-def move_ttl(text: str) -> float:
-    """Seconds of --timeout of a command that asks for moves. Raises CommandError if no PodMigration may have that ttl."""
+def positive_seconds(option: str, text: str) -> float:
+    """As ``parse_seconds``, and more than 0s."""
+    seconds = parse_seconds(option, text)
+    if not seconds:
+        raise CommandError(f"{option} {text}: more than 0s", EXIT_USAGE)
+    return seconds
+
+
+def time_limit(text: str) -> float:
+    """Seconds of --timeout of a command that waits. Raises CommandError if no PodMigration may have that ttl."""
     seconds = parse_seconds("--timeout", text)
     if not 0 < seconds <= parse_duration(MOST_MOVE_TTL):
         raise CommandError(f"--timeout {text}: more than 0s and at most {MOST_MOVE_TTL}", EXIT_USAGE)

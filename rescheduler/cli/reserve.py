@@ -32,7 +32,9 @@ from rescheduler.model.kinds import Kind
 @target_namespace_option
 @click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
 @click.option(
-    "--replicas", type=click.IntRange(1), help="As many rooms as a scale to that many replicas needs."
+    "--replicas",
+    type=click.IntRange(1, 1_000_000),
+    help="As many rooms as a scale to that many replicas needs.",
 )
 @text("--name", metavar="NAME", help="Name of the Reservation; of several, each has its number behind it.")
 @text("--cpu", metavar="AMOUNT", help="CPU of one room, such as 500m or 2.")

@@ -17,7 +17,7 @@ from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.following import follow
 from rescheduler.cli.options import (
-    parse_seconds,
+    time_limit,
 )
 from rescheduler.cli.output import StatusLine, emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, ReservationClient, reservation_client
@@ -69,7 +69,7 @@ def run(
     names = [str(body["metadata"]["name"]) for body in bodies]
     aside = any((body.get("spec") or {}).get("makeRoom") for body in bodies)
     by_default = click.get_current_context().get_parameter_source("timeout") is ParameterSource.DEFAULT
-    limit_s = parse_seconds("--timeout", _LONG if aside and by_default else timeout)
+    limit_s = time_limit(_LONG if aside and by_default else timeout)
     if dry_run:
         stored = [rooms.create_dry_run(body) for body in bodies]
         _say(stored, names, output, "would be created")

@@ -21,7 +21,7 @@ from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.counted import plural
 from rescheduler.model.kinds import Kind
 from rescheduler.model.reservation import ControllerRef, ObjectRef, Reservation, ReservationOwner
-from rescheduler.model.resources import QuantityError, parse_amounts
+from rescheduler.model.resources import QuantityError, nano, parse_amounts
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.model.times import parse_duration
 from rescheduler.reservations.reservation_lifecycle import FINISHED
@@ -75,6 +75,9 @@ def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, gro
     expires_at_s = parse_moment("--expires", given.expires) if given.expires else None
     if expires_at_s is not None and expires_at_s <= time.time():
         raise CommandError(f"--expires {given.expires} is past", EXIT_USAGE)
+    if expires_at_s is not None and expires_at_s > time.time() + parse_duration(MOST_TTL):
+        message = f"--expires {given.expires}: at most {MOST_TTL} from now; --ttl 0s never expires"
+        raise CommandError(message, EXIT_USAGE)
     room = Reservation(
         name=object_name("--name", given.name) if given.name else stem_of(base, group),
         template_raw=room_template(template, given.namespace, given.node),
@@ -171,6 +174,9 @@ def _requests(given: CreateFlags) -> dict[str, str]:
         raise CommandError(str(error), EXIT_USAGE) from error
     if any(amount <= 0 for amount in amounts.values()):
         raise CommandError("an amount to hold must be larger than 0", EXIT_USAGE)
+    odd = next((name for name, amount in amounts.items() if name not in _STANDARD and amount % nano(1)), "")
+    if odd:
+        raise CommandError(f"--request: {odd}={found[odd]}: only a whole number can be held", EXIT_USAGE)
     return found
 
 

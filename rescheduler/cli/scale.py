@@ -8,7 +8,7 @@ import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.options import parse_seconds
+from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import StatusLine, emit
 from rescheduler.cli.reservation_client import ReservationClient, manifests
 from rescheduler.cli.reserve_flags import rooms_of_workload
@@ -40,7 +40,7 @@ def run(
     cluster: NamedCluster,
 ) -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room."""
-    limit_s = parse_seconds("--timeout", timeout)
+    limit_s = time_limit(timeout)
     if len(words) > 1 + ("/" not in words[0]):
         raise CommandError(f"{' '.join(words)}: name one workload, as deployment/NAME", EXIT_USAGE)
     name = parse_workload("/".join(words), cluster.namespace(namespace))

@@ -27,8 +27,8 @@ from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition
 from rescheduler.model.resources import format_amount
 from rescheduler.model.room_sets import ReservationWindow
-from rescheduler.model.schedule import ScheduleError, schedule_of
-from rescheduler.model.times import format_seconds
+from rescheduler.model.schedule import LONGEST_WINDOW_S, ScheduleError, schedule_of
+from rescheduler.model.times import format_duration, format_seconds
 from rescheduler.reports.table import flat_table
 from rescheduler.room_sets.node_forecast import Rehearsal, rehearse
 from rescheduler.room_sets.windows import gather_from_s, part_of, running
@@ -60,7 +60,6 @@ def create(
     object_name("NAME", name)
     if duration and end:
         raise CommandError("--duration and --end exclude each other", EXIT_USAGE)
-    parse_seconds("--ago", ago or "0s")
     if workload is not None and in_sum:
         raise CommandError(f"{workload} determines the size of each room: remove --sum", EXIT_USAGE)
     api = reservation_client(cluster).api
@@ -81,7 +80,7 @@ def create(
     }
     spec = {key: value for key, value in given_spec.items() if value}
     body = {"apiVersion": API_VERSION, "kind": "ReservationWindow", "metadata": {"name": name}, "spec": spec}
-    _check_schedule(body)
+    _check_schedule(body, parse_seconds("--ago", ago or "0s"))
     check_owners(api, [body])
     if given.make_room and not dry_run:
         need_room_maker(cluster, api)
@@ -92,17 +91,21 @@ def create(
     emit_objects(output, "reservationwindow.rescheduler.dev", [name], [stored], lambda: text)
 
 
-def _check_schedule(body: Mapping[str, Any]) -> None:
+def _check_schedule(body: Mapping[str, Any], ago_s: float) -> None:
     """By the same rules as the controller, which would only call the object Invalid. Raises CommandError."""
     window = Decoder().record(Kind.RESERVATION_WINDOW, msgspec.json.encode({**body, "status": {}}))
     if not isinstance(window, ReservationWindow):
         return  # the API server says what is wrong with it
     try:
-        schedule_of(window)
+        period_s = schedule_of(window).check_apart()
     except ScheduleError as error:
         zone = window.time_zone
         near = did_you_mean(zone, available_timezones()) if zone and "timeZone" in str(error) else ""
         raise CommandError(f"{error}{near}", EXIT_USAGE) from error
+    most_s = min(period_s, LONGEST_WINDOW_S)
+    if ago_s > most_s:
+        message = f"--ago {format_duration(ago_s)}: at most {format_duration(most_s)}, or it begins before the window that comes first"
+        raise CommandError(message, EXIT_USAGE)
 
 
 def _windows(api: KubeApi, names: Sequence[str]) -> list[ReservationWindow]:

@@ -12,8 +12,9 @@ Rules (docs/windows.md, "When a window is"):
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -32,6 +33,9 @@ _DASH: Final = re.compile(r"\s*-\s*")
 _RANGE: Final = re.compile(r"(\d{1,2})-(\d{1,2})")
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 _ZONE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+_-]*(/[A-Za-z0-9+_-]+)*")
+_A_MONDAY_S: Final = dt.datetime(2024, 1, 1, tzinfo=dt.UTC).timestamp()
+_STARTS: Final = 400
+"""More than a year of days."""
 _LAST_START: Final = dt.datetime(9000, 1, 1, tzinfo=dt.UTC).timestamp()
 
 
@@ -73,6 +77,27 @@ class Schedule:
             return None
         start_s = self.cron.first_after(now_s, self.zone)
         return self._window(start_s) if start_s is not None else None
+
+    def check_apart(self) -> float:
+        """The shortest time from one start to the next of the coming ones, in a zone without clock changes.
+
+        Raises:
+            ScheduleError: a window lasts until after the next one has begun.
+        """
+        plain, period_s = replace(self, zone=ZoneInfo("Etc/UTC")), math.inf
+        found = plain.next_after(_A_MONDAY_S)
+        for _ in range(_STARTS):
+            after = plain.next_after(found.start_s) if found is not None else None
+            if found is None or after is None:
+                break
+            period_s = min(period_s, after.start_s - found.start_s)
+            if found.end_s > after.start_s:
+                lasts, apart = found.end_s - found.start_s, format_duration(after.start_s - found.start_s)
+                raise ScheduleError(
+                    f"a window of {format_duration(lasts)} lasts until after the next one has begun, {apart} later: make it shorter, or let it begin less often"
+                )
+            found = after
+        return period_s
 
     def _window(self, start_s: float) -> Window:
         if self.end is None:

@@ -16,8 +16,12 @@ _GATES: Final = {
 
 
 def with_health(status: ClusterStatus) -> ClusterStatus:
-    """The document with what it says of controller, gate and configuration in words."""
-    return msgspec.structs.replace(status, health=health(status))
+    """The document with what it says of controller, gate and configuration in words, and a headline that does not promise what nobody does."""
+    told = status.headline
+    if told and not status.controller.runs:
+        work = f"n{told[1:]}" if told.startswith("Nothing") else f"planned: {told}"
+        told = f"No controller runs, so no pod is moved; {work}"
+    return msgspec.structs.replace(status, headline=told, health=health(status))
 
 
 def health(status: ClusterStatus) -> tuple[HealthLine, ...]:

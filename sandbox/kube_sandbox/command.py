@@ -17,6 +17,7 @@ from rescheduler.cli.output import emit, tell
 from rescheduler.kube.installation import install
 from rescheduler.model.resources import QuantityError, nano
 
+_AMOUNTS = {"--cpu": ("100m", "10k"), "--memory": ("64Mi", "1Pi")}
 _ZONES = ("zone-a", "zone-b", "zone-c")
 
 
@@ -59,8 +60,9 @@ def _check_amounts(given: Mapping[str, str]) -> None:
             amount = nano(text)
         except QuantityError as error:
             raise CommandError(f"{option}: {error}", EXIT_USAGE) from error
-        if amount <= 0:
-            raise CommandError(f"{option}: {text} is not more than 0", EXIT_USAGE)
+        least, most = _AMOUNTS[option]
+        if not nano(least) <= amount <= nano(most):
+            raise CommandError(f"{option}: {text} is not from {least} to {most}", EXIT_USAGE)
 
 
 def sandbox_nodes(count: int, cpu: str, memory: str) -> list[SandboxNode]:

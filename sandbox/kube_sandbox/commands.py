@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rescheduler.cli.deferred import command
-from rescheduler.cli.options import PathText
+from rescheduler.cli.options import Number, PathText
 
 
 @command("sandbox", "kube_sandbox.command:run", "Run the sandbox alone, for kubectl.")
@@ -13,7 +13,7 @@ from rescheduler.cli.options import PathText
     "--nodes",
     default=6,
     show_default=True,
-    type=click.IntRange(0, 1000),
+    type=click.IntRange(1, 1000),
     help="How many nodes, in three zones.",
 )
 @click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
@@ -37,7 +37,7 @@ from rescheduler.cli.options import PathText
 @click.option(
     "--usage",
     metavar="SHARE",
-    type=click.FloatRange(0, 10),
+    type=Number(0, 10),
     help="Serve measured usage of nodes, as metrics-server would: pods use this share of their requests.",
 )
 def sandbox_command() -> None:
@@ -57,7 +57,7 @@ def sandbox_command() -> None:
     "--time-limit",
     default=90.0,
     show_default=True,
-    type=click.FloatRange(min=1),
+    type=Number(1),
     help="Seconds after which the demo ends in any case.",
 )
 @click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
