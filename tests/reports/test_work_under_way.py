@@ -18,7 +18,8 @@ from rescheduler.reports.cluster_status import (
     Trends,
     cluster_status,
 )
-from rescheduler.reports.status_document import Blocker
+from rescheduler.reports.health import with_health
+from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -77,6 +78,17 @@ def test_the_headline_tells_first_what_goes_on_and_what_it_waits_for(name):
     assert found.headline == words
     assert found.moves_under_way == len(moves)
     assert sum(one.pods for one in found.waiting) == sum(one.waits for one in found.moves)
+
+
+@pytest.mark.parametrize("presence", Presence)
+@pytest.mark.parametrize("words", ["2 moves: repair 2 of 3 violations", "Nothing to move."])
+def test_the_headline_says_first_that_no_controller_runs(presence, words):
+    found = msgspec.structs.replace(document(headline=words), controller=ControllerStatus(presence=presence))
+    told = with_health(found).headline
+    stopped = presence in (Presence.STOPPED, Presence.ABSENT)
+    assert told.startswith("No controller runs, so no pod is moved; ") is stopped
+    assert told.endswith(words[1:])
+    assert with_health(document(headline="")).headline == ""
 
 
 def test_moves_wait_for_every_reason_but_those_of_their_own_steps():
