@@ -164,6 +164,7 @@ def consolidate_command() -> None:
 @click.argument("nodes", nargs=-1, metavar="NODE...", shell_complete=names_of(Kind.NODE))
 @text("-l", "--selector", metavar="LABELS", help="All nodes with these labels.")
 @flag("--dry-run", help="Only show what would be done.")
+@output_option(only_at_end=True)
 @cluster_options
 def uncordon_command() -> None:
     """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet.
@@ -178,6 +179,7 @@ def uncordon_command() -> None:
 @target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
 @flag("--dry-run", help="Only show where each new pod would go; nothing is changed.")
+@output_option(only_at_end=True)
 @cluster_options
 def scale_command() -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room.

@@ -19,7 +19,7 @@ from rescheduler.cli.live_controller import live_controller, load_configuration,
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import parse_pairs, time_limit
-from rescheduler.cli.output import emit, emit_as, is_text, tell, warn
+from rescheduler.cli.output import emit, emit_as, is_text, tell, teller, warn
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
@@ -111,11 +111,7 @@ class _Job:
     output: str
 
     def _say(self, line: str) -> None:
-        """To stdout, where no document is to stand."""
-        if is_text(self.output):
-            emit(f"{line}\n")
-        else:
-            tell(line)
+        teller(self.output)(line)
 
     def check(self) -> None:
         """Refuse what ``then`` cannot do. Raises CommandError."""
@@ -157,7 +153,7 @@ class _Job:
             if not left:
                 self._say(f"node/{name} {self.marks.end(name, self.then)}")
             elif give_back:
-                withdraw_moves(MigrationClient(self.api), {pod.key for pod in left})
+                withdraw_moves(MigrationClient(self.api), {pod.key for pod in left}, self._say)
                 self.marks.give_back(name)
                 self._say(f"node/{name} uncordoned: {plural(len(left), 'pod')} stayed")
             else:

@@ -13,9 +13,9 @@ from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
-from rescheduler.cli.node_marks import NodeMarks, cordon
+from rescheduler.cli.node_marks import NodeMarks, cordon, node_path
 from rescheduler.cli.options import time_limit
-from rescheduler.cli.output import emit, is_text, tell
+from rescheduler.cli.output import emit_objects, tell, teller
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.configuration.document import Configuration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
@@ -65,7 +65,7 @@ def run(
         controller.need()
     requests = eviction_requests(api) if evict_with == "request" else None
     _foretell(plan)
-    say = _line if is_text(output) else tell
+    say = teller(output)
     for node in found:
         if not node.unschedulable:
             cordon(api, node.name, on=True)
@@ -126,10 +126,6 @@ def _need_drainable(plan: DrainPlan, output: str) -> None:
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
 
 
-def _line(text: str) -> None:
-    emit(f"{text}\n")
-
-
 def _foretell(plan: DrainPlan) -> None:
     """Say what a person should know before the drain begins."""
     for pod, stays in plan.stays:
@@ -149,7 +145,9 @@ def _how_to_go_on(names: Sequence[str]) -> str:
     )
 
 
-def uncordon(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: NamedCluster) -> None:
+def uncordon(
+    *, nodes: tuple[str, ...], selector: str, dry_run: bool, output: str, cluster: NamedCluster
+) -> None:
     """Let pods be scheduled to nodes again, and withdraw the moves of a drain or a consolidation that have evicted no pod yet."""
     need_one_way(nodes, selector)
     api = cluster.api()
@@ -157,11 +155,12 @@ def uncordon(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: N
     # The moves first: while the node is cordoned no new pod comes to it that could be taken for one of them.
     on_nodes = {pod.key for pod in pods_on(api, (node.name for node in found))}
     rehearsed = " (dry run)" if dry_run else ""
-    withdraw_moves(MigrationClient(api), on_nodes, dry_run=dry_run)
+    say = teller(output)
+    withdraw_moves(MigrationClient(api), on_nodes, say, dry_run=dry_run)
     marks = NodeMarks(api=api, now_s=time.time)
     for node in found:
         if node.deleting:
-            emit(f"node/{node.name} is being deleted: it does not come back\n")
+            say(f"node/{node.name} is being deleted: it does not come back")
             continue
         consolidated = LABEL_CONSOLIDATION in node.labels
         if consolidated and not dry_run:
@@ -169,4 +168,6 @@ def uncordon(*, nodes: tuple[str, ...], selector: str, dry_run: bool, cluster: N
         elif node.unschedulable and not dry_run:
             cordon(api, node.name, on=False)
         word = "uncordoned" if node.unschedulable or consolidated else "already uncordoned"
-        emit(f"node/{node.name} {word}{rehearsed}\n")
+        say(f"node/{node.name} {word}{rehearsed}")
+    names = [node.name for node in found]
+    emit_objects(output, "node", names, (api.get(node_path(name)) for name in names), str)

@@ -6,13 +6,13 @@ The moves of one command share a label with a random word. Who interrupts the co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from rescheduler.cli.clients import allowed, installed, select, why_left
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.output import emit, tell
+from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from rescheduler.migrations.migration_lifecycle import FINISHED
@@ -132,7 +132,9 @@ class MigrationClient:
         return why_left(given, remove, _AT_ONCE)
 
 
-def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_run: bool = False) -> None:
+def withdraw_moves(
+    client: MigrationClient, pods: Collection[ObjectKey], say: Callable[[str], None], *, dry_run: bool = False
+) -> None:
     """Withdraw the moves by which nodes with these pods are emptied, and say it; moves that have evicted go on.
 
     Who may see none withdraws none.
@@ -145,7 +147,8 @@ def withdraw_moves(client: MigrationClient, pods: Collection[ObjectKey], *, dry_
     left = {} if dry_run else client.withdraw(moves)
     rehearsed = " (dry run)" if dry_run else ""
     gone = [move for move in moves if move.key not in left]
-    emit("".join(f"podmigration/{m.name} -n {m.namespace} withdrawn{rehearsed}\n" for m in gone))
+    for move in gone:
+        say(f"podmigration/{move.name} -n {move.namespace} withdrawn{rehearsed}")
     for key, why in left.items():
         tell(f"{key}: {why}")
 

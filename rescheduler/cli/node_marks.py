@@ -69,7 +69,7 @@ class _Node(msgspec.Struct):
 def cordon(api: KubeApi, name: str, *, on: bool) -> None:
     """Pods are not, or are again, scheduled to the node. Idempotent. Raises CommandError, ApiError, TransportError."""
     with allowed(f"patch node/{name}", NODE_RIGHT):
-        api.merge_patch(_path(name), {"spec": {"unschedulable": True if on else None}})
+        api.merge_patch(node_path(name), {"spec": {"unschedulable": True if on else None}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class NodeMarks:
             found = self._read(name)
             if found is not None and KARPENTER_FINALIZER in (found.metadata.finalizers or ()):
                 with allowed(f"delete node/{name}", "--then karpenter needs the right to delete nodes"):
-                    self.api.delete(_path(name), uid=found.metadata.uid)
+                    self.api.delete(node_path(name), uid=found.metadata.uid)
                 return "emptied, deleted: Karpenter takes it away"
             return "emptied, cordoned: it has no finalizer of Karpenter any more"
         return "emptied, cordoned"
@@ -148,14 +148,15 @@ class NodeMarks:
 
     def _read(self, name: str) -> _Node | None:
         try:
-            return read_answer(self.api.get(_path(name)), _Node)
+            return read_answer(self.api.get(node_path(name)), _Node)
         except NotFoundError:
             return None
 
     def _patch(self, name: str, patch: dict[str, Any]) -> None:
         with allowed(f"patch node/{name}", _RIGHT):
-            self.api.merge_patch(_path(name), patch)
+            self.api.merge_patch(node_path(name), patch)
 
 
-def _path(name: str) -> str:
+def node_path(name: str) -> str:
+    """Of a Node in the API."""
     return RESOURCES[Kind.NODE].object_path("", name)

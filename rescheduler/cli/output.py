@@ -132,6 +132,11 @@ def is_text(output: str) -> bool:
     return output in ("text", "wide")
 
 
+def teller(output: str) -> Callable[[str], None]:
+    """Writes what a command does: to stdout for people, to stderr where stdout is for a program."""
+    return (lambda text: emit(f"{text}\n")) if is_text(output) else tell
+
+
 def warn(text: str) -> None:
     """Write to stderr what may make the answer another one than is expected."""
     tell(f"warning: {text}")

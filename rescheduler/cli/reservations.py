@@ -119,7 +119,15 @@ def _ended(rooms: Sequence[Reservation], until: str) -> bool:
     return all(room.status.phase in good for room in rooms)
 
 
-def release(*, names: tuple[str, ...], selector: str, force: bool, cluster: NamedCluster) -> None:
+def release(
+    *,
+    names: tuple[str, ...],
+    selector: str,
+    force: bool,
+    dry_run: bool,
+    output: str,
+    cluster: NamedCluster,
+) -> None:
     """Delete Reservations, by name or by label."""
     if bool(names) == bool(selector):
         raise click.UsageError("name Reservations, or give a label query with -l")
@@ -127,8 +135,17 @@ def release(*, names: tuple[str, ...], selector: str, force: bool, cluster: Name
     chosen = rooms.named(names, selector)
     kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
     given = {r.name: r.uid for r in chosen if force or not _needed(r)}
-    left = rooms.release(given)
-    emit("".join(f"{name} released\n" for name in given if name not in left))
+    bodies = {name: rooms.raw(name) for name in given} if output in ("json", "yaml") else {}
+    left = {} if dry_run else rooms.release(given)
+    gone = [name for name in given if name not in left]
+    done = "would be released" if dry_run else "released"
+    emit_objects(
+        output,
+        "reservation.rescheduler.dev",
+        gone,
+        (bodies[name] for name in gone),
+        lambda: "".join(f"{name} {done}\n" for name in gone),
+    )
     problems = [f"{name}: {why}" for name, why in left.items()]
     problems += [f"{room.name}: {why} (use --force to release it anyway)" for room, why in kept]
     if problems:

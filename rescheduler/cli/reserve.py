@@ -115,6 +115,8 @@ def watch_command() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="All Reservations with these labels.")
 @flag("--force", help="Also Reservations that a move, or a pod that is being scheduled, depends on.")
+@flag("--dry-run", help="Only say what would be released.")
+@output_option()
 @cluster_options
 def release_command() -> None:
     """Delete Reservations, by name or by label.
@@ -164,6 +166,7 @@ def window_list_command() -> None:
 @command("delete", "rescheduler.cli.windows:delete", "Delete ReservationWindows.")
 @click.argument("names", nargs=-1, required=True, shell_complete=names_of(Kind.RESERVATION_WINDOW))
 @flag("--dry-run", help="Only say what would be deleted.")
+@output_option()
 @cluster_options
 def window_delete_command() -> None:
     """Delete ReservationWindows; the controller releases the rooms that no pod uses."""

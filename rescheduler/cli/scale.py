@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 
 import msgspec
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import time_limit
-from rescheduler.cli.output import StatusLine, emit
+from rescheduler.cli.output import StatusLine, emit_objects, teller
 from rescheduler.cli.reservation_client import ReservationClient, manifests
 from rescheduler.cli.reserve_flags import rooms_of_workload
 from rescheduler.cli.scale_up import ScaleResult, ScaleUp, room_for
@@ -37,6 +38,7 @@ def run(
     namespace: str | None,
     timeout: str,
     dry_run: bool,
+    output: str,
     cluster: NamedCluster,
 ) -> None:
     """Reserve room for every new pod, all or nothing; then scale, and wait until every pod is bound to its room."""
@@ -46,21 +48,30 @@ def run(
     name = parse_workload("/".join(words), cluster.namespace(namespace))
     api = cluster.api(DEADLINE_S)
     found = read_workload(api, name)
-    if replicas == found.replicas:
-        emit(f"{name} has {plural(replicas, 'replica')} already\n")
-        return
+    say, missed = teller(output), False
     if found.unsettled and replicas > found.replicas:
         raise CommandError(f"{found.unsettled}; scale again when it has finished")
-    if dry_run:
-        _dry_run(found, replicas, cluster)
+    if replicas == found.replicas:
+        say(f"{name} has {plural(replicas, 'replica')} already")
     elif replicas < found.replicas:
-        api.merge_patch(f"{name.path}/scale", {"spec": {"replicas": replicas}})
-        emit(f"{name} scaled down from {found.replicas} to {replicas}; that needs no room\n")
+        if not dry_run:
+            api.merge_patch(f"{name.path}/scale", {"spec": {"replicas": replicas}})
+        done = "would be scaled" if dry_run else "scaled"
+        say(f"{name} {done} down from {found.replicas} to {replicas}; that needs no room")
+    elif dry_run:
+        missed = _dry_run(found, replicas, cluster, say)
     else:
-        _scale_up(api, found, replicas, limit_s)
+        missed = _scale_up(api, found, replicas, limit_s, say)
+    kind = f"{name.kind}.apps"
+    emit_objects(output, kind, [name.name], (api.get(path) for path in [name.path]), str)
+    if missed:
+        raise SystemExit(EXIT_FAILED)
 
 
-def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float) -> None:
+def _scale_up(
+    api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float, say: Callable[[str], None]
+) -> bool:
+    """True: pods have not landed."""
     earlier = _held_already(api, found, replicas - found.replicas)
     with StatusLine() as line:
         job = ScaleUp(
@@ -75,12 +86,11 @@ def _scale_up(api: KubeApi, found: FoundWorkload, replicas: int, limit_s: float)
         held = job.reserve()
         line.clear()
         rows = table(("RESERVATION", "NODE"), [(room.name, room.status.node_name) for room in held])
-        emit("\n".join([f"room is held for {plural(job.count, 'new pod')} of {found.name}:", *rows, ""]))
+        say("\n".join([f"room is held for {plural(job.count, 'new pod')} of {found.name}:", *rows]))
         job.scale()
         landing = job.land()
-    emit(_landed_text(found, replicas, landing))
-    if landing.missed:
-        raise SystemExit(EXIT_FAILED)
+    say(_landed_text(found, replicas, landing))
+    return bool(landing.missed)
 
 
 def _held_already(api: KubeApi, found: FoundWorkload, most: int) -> tuple[str, ...]:
@@ -104,14 +114,12 @@ def _landed_text(found: FoundWorkload, replicas: int, landing: ScaleResult) -> s
         f"  {r.name} on {r.status.node_name or '-'}: {r.status.phase}: {status_message(r)}"
         for r in landing.missed
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster) -> None:
+def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster, say: Callable[[str], None]) -> bool:
+    """True: not all pods have room."""
     count = replicas - found.replicas
-    if count < 0:
-        emit(f"{found.name} would be scaled down from {found.replicas} to {replicas}; that needs no room\n")
-        return
     held = len(_held_already(cluster.api(), found, count))
     choices = place_new_pods(read_input(cluster).snapshot, found, count - held)
     placed = [c.node for c in choices if c.node]
@@ -124,9 +132,8 @@ def _dry_run(found: FoundWorkload, replicas: int, cluster: NamedCluster) -> None
     if refused:
         lines.append(f"  the other pods: {refused}")
         lines.append("  nothing would be scaled: either all new pods get room, or none")
-    emit("\n".join(lines) + "\n")
-    if refused:
-        raise SystemExit(EXIT_FAILED)
+    say("\n".join(lines))
+    return bool(refused)
 
 
 def place_new_pods(snapshot: Snapshot, workload: FoundWorkload, count: int) -> list[Choice]:

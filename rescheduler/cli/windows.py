@@ -35,6 +35,7 @@ from rescheduler.room_sets.windows import gather_from_s, part_of, running
 from rescheduler.suggestions import did_you_mean
 from rescheduler.visible import visible_line
 
+_RESOURCE = "reservationwindow.rescheduler.dev"
 _RIGHT = "ClusterRole rescheduler-reserver, docs/security.md"
 _HEAD = ("NAME", "SCHEDULE", "ZONE", "PHASE", "START", "END", "GATHERED", "PLACED", "SAYS")
 
@@ -87,8 +88,8 @@ def create(
     path = RESOURCES[Kind.RESERVATION_WINDOW].object_path("", "")
     with installed("reservationwindows"), allowed("create reservationwindows", _RIGHT):
         stored = api.create(path, msgspec.json.encode(body), dry_run=dry_run)
-    text = f"reservationwindow.rescheduler.dev/{name} {'would be created' if dry_run else 'created'}\n"
-    emit_objects(output, "reservationwindow.rescheduler.dev", [name], [stored], lambda: text)
+    text = f"{_RESOURCE}/{name} {'would be created' if dry_run else 'created'}\n"
+    emit_objects(output, _RESOURCE, [name], [stored], lambda: text)
 
 
 def _check_schedule(body: Mapping[str, Any], ago_s: float) -> None:
@@ -114,17 +115,21 @@ def _windows(api: KubeApi, names: Sequence[str]) -> list[ReservationWindow]:
     return chosen(found, sorted(names) or sorted(found), "ReservationWindow")
 
 
-def delete(*, names: tuple[str, ...], dry_run: bool, cluster: NamedCluster) -> None:
+def delete(*, names: tuple[str, ...], dry_run: bool, output: str, cluster: NamedCluster) -> None:
     """Delete ReservationWindows; the controller releases the rooms that no pod uses."""
     api = reservation_client(cluster).api
-    for window in _windows(api, names):
-        path = RESOURCES[Kind.RESERVATION_WINDOW].object_path("", window.name)
-        if not dry_run:
-            with allowed("delete reservationwindows", _RIGHT):
-                api.delete(path, uid=window.uid)
-        emit(
-            f"reservationwindow.rescheduler.dev/{window.name} {'would be deleted' if dry_run else 'deleted'}\n"
-        )
+    found = _windows(api, names)
+    bodies = [api.get(_path(window)) for window in found] if output in ("json", "yaml") else []
+    for window in () if dry_run else found:
+        with allowed("delete reservationwindows", _RIGHT):
+            api.delete(_path(window), uid=window.uid)
+    done = "would be deleted" if dry_run else "deleted"
+    text = "".join(f"{_RESOURCE}/{window.name} {done}\n" for window in found)
+    emit_objects(output, _RESOURCE, [window.name for window in found], bodies, lambda: text)
+
+
+def _path(window: ReservationWindow) -> str:
+    return RESOURCES[Kind.RESERVATION_WINDOW].object_path("", window.name)
 
 
 def list_windows(*, names: tuple[str, ...], output: str, cluster: NamedCluster) -> None:
@@ -132,10 +137,10 @@ def list_windows(*, names: tuple[str, ...], output: str, cluster: NamedCluster) 
     api = reservation_client(cluster).api
     windows = _windows(api, names)
     shown = [window.name for window in windows]
-    bodies = (api.get(RESOURCES[Kind.RESERVATION_WINDOW].object_path("", name)) for name in shown)
+    bodies = (api.get(_path(window)) for window in windows)
     rows = [_row(window) for window in windows]
     table = partial(flat_table, _HEAD, rows) if rows else str
-    emit_objects(output, "reservationwindow.rescheduler.dev", shown, bodies, table)
+    emit_objects(output, _RESOURCE, shown, bodies, table)
     if is_text(output) and not windows:
         tell("no ReservationWindows")
 

@@ -32,7 +32,11 @@ USES = {
         "List",
         True,
     ),
-    "reserve window list": ("reserve window list", "List", False),
+    "reserve window list": ("reserve window list", "List", True),
+    "reserve window delete": ("reserve window delete early --dry-run", "List", True),
+    "reserve release": ("reserve release spare --dry-run", "List", True),
+    "uncordon": ("uncordon n1 --dry-run", "List", True),
+    "scale": ("scale deployment/web --replicas 3 --dry-run", "List", True),
 }
 FORMATS = ("text", "wide", "name", "json", "yaml")
 
@@ -57,6 +61,10 @@ def running(work):
     path = "/apis/rescheduler.dev/v1alpha1/reservations"
     work.api.create(path, {**body, "metadata": {"name": "spare"}}).expect()
     work.wait(lambda: work.api.get(f"{path}/spare").body.get("status", {}).get("phase") == "Available")
+    window = spec | {"cron": "0 3 * * *", "duration": "1h", "podNumToReserve": 1}
+    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReservationWindow", "spec": window}
+    path = "/apis/rescheduler.dev/v1alpha1/reservationwindows"
+    work.api.create(path, {**body, "metadata": {"name": "early"}}).expect()
     return work, pod
 
 
