@@ -116,8 +116,8 @@ def load_profile(path: str | None, configuration: Configuration) -> Profile:
     try:
         return parse_scheduler_configuration(document.data)
     except SchedulerConfigurationError as error:
-        place = f"{path}:{document.line(error.path)}" if error.path else path
-        raise CommandError(f"{place}: {error}", EXIT_USAGE) from error
+        remedy = "" if str(error).endswith((")", "?")) else " (docs/scheduling.md says what is read)"
+        raise CommandError(f"{path}:{document.line(error.path)}: {error}{remedy}", EXIT_USAGE) from error
 
 
 def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:

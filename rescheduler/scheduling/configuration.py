@@ -6,7 +6,9 @@ kube-scheduler would refuse are errors that say where they stand; nothing is gue
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -44,6 +46,7 @@ from rescheduler.scheduling.framework import (
 )
 from rescheduler.scheduling.pre_score import PreScore
 from rescheduler.scheduling.registry import FILTERS, SCORES
+from rescheduler.suggestions import did_you_mean
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -56,6 +59,9 @@ _SCORES: Final = frozenset(plugin.name for plugin in SCORES)
 _KNOWN: Final = _FILTERS | _SCORES | _SILENT
 _MAX_WEIGHT: Final = 100
 _MAX_PLUGIN_WEIGHT: Final = 2**31 - 1
+_STEP: Final = re.compile(r"\[(\d+)\]|\.(\w+)")
+_UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
+"""What msgspec says of the place of a mistake."""
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 
@@ -63,12 +69,31 @@ ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 class SchedulerConfigurationError(ReschedulerError, ValueError):
     """The document is not one that kube-scheduler would take, or asks for what is left out here.
 
-    ``path``: the place in the document, () where the message tells it.
+    ``path``: the place in the document.
     """
 
     def __init__(self, message: str, path: Path = ()) -> None:
         super().__init__(message)
         self.path = path
+
+
+@contextmanager
+def _at(*steps: str | int) -> Iterator[None]:
+    """What is refused inside stands there."""
+    try:
+        yield
+    except SchedulerConfigurationError as error:
+        error.path = (*steps, *error.path)
+        raise
+
+
+def _no_such(message: str, error: msgspec.ValidationError) -> SchedulerConfigurationError:
+    """Msgspec's complaint, at the place that it names."""
+    told = str(error)
+    names = (*_STEP.findall(told.partition("`$")[2]), *(("", key) for key in _UNKNOWN.findall(told)))
+    return SchedulerConfigurationError(
+        f"{message}: {told}", tuple(int(index) if index else key for index, key in names)
+    )
 
 
 def parse_scheduler_configuration(document: object, scheduler_name: str = "") -> Profile:
@@ -82,48 +107,56 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
     try:
         wire = msgspec.convert(document, ConfigurationWire)
     except msgspec.ValidationError as error:
-        raise SchedulerConfigurationError(f"not a {KIND}: {error}") from error
+        raise _no_such(f"not a {KIND}", error) from error
     if wire.api_version != API_VERSION or wire.kind != KIND:
         found = f"{wire.api_version} {wire.kind}"
-        raise SchedulerConfigurationError(f"expected {API_VERSION} {KIND}, found {found}")
+        wrong = "kind" if wire.api_version == API_VERSION else "apiVersion"
+        raise SchedulerConfigurationError(f"expected {API_VERSION} {KIND}, found {found}", (wrong,))
     for fault in faults(wire):
         place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.path)
         raise SchedulerConfigurationError(
             f"{place.removeprefix('.')} {fault.message} ({fault.remedy})", fault.path
         )
     if wire.extenders:
-        raise SchedulerConfigurationError("extenders: scheduler extenders are left out and cannot be judged")
+        message = "extenders: scheduler extenders are left out and cannot be judged (remove them)"
+        raise SchedulerConfigurationError(message, ("extenders",))
     profiles = wire.profiles or [ProfileWire()]
-    chosen = _profile(_chosen(profiles, scheduler_name))
+    with _at("profiles"):
+        at, profile = _chosen(profiles, scheduler_name)
+        with _at(at):
+            chosen = _profile(profile)
     names = frozenset(profile.scheduler_name or "default-scheduler" for profile in profiles)
     return replace(chosen, process=names - {chosen.scheduler_name})
 
 
-def _chosen(profiles: list[ProfileWire], wanted: str) -> ProfileWire:
-    by_name = {profile.scheduler_name or "default-scheduler": profile for profile in profiles}
+def _chosen(profiles: list[ProfileWire], wanted: str) -> tuple[int, ProfileWire]:
+    by_name = {one.scheduler_name or "default-scheduler": (at, one) for at, one in enumerate(profiles)}
     _once([profile.scheduler_name or "default-scheduler" for profile in profiles], "profiles: schedulerName")
     if wanted and wanted not in by_name:
         names = ", ".join(sorted(by_name))
         raise SchedulerConfigurationError(f"profiles: no profile {wanted!r}; there are: {names}")
-    return by_name.get(wanted or "default-scheduler") or profiles[0]
+    return by_name.get(wanted or "default-scheduler") or (0, profiles[0])
 
 
 def _profile(wire: ProfileWire) -> Profile:
     plain = Profile(scheduler_name=wire.scheduler_name or "default-scheduler")
-    disabled, weights = _plugins(wire.plugins or PluginsWire(), plain)
+    with _at("plugins"):
+        disabled, weights = _plugins(wire.plugins or PluginsWire(), plain)
     profile = replace(plain, disabled=disabled, weights=weights)
-    _once([config.name for config in wire.plugin_config or ()], "pluginConfig")
-    for config in wire.plugin_config or ():
-        profile = _with_args(profile, config)
+    with _at("pluginConfig"):
+        _once([config.name for config in wire.plugin_config or ()], "pluginConfig")
+        for at, config in enumerate(wire.plugin_config or ()):
+            with _at(at):
+                profile = _with_args(profile, config)
     return profile
 
 
 def _once(names: Iterable[str], where: str) -> None:
     """Raises if a name is given twice."""
     seen: set[str] = set()
-    for name in names:
+    for at, name in enumerate(names):
         if name in seen:
-            raise SchedulerConfigurationError(f"{where}: {name} is given twice")
+            raise SchedulerConfigurationError(f"{where}: {name} is given twice (remove one of them)", (at,))
         seen.add(name)
 
 
@@ -143,7 +176,7 @@ def _plugins(wire: PluginsWire, plain: Profile) -> tuple[frozenset[str], tuple[t
     for name, weight in weights.items():
         if not 0 < weight <= _MAX_PLUGIN_WEIGHT:
             message = f"plugins.score: weight {weight} of {name} is not in 1..{_MAX_PLUGIN_WEIGHT}"
-            raise SchedulerConfigurationError(message)
+            raise SchedulerConfigurationError(message, ("score",))
     return _FILTERS - filters, tuple((name, weight) for name, weight in weights.items() if name in scoring)
 
 
@@ -152,20 +185,27 @@ def _switched(
 ) -> frozenset[str]:
     active = set(defaults)
     for switches, path in ((everywhere, "multiPoint"), (point or PluginSetWire(), where)):
-        for plugin in [*(switches.disabled or ()), *(switches.enabled or ())]:
-            if plugin.name != "*" and plugin.name not in _KNOWN:
-                raise SchedulerConfigurationError(f"plugins.{path}: unknown plugin {plugin.name!r}")
+        for key, plugins in (("disabled", switches.disabled), ("enabled", switches.enabled)):
+            for at, plugin in enumerate(plugins or ()):
+                if plugin.name != "*" and plugin.name not in _KNOWN:
+                    message = f"plugins.{path}: {_unknown(plugin.name)}"
+                    raise SchedulerConfigurationError(message, (path, key, at))
         off = {plugin.name for plugin in switches.disabled or ()}
         active = set() if "*" in off else active - off
         able = defaults | (_SCORES if where in ("score", "preScore") else _FILTERS)
-        _once([plugin.name for plugin in switches.enabled or ()], f"plugins.{path}")
+        with _at(path, "enabled"):
+            _once([plugin.name for plugin in switches.enabled or ()], f"plugins.{path}")
         if path != "multiPoint":
-            for plugin in switches.enabled or ():
+            for at, plugin in enumerate(switches.enabled or ()):
                 if plugin.name not in able | _SILENT:
                     message = f"plugins.{path}: {plugin.name} has no part in that extension point"
-                    raise SchedulerConfigurationError(message)
+                    raise SchedulerConfigurationError(message, (path, "enabled", at))
         active |= {plugin.name for plugin in switches.enabled or () if plugin.name in able}
     return frozenset(active)
+
+
+def _unknown(name: str) -> str:
+    return f"unknown plugin {name!r}{did_you_mean(name, _KNOWN) or ' (the ones of kube-scheduler are known)'}"
 
 
 def _weights(switches: PluginSetWire | None) -> dict[str, int]:
@@ -198,7 +238,7 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
         case name if name in _KNOWN:
             return profile
         case name:
-            raise SchedulerConfigurationError(f"pluginConfig: unknown plugin {name!r}")
+            raise SchedulerConfigurationError(f"pluginConfig: {_unknown(name)}", ("name",))
 
 
 def _volume_binding(profile: Profile, args: VolumeBindingArgs) -> Profile:
@@ -225,7 +265,8 @@ def _args(config: PluginConfigWire, wire: type[ArgsT]) -> ArgsT:
     try:
         args = msgspec.convert(config.args or {}, wire)
     except msgspec.ValidationError as error:
-        raise SchedulerConfigurationError(f"pluginConfig of {config.name}: {error}") from error
+        with _at("args"):
+            raise _no_such(f"pluginConfig of {config.name}", error) from error
     if args.kind not in (None, f"{config.name}Args"):
         raise SchedulerConfigurationError(f"pluginConfig of {config.name}: args are of kind {args.kind}")
     return args

@@ -172,8 +172,38 @@ CONVERTED = {
     ),
 }
 SCHEDULERS = {
-    "a pod": ("apiVersion: v1\nkind: Pod\n", "found v1 Pod"),
-    "a mapping of profiles": (f"{SCHEDULER}profiles: {{a: b}}\n", "$.profiles"),
+    "a pod": ("apiVersion: v1\nkind: Pod\n", "FILE:1: expected kubescheduler.config.k8s.io/v1"),
+    "a mapping of profiles": (f"{SCHEDULER}profiles: {{a: b}}\n", "FILE:3: not a KubeSchedulerConfiguration"),
+    "an unknown field": (
+        f"{SCHEDULER}parallelism: 16\nprofils: []\n",
+        "FILE:4: not a KubeSchedulerConfiguration",
+    ),
+    "extenders": (f"{SCHEDULER}parallelism: 16\nextenders: [{{urlPrefix: x}}]\n", "FILE:4: extenders"),
+    "a profile twice": (
+        f"{SCHEDULER}profiles:\n- schedulerName: a\n- schedulerName: a\n",
+        "FILE:5: profiles",
+    ),
+    "a typo of a plugin": (
+        f"{SCHEDULER}profiles:\n- plugins:\n    score:\n      disabled:\n      - name: NodeAffinty\n",
+        "FILE:7: plugins.score: unknown plugin 'NodeAffinty'; did you mean NodeAffinity?",
+    ),
+    "a plugin at a wrong point": (
+        f"{SCHEDULER}profiles:\n- plugins:\n    filter:\n      enabled:\n      - name: ImageLocality\n",
+        "FILE:7: plugins.filter: ImageLocality has no part in that extension point (",
+    ),
+    "arguments of no plugin": (
+        f"{SCHEDULER}profiles:\n- pluginConfig:\n  - name: NodeAffinity\n  - name: Nope\n",
+        "FILE:6: pluginConfig: unknown plugin 'Nope' (",
+    ),
+    "a text for a weight": (
+        f"{SCHEDULER}profiles:\n- pluginConfig:\n  - name: InterPodAffinity\n    args:\n      hardPodAffinityWeight: x\n",
+        "FILE:7: pluginConfig of InterPodAffinity",
+    ),
+    "a weight of 101": (
+        f"{SCHEDULER}profiles:\n- pluginConfig:\n  - name: InterPodAffinity\n    args: {{hardPodAffinityWeight: 101}}\n",
+        "FILE:5: pluginConfig of InterPodAffinity: hardPodAffinityWeight 101 is not in 0..100 (",
+    ),
+    "two documents": (f"{SCHEDULER}---\n{SCHEDULER}", "FILE:4: a second document begins here (keep one"),
     "a heavy weight": (
         f"{SCHEDULER}profiles: [{{plugins: {{score: {{enabled: [{{name: NodeAffinity, weight: heavy}}]}}}}}}]\n",
         "score.enabled[0].weight",
@@ -329,6 +359,26 @@ def test_a_wrong_flag_is_refused_and_nothing_is_stored(command, cluster, line, n
     assert named in done.stderr
     for kind in ("reservations", "reservationwindows"):
         assert api.get(f"/apis/rescheduler.dev/v1alpha1/{kind}").items == []
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("sandbox --nodes 0", "is not in the range"),
+        ("sandbox --nodes 1001", "is not in the range"),
+        ("sandbox --usage nan", "'nan' is not a number"),
+        ("sandbox --usage -1", "is not in the range"),
+        ("sandbox --cpu 1n", "--cpu: 1n is not from 100m to 10k"),
+        ("sandbox --cpu 1e30", "--cpu: 1e30 is not from 100m to 10k"),
+        ("sandbox --memory 1m", "--memory: 1m is not from 64Mi to 1Pi"),
+        ("demo --time-limit nan", "'nan' is not a number"),
+        ("demo --time-limit inf", "is not in the range"),
+    ],
+)
+def test_a_sandbox_of_nonsense_is_not_started(command, line, named):
+    done = command(*line.split())
+    assert (done.exit_code, done.stdout) == (2, ""), done.output
+    assert named in done.stderr
 
 
 def test_a_good_file_is_taken(command, cluster, tmp_path):

@@ -217,7 +217,10 @@ def test_scheduler_configuration_problems_are_named(command, dump, untidy, tmp_p
     )
     result = command("plan", "--from", dump(untidy), "--scheduler-config", path)
     assert result.exit_code == 2
-    assert f"{path}: plugins.score: unknown plugin 'Nope'" in result.stderr
+    assert (
+        f"{path}:3: plugins.score: unknown plugin 'Nope' (the ones of kube-scheduler are known)"
+        in result.stderr
+    )
     path.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 0\n"
     )

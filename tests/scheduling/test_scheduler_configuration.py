@@ -148,7 +148,7 @@ ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s",
     ("bad", "words", "path"),
     [
         (document() | {"parallelism": 0}, "parallelism is 0 (use 1 or more", ("parallelism",)),
-        (document() | {"parallelism": "x"}, "parallelism", ()),
+        (document() | {"parallelism": "x"}, "parallelism", ("parallelism",)),
         (document() | {"percentageOfNodesToScore": 101}, "is 101", ("percentageOfNodesToScore",)),
         (
             document(percentageOfNodesToScore=-1),
@@ -203,13 +203,25 @@ ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s",
             "differs from that of the first profile",
             ("profiles", 1, "plugins", "queueSort"),
         ),
-        (with_args("VolumeBinding", bindTimeoutSeconds=-1), "bindTimeoutSeconds is -1", ()),
-        (with_args("DefaultPreemption", minCandidateNodesPercentage=101), "is 101", ()),
-        (with_args("DefaultPreemption", minCandidateNodesAbsolute=-1), "is -1", ()),
+        (
+            with_args("VolumeBinding", bindTimeoutSeconds=-1),
+            "bindTimeoutSeconds is -1",
+            ("profiles", 0, "pluginConfig", 0),
+        ),
+        (
+            with_args("DefaultPreemption", minCandidateNodesPercentage=101),
+            "is 101",
+            ("profiles", 0, "pluginConfig", 0),
+        ),
+        (
+            with_args("DefaultPreemption", minCandidateNodesAbsolute=-1),
+            "is -1",
+            ("profiles", 0, "pluginConfig", 0),
+        ),
         (
             with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
             "both 0",
-            (),
+            ("profiles", 0, "pluginConfig", 0),
         ),
     ],
 )
