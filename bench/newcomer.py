@@ -7,15 +7,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
@@ -43,6 +44,7 @@ BEFORE: Final[Sequence[Task]] = (
     ("the plan as a page", "plan -o html --output-file {folder}/plan.html", (0,)),
     ("check a configuration", "validate {folder}/config.yaml", (0,)),
     ("a typo in a configuration", "validate {folder}/wrong.yaml", (2,)),
+    ("plan against overload", "plan --config {folder}/low.yaml", (0,)),
     ("who holds the node", "explain node n1", (0,)),
     ("what comes back if it is evicted", "explain pod -n shop web-0 --replacement", (0,)),
 )
@@ -86,16 +88,19 @@ AFTER: Final[Sequence[Task]] = (
 BESIDE: Final[Sequence[tuple[str, str]]] = (
     ("what is going on", "kubectl get pods,events -A"),
     ("who holds the node", "kubectl describe node {node}"),
-    ("first plan", "descheduler --dry-run"),
+    ("check a configuration", "descheduler taints --dry-run --descheduling-interval=0"),
+    ("a typo in a configuration", "descheduler typo --dry-run --descheduling-interval=0"),
+    ("first plan", "descheduler taints --dry-run --descheduling-interval=1s"),
+    ("plan against overload", "descheduler low --dry-run --descheduling-interval=1s"),
     ("first move", "kubectl delete pod -n shop {pod}"),
-    ("first move", "descheduler"),
+    ("first move", "descheduler taints --descheduling-interval=1s"),
     ("what was moved", "kubectl get events -A --field-selector reason=Killing"),
     ("history", "kubectl get events -A"),
     ("drain a node", "kubectl drain {node} --ignore-daemonsets --timeout=60s"),
     ("undo", "kubectl uncordon {node}"),
     ("which nodes can go", "kubectl describe nodes"),
     ("consolidate", "kubectl drain {node} --ignore-daemonsets --timeout=60s"),
-    ("consolidate", "descheduler --consolidate"),
+    ("consolidate", "descheduler high --descheduling-interval=1s"),
     ("undo a consolidation", "kubectl uncordon {node}"),
     ("scale with capacity first", "kubectl scale deployment/web -n shop --replicas=6"),
     ("why is a pod pending", "kubectl describe pod -n shop {pod}"),
@@ -104,28 +109,26 @@ BESIDE: Final[Sequence[tuple[str, str]]] = (
 """None of them reserves anything: what they evict comes back where the scheduler finds room, or nowhere."""
 Cells = dict[tuple[str, str], str]
 """(task, tool) -> seconds and exit code."""
-POLICY: Final = """\
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: newcomer
-  pluginConfig:
-  - {name: DefaultEvictor}
-  - {name: RemovePodsViolatingNodeTaints}
-  plugins:
-    deschedule: {enabled: [RemovePodsViolatingNodeTaints]}
-"""
-CONSOLIDATING: Final = """\
-apiVersion: descheduler/v1alpha2
-kind: DeschedulerPolicy
-profiles:
-- name: newcomer
-  pluginConfig:
-  - {name: DefaultEvictor}
-  - {name: HighNodeUtilization, args: {thresholds: {cpu: 30}}}
-  plugins:
-    balance: {enabled: [HighNodeUtilization]}
-"""
+_LOW: Final = {"thresholds": {"cpu": 5}, "targetThresholds": {"cpu": 10}}
+POLICIES: Final = {
+    # name of the file: (extension point, plugin, its arguments)
+    "taints": ("deschedule", "RemovePodsViolatingNodeTaints", {}),
+    "typo": ("deschedule", "RemovePodsViolatingNodeTains", {}),
+    "low": ("balance", "LowNodeUtilization", _LOW),
+    "high": ("balance", "HighNodeUtilization", {"thresholds": {"cpu": 30}}),
+}
+
+
+def _policy(point: str, plugin: str, arguments: Mapping[str, Any]) -> str:
+    """A policy of descheduler with one plugin; JSON is YAML."""
+    profile = {
+        "name": "newcomer",
+        "pluginConfig": [{"name": "DefaultEvictor"}, {"name": plugin, "args": arguments}],
+        "plugins": {point: {"enabled": [plugin]}},
+    }
+    return json.dumps(
+        {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
+    )
 
 
 def _timed(line: Sequence[str], until: str = "") -> tuple[int, float, str]:
@@ -168,8 +171,8 @@ def _cell(seconds: float, code: int) -> str:
 
 def _beside(kubeconfig: Path, folder: Path, api: Api, cells: Cells) -> None:
     """The same with the tools that people have. Pods that they evict are waited for, as ours waits for them."""
-    (folder / "policy.yaml").write_text(POLICY)
-    (folder / "consolidating.yaml").write_text(CONSOLIDATING)
+    for name, policy in POLICIES.items():
+        (folder / f"{name}.policy").write_text(_policy(*policy))
     pod = node = ""
     kubectl, descheduler = shutil.which("kubectl"), None
     with contextlib.suppress(BinariesMissing):
@@ -183,7 +186,8 @@ def _beside(kubeconfig: Path, folder: Path, api: Api, cells: Cells) -> None:
             continue
         until = ""
         if tool == "descheduler":
-            words, until = _descheduling(words, folder, api, node), "Evicted pod"
+            until = "" if words[-1].endswith("=0") else "Evicted pod"
+            words = _descheduling(words, folder, api, node)
         begun_s = time.monotonic()
         code, seconds, _ = _timed([str(program), *words, "--kubeconfig", str(kubeconfig)], until)
         while "uncordon" not in words and len(_pods(api, ready=True)) < len(_pods(api)):
@@ -197,13 +201,11 @@ def _beside(kubeconfig: Path, folder: Path, api: Api, cells: Cells) -> None:
 
 def _descheduling(words: list[str], folder: Path, api: Api, node: str) -> list[str]:
     """Its flags; the node gets a taint that its pods do not tolerate, where that is the policy."""
-    consolidates = "--consolidate" in words
-    if not consolidates:
+    name, *rest = words
+    if name == "taints":
         taint = {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}}
         api.patch(f"/api/v1/nodes/{node}", taint).expect(200)
-    policy = folder / ("consolidating.yaml" if consolidates else "policy.yaml")
-    rest = [word for word in words if word != "--consolidate"]
-    return [*rest, f"--policy-config-file={policy}", "--descheduling-interval=1s", "--secure-port=0", "--v=1"]
+    return [*rest, f"--policy-config-file={folder / f'{name}.policy'}", "--secure-port=0", "--v=1"]
 
 
 def _table(cells: Cells) -> str:
@@ -241,6 +243,8 @@ def main() -> int:
         folder = Path(name)
         kubeconfig = folder / "kubeconfig"
         (folder / "config.yaml").write_text(CONFIGURATION)
+        low = json.dumps([{"name": "LowNodeUtilization", **_LOW}])
+        (folder / "low.yaml").write_text(f"{CONFIGURATION}policies: {low}\n")
         (folder / "wrong.yaml").write_text(f"{CONFIGURATION}aggresiveness: 0.3\n")
         api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
         manifests.apply(api, [one for one in manifests.load() if one["kind"] != "Deployment"])
