@@ -15,11 +15,14 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 
 from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.reader import MOST_IN_LIMITS
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.written import SECONDS, DocumentSection, WrittenAs, keyed_fields
 from rescheduler.planning.limits import NAMED_LEVELS, Level
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import NAMESPACE
+from rescheduler.scheduling.configuration import API_VERSION as SCHEDULER_VERSION
+from rescheduler.scheduling.configuration import KIND as SCHEDULER_KIND
 
 FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -52,8 +55,27 @@ _LEVEL: Final = {
 _LABELS: Final = {"matchLabels", "nodeSelector"}
 _LABEL_KEY: Final = {"pattern": "^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
 _NAMESPACE: Final = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
+_LABEL_VALUE: Final = {
+    "type": "string",
+    "maxLength": 63,
+    "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+}
+_RESOURCE: Final = {"pattern": "^(cpu|memory|pods|ephemeral-storage|hugepages-.+|.+/.+)$"}
+_EXCLUSIVE: Final = (("include", "exclude"), ("includedTaints", "excludedTaints"))
+_OPERATORS: Final = [
+    {
+        "if": {"properties": {"operator": {"enum": ["Exists", "DoesNotExist"]}}},
+        "then": {"properties": {"values": {"maxItems": 0}}},
+        "else": {
+            "required": ["values"],
+            "properties": {"operator": {"enum": ["In", "NotIn"]}, "values": {"minItems": 1}},
+        },
+    }
+]
 _PERCENT: Final = {"thresholds", "targetThresholds", "startThresholds"}
 _DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
+_SECONDS: Final = {"allOf": [_DURATION, {"pattern": r"[1-9][0-9]*(\.[0-9]*)?(h|m([^s]|$)|s)"}]}
+"""1s or more."""
 Schema = dict[str, Any]
 
 
@@ -96,15 +118,29 @@ def values_schema() -> Schema:
 
 def configuration_schema() -> Schema:
     """Of the document of ConfigMap rescheduler; ``apiVersion`` and ``kind`` may be left out."""
-    found, policies = _struct(Configuration), {"type": "array", "items": {"$ref": "#/definitions/policy"}}
+    found, policies = (
+        _struct(Configuration),
+        {"type": "array", "items": {"$ref": "#/definitions/policy"}, "uniqueItems": True},
+    )
     profile = found["properties"]["profiles"]["items"]
     profile["properties"]["policies"] = policies
+    profile["properties"]["name"] = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,63}$"}
+    found["properties"]["profiles"] |= {"minItems": 1, "uniqueItems": True}
+    found["not"] = {"required": ["profiles", "policies"]}
+    for limit in found["properties"]["limits"]["properties"].values():
+        if limit.get("type") == "integer":
+            limit["maximum"] = MOST_IN_LIMITS
     profile["required"].append("policies")
     found["properties"] |= {
         "apiVersion": {"enum": [API_VERSION]},
         "kind": {"enum": ["ReschedulerConfiguration"]},
         "metadata": {"type": "object"},
         "policies": policies,
+        "schedulerConfiguration": {
+            "type": "object",
+            "required": ["apiVersion", "kind"],
+            "properties": {"apiVersion": {"enum": [SCHEDULER_VERSION]}, "kind": {"enum": [SCHEDULER_KIND]}},
+        },
     }
     return found
 
@@ -118,6 +154,7 @@ def _policies() -> Schema:
             for case in (shares := arguments["properties"][key]).get("anyOf", [shares]):
                 if case["type"] == "object":
                     case["additionalProperties"] |= {"minimum": 0, "maximum": 100}
+                    case |= {"propertyNames": _RESOURCE, "minProperties": 1}
         arguments["properties"] = {"name": {}, **arguments["properties"]}
         cases.append({"if": {"properties": {"name": {"const": name}}}, "then": arguments})
     return {
@@ -138,7 +175,15 @@ def _struct(kind: type[msgspec.Struct]) -> Schema:
     if issubclass(kind, DocumentSection) or kind.__struct_config__.forbid_unknown_fields:
         found["additionalProperties"] = False
     for key in _LABELS & found["properties"].keys():
-        found["properties"][key] |= {"propertyNames": _LABEL_KEY}
+        found["properties"][key] |= {"propertyNames": _LABEL_KEY, "additionalProperties": _LABEL_VALUE}
+    for pair in _EXCLUSIVE:
+        if found["properties"].keys() >= set(pair):
+            found["not"] = {
+                "required": list(pair),
+                "properties": {key: {"type": "array", "minItems": 1} for key in pair},
+            }
+    if "operator" in found["properties"]:
+        found["allOf"] = _OPERATORS
     if required := [key for key, field in fields.items() if field.required]:
         found["required"] = required
     return found
@@ -171,7 +216,8 @@ def schema_of(kind: Any) -> Schema:
 def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
     written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
     if written is SECONDS:
-        return _DURATION
+        least = max((mark.ge or 0 for mark in marks if isinstance(mark, msgspec.Meta)), default=0)
+        return _SECONDS if least >= 1 else _DURATION
     if written is NAMESPACE:
         return _NAMESPACE
     if written is not None:

@@ -230,6 +230,69 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
         ({"guard": {"enabled": "yes"}}, "enabled"),
         ({"apiVersion": "v1"}, "apiVersion"),
         ({"kind": "DeschedulerPolicy"}, "kind"),
+        ({"interval": "0s"}, "interval"),
+        ({"interval": "500ms"}, "interval"),
+        ({"limits": {"movesPerHour": 1000001}}, "movesPerHour"),
+        ({"reservations": {"ttl": "0s"}}, "ttl"),
+        ({"policies": [{"name": "LowNodeUtilization", "thresholds": {}}]}, "thresholds"),
+        ({"policies": [{"name": "HighNodeUtilization", "thresholds": {"gpu": 30}}]}, "gpu"),
+        (
+            {"policies": [{"name": "NodeTaints", "includedTaints": ["a"], "excludedTaints": ["b"]}]},
+            "policies/0",
+        ),
+        (
+            {"policies": [{"name": "NodeTaints", "namespaces": {"include": ["a"], "exclude": ["b"]}}]},
+            "namespaces",
+        ),
+        (
+            {
+                "policies": [
+                    {
+                        "name": "NodeTaints",
+                        "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]},
+                    }
+                ]
+            },
+            "matchExpressions",
+        ),
+        (
+            {
+                "policies": [
+                    {
+                        "name": "NodeTaints",
+                        "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]},
+                    }
+                ]
+            },
+            "matchExpressions",
+        ),
+        (
+            {
+                "policies": [
+                    {
+                        "name": "NodeTaints",
+                        "labelSelector": {
+                            "matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]
+                        },
+                    }
+                ]
+            },
+            "matchExpressions",
+        ),
+        (
+            {"policies": [{"name": "NodeTaints", "labelSelector": {"matchLabels": {"a": "b c"}}}]},
+            "matchLabels/a",
+        ),
+        ({"policies": [{"name": "NodeTaints"}, {"name": "NodeTaints"}]}, "policies"),
+        ({"profiles": [{"name": "a", "policies": []}, {"name": "a", "policies": []}]}, "profiles"),
+        ({"profiles": [{"name": "A b", "policies": []}]}, "name"),
+        ({"profiles": []}, "profiles"),
+        (
+            {"profiles": [{"name": "a", "policies": []}], "policies": [{"name": "NodeTaints"}]},
+            "configuration",
+        ),
+        ({"schedulerConfiguration": {"apiVersion": "v1", "kind": "Pod"}}, "schedulerConfiguration"),
+        ({"schedulerConfiguration": "x"}, "schedulerConfiguration"),
         ({"profiles": [{"name": "a"}]}, "policies"),
         ({"profiles": [{"policies": []}]}, "name"),
         ({"profiles": [{"name": "a", "policies": [{"name": "NodeTains"}]}]}, "profiles"),

@@ -14,7 +14,7 @@ def test_every_section_and_every_policy_is_in_it():
     configuration, entry = schema["properties"]["configuration"], schema["definitions"]["policy"]
     assert set(SECTIONS) <= configuration["properties"].keys()
     profile = configuration["properties"]["profiles"]["items"]["properties"]
-    policies = {"type": "array", "items": {"$ref": "#/definitions/policy"}}
+    policies = {"type": "array", "items": {"$ref": "#/definitions/policy"}, "uniqueItems": True}
     assert configuration["properties"]["policies"] == profile["policies"] == policies
     assert entry["properties"]["name"]["enum"] == list(REGISTRY)
     assert all(case["then"]["additionalProperties"] is False for case in entry["allOf"])
