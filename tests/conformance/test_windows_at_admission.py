@@ -101,6 +101,8 @@ def test_an_owner_of_a_kind_that_has_no_such_pods_is_refused(api, kind):
         ({"template": None}, "either template"),
         ({"resources": {"cpu": -1}, "template": None}, "above 0"),
         ({"duration": "200h"}, "at most 168h"),
+        ({"duration": "0s"}, "more than 0s"),
+        ({"duration": "0"}, "more than 0s"),
         ({"owners": [{}]}, "names an object"),
     ],
 )
