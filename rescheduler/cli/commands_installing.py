@@ -13,6 +13,7 @@ from rescheduler.cli.options import (
     config_option,
     controller_namespace_option,
     flag,
+    number,
 )
 from rescheduler.model.names import DEFAULT_NAMESPACE
 
@@ -72,14 +73,13 @@ def run_command() -> None:
     show_default=True,
     help="The controller's namespace.",
 )
-@click.option(
+@number(
+    Number(),
+    120.0,
     "--wait",
     "wait_s",
-    type=Number(),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
     help="How long moves that have evicted their pods may take to end.",
+    metavar="SECONDS",
 )
 @flag("--yes", help="Do not ask.")
 def uninstall_command() -> None:

@@ -21,6 +21,7 @@ from rescheduler.cli.options import (
     more_paths_argument,
     names_of,
     now_option,
+    number,
     output_option,
     scheduler_config_option,
     selector_option,
@@ -84,21 +85,14 @@ class _ExplainGroup(CommandGroup):
     callback=_moves,
     help="Limit of a plan without --next-cycle.",
 )
-@click.option(
+@number(
+    click.IntRange(1, MOST_EFFORT),
+    EFFORT,
     "--effort",
-    type=click.IntRange(1, MOST_EFFORT),
-    default=EFFORT,
-    show_default=True,
     help="How often searches for repairs, for nodes to empty and for balance are repeated.",
 )
 @flag("--prove", help="Compare the plan with the best that any plan could reach (needs the extra 'prove').")
-@click.option(
-    "--prove-seconds",
-    type=Number(0.1),
-    default=20.0,
-    show_default=True,
-    help="Time of the solver of --prove for each question.",
-)
+@number(Number(0.1), 20.0, "--prove-seconds", help="Time of the solver of --prove for each question.")
 @flag("--exit-code", help="Exit with 3 if a proposed move is skipped.")
 def plan_command() -> None:
     """Show what would move where and why, and what blocks the rest. Nothing is changed.
@@ -210,11 +204,10 @@ def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) ->
     callback=_most_unavailable,
     help="Of the offered budgets.",
 )
-@click.option(
+@number(
+    click.IntRange(2, _MILLION),
+    2,
     "--min-replicas",
-    type=click.IntRange(2, _MILLION),
-    default=2,
-    show_default=True,
     help="Offer none to smaller workloads; a budget of a single pod would only hold up drains.",
 )
 @from_option
@@ -232,14 +225,7 @@ def budgets_command() -> None:
 
 @command("status", "rescheduler.cli.status:run", "Show the controller, its moves, and what is blocked.")
 @flag("-w", "--watch", help="Show it again and again, until interrupted.")
-@click.option(
-    "--every",
-    type=Number(0.5),
-    default=5.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --watch.",
-)
+@number(Number(0.5), 5.0, "--every", help="With --watch.", metavar="SECONDS")
 @click.option(
     "--plan/--no-plan",
     "planned",
@@ -276,20 +262,9 @@ def check_command() -> None:
 @controller_namespace_option
 @cluster_options
 @now_option
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port on 127.0.0.1; 0 takes a free one.",
-)
-@click.option(
-    "--every",
-    type=Number(5),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often a live cluster is read and planned again.",
+@number(click.IntRange(0, 65535), 0, "--port", help="Port on 127.0.0.1; 0 takes a free one.")
+@number(
+    Number(5), 60.0, "--every", help="How often a live cluster is read and planned again.", metavar="SECONDS"
 )
 def ui_command() -> None:
     """Serve the page of a live cluster or a dump on 127.0.0.1, until interrupted. Nothing is changed.

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.migration_client import MigrationClient
-from rescheduler.cli.options import positive_seconds
+from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import emit_as, is_text, tell, warn
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ForbiddenError
+from rescheduler.model.bounds import MOST_TTL
 from rescheduler.model.counted import verb
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION, HISTORY_CONFIG_MAP
@@ -38,7 +39,7 @@ def run(
     cluster: NamedCluster,
 ) -> None:
     """Show what was moved when, why, from where to where, and how it ended; the newest last."""
-    begun_s = time.time() - positive_seconds("--since", since) if since else 0.0
+    begun_s = time.time() - time_limit(since, "--since", MOST_TTL) if since else 0.0
     api = cluster.api()
     wanted = "" if all_namespaces else cluster.namespace(namespace)
     moves = MigrationClient(api).select(wanted, selector)

@@ -143,6 +143,11 @@ def flag(*names: str, help: str) -> Callable[[F], F]:  # noqa: A002 - as click c
     return click.option(*names, is_flag=True, help=help)
 
 
+def number(kind: click.ParamType[Any], default: float, *names: str, **more: Any) -> Callable[[F], F]:
+    """An option with a number, whose default the help shows."""
+    return click.option(*names, type=kind, default=default, show_default=True, **more)
+
+
 def text(*names: str, metavar: str, help: str, **more: Any) -> Callable[[F], F]:  # noqa: A002 - as click calls it
     """An option with a word; "" if it is not given."""
     return click.option(*names, default="", metavar=metavar, help=help, **more)
@@ -208,17 +213,9 @@ def parse_seconds(option: str, text: str) -> float:
     return seconds
 
 
-def positive_seconds(option: str, text: str) -> float:
-    """As ``parse_seconds``, and more than 0s."""
+def time_limit(text: str, option: str = "--timeout", most: str = MOST_MOVE_TTL) -> float:
+    """Seconds, more than 0s; by default of a command that waits, and at most the ttl that a PodMigration may have."""
     seconds = parse_seconds(option, text)
-    if not seconds:
-        raise CommandError(f"{option} {text}: more than 0s", EXIT_USAGE)
-    return seconds
-
-
-def time_limit(text: str) -> float:
-    """Seconds of --timeout of a command that waits. Raises CommandError if no PodMigration may have that ttl."""
-    seconds = parse_seconds("--timeout", text)
-    if not 0 < seconds <= parse_duration(MOST_MOVE_TTL):
-        raise CommandError(f"--timeout {text}: more than 0s and at most {MOST_MOVE_TTL}", EXIT_USAGE)
+    if not 0 < seconds <= parse_duration(most):
+        raise CommandError(f"{option} {text}: more than 0s and at most {most}", EXIT_USAGE)
     return seconds

@@ -5,26 +5,14 @@ from __future__ import annotations
 import click
 
 from rescheduler.cli.deferred import command
-from rescheduler.cli.options import Number, PathText
+from rescheduler.cli.options import Number, PathText, number
 
 
 @command("sandbox", "kube_sandbox.command:run", "Run the sandbox alone, for kubectl.")
-@click.option(
-    "--nodes",
-    default=6,
-    show_default=True,
-    type=click.IntRange(1, 1000),
-    help="How many nodes, in three zones.",
-)
+@number(click.IntRange(1, 1000), 6, "--nodes", help="How many nodes, in three zones.")
 @click.option("--cpu", default="8", show_default=True, help="CPU of each node.")
 @click.option("--memory", default="32Gi", show_default=True, help="Memory of each node.")
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port of the API server on loopback; 0 takes a free one.",
-)
+@number(click.IntRange(0, 65535), 0, "--port", help="Port of the API server on loopback; 0 takes a free one.")
 @click.option(
     "--kubeconfig-file",
     type=PathText(),
@@ -53,13 +41,7 @@ def sandbox_command() -> None:
     "kube_sandbox.demo.command:run",
     "Watch badly placed pods being moved, for a minute; nothing is needed.",
 )
-@click.option(
-    "--time-limit",
-    default=90.0,
-    show_default=True,
-    type=Number(1),
-    help="Seconds after which the demo ends in any case.",
-)
+@number(Number(1), 90.0, "--time-limit", help="Seconds after which the demo ends in any case.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
 @click.option("--keep", is_flag=True, help="Keep the cluster running at the end, until interrupted.")
 def demo_command() -> None:
