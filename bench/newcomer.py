@@ -115,7 +115,7 @@ POLICIES: Final = {
     "taints": ("deschedule", "RemovePodsViolatingNodeTaints", {}),
     "typo": ("deschedule", "RemovePodsViolatingNodeTains", {}),
     "low": ("balance", "LowNodeUtilization", _LOW),
-    "high": ("balance", "HighNodeUtilization", {"thresholds": {"cpu": 30}}),
+    "high": ("balance", "HighNodeUtilization", {"thresholds": {"cpu": 20}}),
 }
 
 
