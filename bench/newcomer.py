@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,8 @@ PROGRAM: Final = "from rescheduler.cli.entry import main; main()"
 CONFIGURATION: Final = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 _TOOLS: Final = ("rescheduler", "kubectl", "descheduler")
 _PATIENCE_S: Final = 60.0
+_NODE_CPU: Final = 4
+_POD_CPU: Final = 0.5
 Task = tuple[str, str, tuple[int, ...]]
 """What is done, the command line, the exit codes that are right."""
 BEFORE: Final[Sequence[Task]] = (
@@ -115,7 +118,6 @@ POLICIES: Final = {
     "taints": ("deschedule", "RemovePodsViolatingNodeTaints", {}),
     "typo": ("deschedule", "RemovePodsViolatingNodeTains", {}),
     "low": ("balance", "LowNodeUtilization", _LOW),
-    "high": ("balance", "HighNodeUtilization", {"thresholds": {"cpu": 20}}),
 }
 
 
@@ -200,8 +202,15 @@ def _beside(kubeconfig: Path, folder: Path, api: Api, cells: Cells) -> None:
 
 
 def _descheduling(words: list[str], folder: Path, api: Api, node: str) -> list[str]:
-    """Its flags; the node gets a taint that its pods do not tolerate, where that is the policy."""
+    """Its flags; the node gets a taint that its pods do not tolerate, or the emptiest is the one to be emptied, as the policy says."""
     name, *rest = words
+    if name == "high":
+        pods = Counter(place for _, place in _pods(api))
+        for place in pods:
+            api.patch(f"/api/v1/nodes/{place}", {"spec": {"taints": None, "unschedulable": None}}).expect(200)
+        share = 1 + 100 * min(pods.values()) * _POD_CPU / _NODE_CPU
+        policy = _policy("balance", "HighNodeUtilization", {"thresholds": {"cpu": share}})
+        (folder / "high.policy").write_text(policy)
     if name == "taints":
         taint = {"spec": {"taints": [{"key": "old", "effect": "NoSchedule"}]}}
         api.patch(f"/api/v1/nodes/{node}", taint).expect(200)
@@ -235,7 +244,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as name,
         Sandbox(
-            [SandboxNode(name=f"n{i}", cpu="4") for i in range(1, 5)],
+            [SandboxNode(name=f"n{i}", cpu=str(_NODE_CPU)) for i in range(1, 5)],
             clock=time.time,
             kubelet=KubeletSettings(start_s=0.2, ready_s=0.2, stop_s=0.2),
         ) as cluster,
@@ -249,7 +258,7 @@ def main() -> int:
         api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
         manifests.apply(api, [one for one in manifests.load() if one["kind"] != "Deployment"])
         api.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        web = b.deployment("web", "shop").cpu("500m").replicas(3).manifest()
+        web = b.deployment("web", "shop").cpu(f"{_POD_CPU}").replicas(3).manifest()
         api.create("/apis/apps/v1/namespaces/shop/deployments", {**web, "metadata": {"name": "web"}}).expect(
             201
         )
