@@ -152,7 +152,7 @@ class Groups:
         nodes: set[str] = set()
         open_ = {group: members for group, members in left.items() if not any(map(self._refused, members))}
         while open_ and not self._limits.exhausted:
-            done = False
+            done = refused = False
             for one in self._emptying.choose(policy, list(open_.values()), self._limits.left):
                 if self._limits.full is not None:
                     break
@@ -165,9 +165,11 @@ class Groups:
                     del left[group]
                     nodes.add(one.members[0].pod.node)
                     done = True
+                else:
+                    refused = True
             open_ = {group: some for group, some in open_.items() if some[0].pod.node not in nodes}
             # Where the rules refused a pod that the numbers allowed, the others are searched again with what is left.
-            if not done or self._later:
+            if not (done and refused) or self._later:
                 break
         return nodes
 
