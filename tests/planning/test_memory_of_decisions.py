@@ -52,7 +52,7 @@ def with_a_move(snapshot):
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["nothing moves", "a pod moves"])
-@pytest.mark.parametrize("seed", seeds(0, 20, 2))
+@pytest.mark.parametrize("seed", seeds(0, 20, 1))
 @pytest.mark.parametrize("chosen", [*documents(), *pools()], ids=lambda chosen: chosen.name)
 def test_nothing_is_left_to_the_garbage_collector(chosen, seed, moves, collected):
     snapshot = random_cluster(seed, nodes=8, apps=8)
