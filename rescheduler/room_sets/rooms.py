@@ -261,7 +261,10 @@ def beyond_share(child: Child) -> bool:
 def _child(room: Reservation, recipe: Recipe | None, placed: AbstractSet[str]) -> Child:
     digest, _, count = (room.annotations.get(names.ANNOTATION_RECIPE) or "").partition("/")
     rooms = int(count) if count.isascii() and count.isdecimal() and len(count) < _LONGEST_COUNT else 1
-    if not room.allocate_once and recipe is not None:
+    if room.allocate_once:
+        # A pod may be bound a while before its Reservation has Succeeded: it would count twice.
+        rooms = 0 if any(owner.uid in placed for owner in room.status.current_owners) else rooms
+    elif recipe is not None:
         on_their_way = sum(owner.uid not in placed for owner in room.status.current_owners)
         rooms = max(0, rooms - _used(room.status.allocated, recipe.room)) + on_their_way
     return Child(room, rooms, digest)

@@ -172,3 +172,26 @@ def test_a_pod_on_its_way_into_a_shared_room_takes_one_of_the_rooms():
         ObservedWindow(window=seen, rooms=(room,), outlooks=lambda *_: (Outlook("n2", rooms=2),)), START_S
     )
     assert (found.create, found.delete, after(seen, found).status.gathered) == ((), (), 2)
+
+
+@pytest.mark.parametrize("placed", [frozenset(), frozenset({"a"})], ids=["not seen yet", "bound"])
+def test_a_pod_that_is_bound_before_its_room_has_ended_gives_no_other_room_back(placed):
+    """The pod counts as placed as soon as it is bound; its Reservation says so when the pod runs."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    requests = PodSpec(requests=Resources(cpu_milli=1000))
+    raw = msgspec.json.encode(template)
+    seen = window(pods=2, resources=Resources(), template_raw=raw, template=requests)
+    one = phase(seen, START_S - 100, outlooks=lambda *_: (Outlook("n1", rooms=2),))
+    available = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n1")
+    claimed = msgspec.structs.replace(
+        available,
+        current_owners=(ObjectRef("night", "a", "a"),),
+        conditions=(Condition("Ready", "True", "Claimed"),),
+    )
+    rooms = [
+        msgspec.structs.replace(room_of(order, number), status=status)
+        for number, (order, status) in enumerate(zip(one.create, (claimed, available), strict=True))
+    ]
+    found = step(ObservedWindow(window=after(seen, one), rooms=rooms, placed=placed), START_S)
+    assert (found.create, found.delete) == ((), ())
+    assert after(seen, found).status.gathered == 2 - len(placed)
