@@ -118,7 +118,7 @@ def test_a_plan_ends_with_the_most_moves_and_counts_the_rest(command, dump, crow
     assert json.loads(planned(command, path, "--max-moves", "0"))["moves"] == []
     refused = command("plan", "--from", path, "--max-moves", "many")
     assert refused.exit_code == 2
-    assert "neither a number nor 'all'" in refused.stderr
+    assert "is neither a number up to 1000000 nor 'all'" in refused.stderr
 
 
 def test_files_and_standard_output_hold_the_same(command, dump, untidy, tmp_path):
