@@ -268,6 +268,8 @@ class Controller:
             return InlinePool()
         pool = ThreadPool(answered=lambda: informers.events.put(WAKE))
         # Before the Lease is given up: the next leader must not meet calls of this one.
+        if self._options.once:  # what the last calls have done is told, too
+            stack.callback(lambda: pool.land(self._time.now_s()))
         stack.callback(pool.stop, _LAST_CALLS_S)
         return pool
 
