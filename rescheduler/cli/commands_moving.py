@@ -9,6 +9,8 @@ import click
 from rescheduler.cli.deferred import command
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import (
+    MOST_PODS,
+    MOST_SECONDS,
     all_namespaces_option,
     cluster_options,
     config_option,
@@ -101,7 +103,7 @@ def move_command() -> None:
 )
 @click.option(
     "--grace-period",
-    type=click.IntRange(-1, 604800),
+    type=click.IntRange(-1, MOST_SECONDS),
     default=-1,
     metavar="SECONDS",
     help="Of the pods; default: their own.",
@@ -175,7 +177,7 @@ def uncordon_command() -> None:
 
 @command("scale", "rescheduler.cli.scale:run", "Scale up into rooms that are reserved first.")
 @click.argument("words", nargs=-1, required=True, metavar="deployment/NAME|statefulset/NAME")
-@click.option("--replicas", type=click.IntRange(0, 1_000_000), required=True, help="Desired number of pods.")
+@click.option("--replicas", type=click.IntRange(0, MOST_PODS), required=True, help="Desired number of pods.")
 @target_namespace_option
 @timeout_option("2m", "Limit for reserving, and again for landing the pods.")
 @flag("--dry-run", help="Only show where each new pod would go; nothing is changed.")

@@ -8,6 +8,7 @@ import click
 
 from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
+    MOST_PODS,
     F,
     NamespaceText,
     Number,
@@ -35,7 +36,6 @@ _MOST_MOVES: Final = "1000"
 EFFORT: Final = 128
 MOST_EFFORT: Final = 100_000
 """Both as in ``planning.limits``, which no help imports."""
-_MILLION: Final = 1_000_000
 
 
 def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -43,8 +43,8 @@ def _moves(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     del ctx
     if value == "all":
         return None
-    if not value.isdecimal() or int(value[:20]) > _MILLION:
-        raise click.BadParameter(f"{value!r} is neither a number up to 1000000 nor 'all'", param=param)
+    if not value.isdecimal() or int(value[:20]) > MOST_PODS:
+        raise click.BadParameter(f"{value!r} is neither a number up to {MOST_PODS} nor 'all'", param=param)
     return int(value)
 
 
@@ -205,7 +205,7 @@ def _most_unavailable(ctx: click.Context, param: click.Parameter, value: str) ->
     help="Of the offered budgets.",
 )
 @number(
-    click.IntRange(2, _MILLION),
+    click.IntRange(2, MOST_PODS),
     2,
     "--min-replicas",
     help="Offer none to smaller workloads; a budget of a single pod would only hold up drains.",

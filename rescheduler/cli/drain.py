@@ -15,7 +15,7 @@ from rescheduler.cli.live_controller import live_controller, load_configuration,
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon, node_path
 from rescheduler.cli.options import time_limit
-from rescheduler.cli.output import emit_objects, tell, teller
+from rescheduler.cli.output import emit_objects, is_document, tell, teller
 from rescheduler.cli.snapshot_input import need_rehearsal
 from rescheduler.configuration.document import Configuration
 from rescheduler.model.names import ANNOTATION_EVICT, LABEL_CONSOLIDATION
@@ -121,7 +121,7 @@ def _show_plan(plan: DrainPlan, output: str) -> None:
 def _need_drainable(plan: DrainPlan, output: str) -> None:
     """Raises CommandError: a pod keeps a node from being drained."""
     if plan.refused:
-        if output in ("json", "yaml"):
+        if is_document(output):
             emit_plan(plan, output)
         raise CommandError(f"{refusal_text(plan)}\nNothing was changed.")
 

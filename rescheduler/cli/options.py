@@ -19,6 +19,10 @@ from rescheduler.model.times import DurationError, parse_duration, parse_timesta
 F = TypeVar("F", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 ENVIRONMENT: Final = "RESCHEDULER_"
+MOST_PODS: Final = 1_000_000
+"""No cluster has so many: a larger number of pods, replicas or moves is a slip."""
+MOST_SECONDS: Final = 604_800
+"""A week."""
 _YEAR_3000_S: Final = parse_timestamp("3000-01-01T00:00:00Z")
 
 
@@ -49,7 +53,7 @@ class NamespaceText(click.ParamType[str]):
 class Number(click.FloatRange):
     """A number within limits; NaN, which compares with none, is refused. Seconds: at most a week."""
 
-    def __init__(self, least: float = 0.0, most: float = 7 * 86400.0) -> None:
+    def __init__(self, least: float = 0.0, most: float = float(MOST_SECONDS)) -> None:
         super().__init__(least, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:

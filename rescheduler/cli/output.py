@@ -132,6 +132,11 @@ def is_text(output: str) -> bool:
     return output in ("text", "wide")
 
 
+def is_document(output: str) -> bool:
+    """Whether whole objects go to stdout."""
+    return output in ("json", "yaml")
+
+
 def teller(output: str) -> Callable[[str], None]:
     """Writes what a command does: to stdout for people, to stderr where stdout is for a program."""
     return (lambda text: emit(f"{text}\n")) if is_text(output) else tell

@@ -16,7 +16,7 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
 from rescheduler.cli.following import follow
 from rescheduler.cli.options import parse_seconds
-from rescheduler.cli.output import emit, emit_objects, is_text, tell
+from rescheduler.cli.output import emit, emit_objects, is_document, is_text, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.names import ANNOTATION_MIGRATION
@@ -135,7 +135,7 @@ def release(
     chosen = rooms.named(names, selector)
     kept = [(r, why) for r in chosen if (why := _needed(r)) and not force]
     given = {r.name: r.uid for r in chosen if force or not _needed(r)}
-    bodies = {name: rooms.raw(name) for name in given} if output in ("json", "yaml") else {}
+    bodies = {name: rooms.raw(name) for name in given} if is_document(output) else {}
     left = {} if dry_run else rooms.release(given)
     gone = [name for name in given if name not in left]
     done = "would be released" if dry_run else "released"

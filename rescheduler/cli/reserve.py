@@ -6,6 +6,7 @@ import click
 
 from rescheduler.cli.deferred import CommandGroup, command
 from rescheduler.cli.options import (
+    MOST_PODS,
     PathText,
     cluster_options,
     controller_namespace_option,
@@ -33,7 +34,7 @@ from rescheduler.model.kinds import Kind
 @click.option("--count", type=click.IntRange(1, 1000), help="How many rooms; default 1.")
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 1_000_000),
+    type=click.IntRange(1, MOST_PODS),
     help="As many rooms as a scale to that many replicas needs.",
 )
 @text("--name", metavar="NAME", help="Name of the Reservation; of several, each has its number behind it.")

@@ -16,9 +16,7 @@ from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
 from rescheduler.cli.following import follow
-from rescheduler.cli.options import (
-    time_limit,
-)
+from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import StatusLine, emit, emit_objects, is_text, tell
 from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, ReservationClient, reservation_client
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside

@@ -63,7 +63,7 @@ def run(
     else:
         missed = _scale_up(api, found, replicas, limit_s, say)
     kind = f"{name.kind}.apps"
-    emit_objects(output, kind, [name.name], (api.get(path) for path in [name.path]), str)
+    emit_objects(output, kind, [name.name], map(api.get, (name.path,)), str)
     if missed:
         raise SystemExit(EXIT_FAILED)
 

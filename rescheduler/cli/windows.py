@@ -14,7 +14,7 @@ from rescheduler.cli.by_name import chosen
 from rescheduler.cli.clients import NamedCluster, allowed, installed, select
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.options import parse_seconds
-from rescheduler.cli.output import emit, emit_objects, is_text, tell
+from rescheduler.cli.output import emit, emit_objects, is_document, is_text, tell
 from rescheduler.cli.reservation_client import reservation_client
 from rescheduler.cli.reserve_checks import check_owners, need_room_maker, object_name
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
@@ -119,7 +119,7 @@ def delete(*, names: tuple[str, ...], dry_run: bool, output: str, cluster: Named
     """Delete ReservationWindows; the controller releases the rooms that no pod uses."""
     api = reservation_client(cluster).api
     found = _windows(api, names)
-    bodies = [api.get(_path(window)) for window in found] if output in ("json", "yaml") else []
+    bodies = [api.get(_path(window)) for window in found] if is_document(output) else []
     for window in () if dry_run else found:
         with allowed("delete reservationwindows", _RIGHT):
             api.delete(_path(window), uid=window.uid)

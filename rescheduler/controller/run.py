@@ -267,9 +267,10 @@ class Controller:
         if self._options.dry_run:
             return InlinePool()
         pool = ThreadPool(answered=lambda: informers.events.put(WAKE))
-        # Before the Lease is given up: the next leader must not meet calls of this one.
-        if self._options.once:  # what the last calls have done is told, too
+        if self._options.once:
+            # After the pool has stopped: what its last calls have done is logged, too.
             stack.callback(lambda: pool.land(self._time.now_s()))
+        # Before the Lease is given up: the next leader must not meet calls of this one.
         stack.callback(pool.stop, _LAST_CALLS_S)
         return pool
 

@@ -83,7 +83,13 @@ def test_usage_that_nobody_answers_delays_no_move(scene):
     scene.workload(nodes=["n1"])
     program = scene.start()
     asked = []
-    slow(program, lambda work: asks(work, USAGE) and not asked.append(work), 10_000.0)
+
+    def asks_for_usage(work):
+        if found := asks(work, USAGE):
+            asked.append(work)
+        return found
+
+    slow(program, asks_for_usage, 10_000.0)
     assert moved(scene, scene.move(scene.pods()[0], "n2")) < HANGS_S
     assert asked
 

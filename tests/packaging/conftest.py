@@ -1,0 +1,16 @@
+"""What the tests of the chart share."""
+
+import pytest
+
+from harness.controlplane import binaries
+from harness.controlplane.binaries import BinariesMissing
+from harness.strangers.build import find
+from harness.strangers.tools import HELM
+
+
+@pytest.fixture(scope="module")
+def programs():
+    try:
+        return str(find(HELM)), binaries.find().path("kubectl")
+    except BinariesMissing as missing:
+        pytest.skip(str(missing))
