@@ -1,7 +1,7 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
-Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes
--> the gate is proven and settled (begun earlier) -> a dry-run creation from its last tenth of a second, half a second old at
+Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes,
+where it may be refused or other moves depend on it -> the gate is proven and settled (begun earlier) -> a dry-run creation from its last tenth of a second, half a second old at
 most, still fits the room -> in one step, the second call only if the first one has succeeded: write the intent, evict with uid.
 The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is recognised after
 a crash, and by compare and swap, so that a move which somebody has deleted or paused evicts nothing. It is withdrawn if the
@@ -42,6 +42,7 @@ from rescheduler.migrations.replacement_checks import (
     is_its_turn,
     room_suffices,
 )
+from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.reservation import ObjectRef
@@ -168,29 +169,48 @@ def _sees(draft: Draft) -> bool:
 def _rehearse(draft: Draft) -> None:
     calls = draft.observed.calls
     result = calls.dry_run
-    if result is None:
+    if result is None and not _may_be_refused(draft):
+        _intend(draft)
+    # The budget may have been used up since, so an old answer is not relied on.
+    elif result is None or (
+        result.outcome is EvictionOutcome.EVICTED and draft.now_s > calls.dry_run_at_s + _DRY_RUN_FRESH_S
+    ):
         _dry_run(draft)
     elif result.outcome is EvictionOutcome.EVICTED:
-        # The budget may have been used up since, so an old answer is not relied on.
-        if draft.now_s > calls.dry_run_at_s + _DRY_RUN_FRESH_S:
-            _dry_run(draft)
-            return
-        retry_at_s = _refused_until(draft)
-        if draft.now_s < retry_at_s:
-            draft.wake(retry_at_s)
-            return
-        # Only now, so that a move that says it waits for others could evict itself (``coordination.waiting_room``).
-        if settles(draft) or not _others_ready(draft):
-            return
-        kept_on = draft.gate_until_s >= draft.now_s + AWAITED_S and not math.isinf(settled_s(draft))
-        if not (kept_on or draft.soft):
-            draft.change(eviction_requested_at_s=draft.now_s)
-            draft.say(Why.PROVING_GATE, "the eviction is being prepared")
-        elif _looked_last(draft) and gate_proven(draft) and _recorded(draft):
-            draft.change(eviction_requested_at_s=draft.now_s)
-            _evict(draft, "is being evicted")
+        _intend(draft)
     else:
         _refused(draft, result, calls.dry_run_at_s)
+
+
+def _may_be_refused(draft: Draft) -> bool:
+    """False if a dry run would show nothing that the eviction itself does not show as well, at the price of one intent.
+
+    No budget selects the pod, no eviction of it was refused so far, and no other move or started replacement depends on it.
+    """
+    observed = draft.observed
+    waits, move = observed.waits, observed.migration
+    linked = (
+        waits.awaited or waits.evicts_after or move.after or names.ANNOTATION_MAKES_ROOM in move.annotations
+    )
+    return bool(observed.budgets or observed.calls.eviction or draft.starts_first or linked)
+
+
+def _intend(draft: Draft) -> None:
+    """Write the intent, and evict in the same step if the gate is in force."""
+    retry_at_s = _refused_until(draft)
+    if draft.now_s < retry_at_s:
+        draft.wake(retry_at_s)
+        return
+    # Only now, so that a move that says it waits for others could evict itself (``coordination.waiting_room``).
+    if settles(draft) or not _others_ready(draft):
+        return
+    kept_on = draft.gate_until_s >= draft.now_s + AWAITED_S and not math.isinf(settled_s(draft))
+    if not (kept_on or draft.soft):
+        draft.change(eviction_requested_at_s=draft.now_s)
+        draft.say(Why.PROVING_GATE, "the eviction is being prepared")
+    elif _looked_last(draft) and gate_proven(draft) and _recorded(draft):
+        draft.change(eviction_requested_at_s=draft.now_s)
+        _evict(draft, "is being evicted")
 
 
 def _refused_until(draft: Draft) -> float:

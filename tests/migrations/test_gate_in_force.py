@@ -7,7 +7,7 @@ import pytest
 from test_migration_machine import NOW, PHASE, budget, kinds, look, migration, reservation, too_few
 
 from rescheduler.migrations.gate_in_force import AWAITED_S, LOOK_LEAD_S, PREPARED_S
-from rescheduler.migrations.observed_migration import Calls, ObservedCreation, Recorded
+from rescheduler.migrations.observed_migration import Calls, ObservedCreation, ObservedWait, Recorded
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.replacement_rules import TemplateKey
@@ -68,6 +68,32 @@ def test_one_step_writes_the_intent_and_evicts():
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(gate_proven_at_s=NOW - 1.0))
     assert kinds(outcome) == ["write_status", "evict"]
     assert outcome.calls[0].status.eviction_requested_at_s == NOW
+
+
+REFUSED = EvictionResult(EvictionOutcome.FAILED, "a webhook refuses it")
+
+
+@pytest.mark.parametrize(
+    ("seen", "rehearsed"),
+    [
+        ({}, False),
+        ({"budgets": (budget(1),)}, True),
+        ({"calls": Calls(eviction=REFUSED, eviction_at_s=NOW - 60, gate_proven_at_s=NOW - 2)}, True),
+        ({"waits": ObservedWait(awaited=True)}, True),
+        ({"waits": ObservedWait(evicts_after="another pod has nowhere to go yet")}, True),
+    ],
+    ids=[
+        "alone",
+        "a budget selects the pod",
+        "refused before",
+        "others begin after it",
+        "it waits for others",
+    ],
+)
+def test_the_eviction_is_rehearsed_where_it_may_be_refused_or_others_depend_on_it(seen, rehearsed):
+    calls = seen.pop("calls", Calls(gate_proven_at_s=NOW - 2))
+    outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls, **seen)
+    assert ("rehearse_eviction" in kinds(outcome), "evict" in kinds(outcome)) == (rehearsed, not rehearsed)
 
 
 @pytest.mark.parametrize(

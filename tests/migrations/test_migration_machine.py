@@ -267,8 +267,11 @@ def test_nothing_is_evicted_before_available_intent_and_proof():
         held = None if room is None else reservation(room)
         outcome = look(migration(phase, requested=requested), reservation=held, calls=calls)
         if "evict" in kinds(outcome):
-            evicts.add((phase, requested > 0, room, calls is proven))
-    assert evicts == {(PHASE.EVICTING, True, ReservationPhase.AVAILABLE, True)}
+            assert outcome.status.eviction_requested_at_s, (
+                "the intent is written first, at the latest in this step"
+            )
+            evicts.add((outcome.status.phase, room, calls is proven))
+    assert evicts == {(PHASE.EVICTING, ReservationPhase.AVAILABLE, True)}
 
 
 def test_nothing_is_evicted_while_the_history_cannot_be_kept():
