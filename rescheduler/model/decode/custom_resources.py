@@ -56,6 +56,7 @@ def own_wire(record: type[OwnObject]) -> Any:
     )
 
 
+@cache  # msgspec looks at all annotations, for a millisecond, and each Decoder asks for each of our kinds
 def status_type(record: type[OwnObject]) -> Any:
     """The Struct of its status."""
     (status,) = (field.type for field in msgspec.structs.fields(record) if field.name == "status")
