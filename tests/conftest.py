@@ -160,6 +160,6 @@ def browser(tmp_path):
             url,
         ]
         done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
-        return done.stdout
+        return done.stdout.replace("&nbsp;", " ")
 
     return dom

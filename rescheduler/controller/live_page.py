@@ -11,7 +11,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -85,6 +85,7 @@ class LivePage:
         self._words = ""
         self._blockers: tuple[Blocker, ...] = ()
         self._picture: ClusterPicture | None = None
+        self._seen_at_s = clock()
         self._lock = threading.Lock()
         self._made: tuple[ClusterPicture | None, Health] | None = None
         self._made_at_s = float("-inf")
@@ -116,10 +117,10 @@ class LivePage:
 
     def show(self, picture: ClusterPicture) -> None:
         """Show this from now on."""
-        self._picture = picture
+        self._picture, self._seen_at_s = picture, self._clock()
 
     def state(self) -> HttpAnswer:
-        """The document as it is now, or as it was less than a second ago."""
+        """The document as it is now, or as it was less than a second ago; ``Age``: seconds since its objects were seen."""
         with self._lock:
             now_s = self._clock()
             wanted = (self._picture, self._health())
@@ -127,7 +128,8 @@ class LivePage:
             if not fresh and not self._is_made_of(wanted):
                 self._answer = _json(_state(*wanted))
                 self._made, self._made_at_s = wanted, now_s
-            return self._answer
+            age = str(max(0, int(now_s - self._seen_at_s)))
+            return replace(self._answer, headers={**self._answer.headers, "Age": age})
 
     def routes(self) -> Routes:
         """The paths of the page."""

@@ -18,7 +18,7 @@ from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.own_objects import Condition, condition, told
-from rescheduler.model.records import OwnerRef, Pod, PodPhase
+from rescheduler.model.records import MOVED_ON_REQUEST, OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds, with_entry
 
@@ -78,7 +78,7 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     migration, source = draft.observed.migration, draft.observed.source
     if source is None or owner is None or not owner.uid or migration.hint_s == 0:
         return
-    reason, asked_s = migration.policy or "Moved", migration.hint_s
+    reason, asked_s = migration.policy or MOVED_ON_REQUEST, migration.hint_s
     # Counted from the eviction, so that every step asks for the same.
     entry = entry_for(owner, migration.namespace, reason, draft.status.evicted_at_s or draft.now_s, asked_s)
     standing = holds(source.avoid, migration.namespace, owner.uid, draft.now_s)

@@ -244,6 +244,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.phase in _TERMINAL
 
 
+MOVED_ON_REQUEST: Final = "Moved"
+"""Reason of the hints of moves that no policy asked for."""
+
+
 class AvoidEntry(msgspec.Struct, frozen=True, gc=False):
     """A PreferAvoidPods hint on a node: pods of this controller should avoid the node until the hint expires."""
 

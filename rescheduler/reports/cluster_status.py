@@ -16,10 +16,10 @@ import msgspec
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import gated_pods, why_gated
 from rescheduler.model.measured import NodeUsage
-from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
-from rescheduler.model.records import Node, ObjectKey, Pod, Taint
+from rescheduler.model.records import MOVED_ON_REQUEST, Node, ObjectKey, Pod, Taint
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.snapshot import Snapshot
@@ -48,7 +48,6 @@ _LONGEST_TEXT: Final = 300
 EVERY_S: Final = 60.0
 HOURS: Final = 6
 MOST_SAMPLES: Final = int(HOURS * 3600 / EVERY_S)
-_AT_REST: Final = (MigrationPhase.PENDING, *FINISHED)
 GOES_ON: Final = frozenset(
     {
         "", "Checking", "Reserving", "Starting", "ProvingGate", "Evicting",
@@ -292,8 +291,8 @@ def _nodes(seen: SeenObjects, plan: Plan | None, badly_placed: Mapping[str, int]
 def hints_of(node: Node, now_s: float) -> tuple[str, ...]:
     """What keeps replacements from coming back to a node, in words."""
     return tuple(
-        f"pods of {one.controller_kind.lower()}/{one.controller_name} of namespace {one.namespace}, moved away for "
-        f"{one.reason}, do not come back until {format_seconds(one.expires_at_s)}"
+        f"pods of {one.controller_kind.lower()}/{one.controller_name} of namespace {one.namespace}, moved away "
+        f"{'on request' if one.reason == MOVED_ON_REQUEST else f'for {one.reason}'}, do not come back until {format_seconds(one.expires_at_s)}"
         for one in node.avoid
         if one.expires_at_s > now_s
     )
@@ -397,7 +396,7 @@ class Trends:
             return
         under_way = ended = 0
         for move in migrations:
-            under_way += move.status.phase not in _AT_REST
+            under_way += move.status.phase not in FINISHED
             ended += move.status.finished_at_s > self._begun_s
         last = self._ring[-1]
         if under_way > last.moves_under_way or ended != last.moves_ended:

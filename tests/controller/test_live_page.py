@@ -93,6 +93,17 @@ def test_a_follower_says_who_leads_and_nothing_else():
     assert (state.leads, state.controller.holder, state.nodes, state.at) == (False, "other-7", (), "")
 
 
+def test_it_says_how_long_ago_its_objects_were_seen(cluster):
+    now_s = 100.0
+    page = LivePage(clock=lambda: now_s)
+    page.publish(cluster, decided(cluster))
+    assert page.state().headers["Age"] == "0"
+    now_s = 148.5
+    assert page.state().headers["Age"] == "48"
+    page.publish(cluster, decided(cluster))
+    assert page.state().headers["Age"] == "0"
+
+
 def test_marks_of_nodes(app):
     cluster = b.snapshot(
         b.node("cordoned").cordoned(), b.node("dead").not_ready(), b.node("plain"), app("web", ["plain"])
@@ -156,15 +167,15 @@ def test_however_many_ask_the_document_is_made_once_a_second(cluster):
     page = LivePage(clock=lambda: now[0])
     decision = decided(cluster)
     page.publish(cluster, decision)
-    first = page.state()
+    first = page.state().body
     page.publish(cluster, decision)
-    assert page.state() is first
+    assert page.state().body is first
     now[0] = 1.5
-    second = page.state()
+    second = page.state().body
     assert second is not first
-    assert page.state() is second
+    assert page.state().body is second
     now[0] = 9.0
-    assert page.state() is second  # nothing was handed over since
+    assert page.state().body is second  # nothing was handed over since
 
 
 def test_the_document_of_a_big_cluster_is_bounded(app):

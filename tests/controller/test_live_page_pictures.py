@@ -255,7 +255,7 @@ def test_while_work_is_done_it_says_what_is_done_and_what_waits_for_whom(show):
     assert "3 moves under way, 1 waits (DisruptionBudget 1)" in seen
     assert "Nothing to move" not in seen
     assert "1 pod evicted and not bound yet" in seen
-    assert "reserved 12 s, evicted 30 s" in seen
+    assert "node-003 Evicting 42 s reserved 12 s, evicted 30 s" in seen
     assert "rescheduler-6d9f leads since 2026-11-27T06:00:00Z" in seen
     assert "in place: replacements wait for their room" in seen
 
@@ -284,6 +284,15 @@ def test_before_the_first_decision_moves_are_shown_all_the_same(show):
     assert "there was no decision yet" in seen
     assert "3 moves under way" in seen
     assert "shop/web-2" in seen
+
+
+def test_an_old_state_is_told(show):
+    now_s = 0.0
+    page = live(cluster(3, busy=False), clock=lambda: now_s)
+    now_s = 200.0
+    dom = show(page, "page-old")
+    assert re.search(r"State of [-0-9]+ [:0-9]+ UTC \(3 min ago\); decided", text(dom))
+    assert 'id="about" class="faint warning"' in dom
 
 
 def test_idle_it_says_so(show):

@@ -103,7 +103,7 @@ def test_trends_keep_moves_that_began_and_ended_between_two_samples():
     plan = make_plan(snapshot, (), PlanningInputs(), SchedulingState(snapshot))
     trends = Trends()
     trends.add(plan, (), 1000.0)
-    trends.saw([move("a", MigrationPhase.EVICTING), move("b", MigrationPhase.RESERVING)], 1010.0)
+    trends.saw([move("a", MigrationPhase.EVICTING), move("b", MigrationPhase.PENDING)], 1010.0)
     ended = [move(name, MigrationPhase.SUCCEEDED, "Landed", 1020.0) for name in "ab"]
     trends.saw(ended, 1020.0)
     (sample,) = trends.samples
@@ -124,9 +124,12 @@ def test_hints_are_told_in_words_until_they_expire():
         expires_at_s=now_s + 60,
     )
     over = msgspec.structs.replace(hint, expires_at_s=now_s - 1)
-    node = msgspec.structs.replace(snapshot.nodes["n1"], avoid=(hint, over))
+    asked = msgspec.structs.replace(hint, reason="Moved")
+    node = msgspec.structs.replace(snapshot.nodes["n1"], avoid=(hint, over, asked))
     seen = dataclasses.replace(SeenObjects.of(snapshot), nodes={"n1": node})
     (shown,) = cluster_status(ClusterPicture(seen=seen)).nodes
     until = format_seconds(now_s + 60)
     who = "pods of deployment/web of namespace shop"
-    assert shown.hints == (f"{who}, moved away for NodeTaints, do not come back until {until}",)
+    assert shown.hints == tuple(
+        f"{who}, moved away {why}, do not come back until {until}" for why in ("for NodeTaints", "on request")
+    )

@@ -2,10 +2,10 @@
 "use strict";
 
 (() => {
-  const EVERY_MS = 3000;
+  const EVERY_MS = 3000, OLD_S = 10, VERY_OLD_S = 150;
   const { el, count, plural, percent } = parts;
   const at = (id) => document.getElementById(id);
-  let state = null, tag = "", chosen = "";
+  let state = null, tag = "", chosen = "", stale = 0;
   const clock = (at) => (at ? `${at.slice(11, 19)} UTC` : "");
 
   const moveColumns = [
@@ -17,13 +17,13 @@
     { title: "why, or what it waits for", kind: "long", of: (m) => m.message || m.reason },
   ];
   const since = (m, at) => span((Date.parse(at) - Date.parse(m.beganAt)) / 1000);
-  const span = (s) => (s < 120 ? `${Math.max(0, Math.round(s))} s` : s < 7200 ? `${Math.round(s / 60)} min` : `${Math.round(s / 3600)} h`);
+  const span = (s) => (s < 120 ? `${Math.max(0, Math.round(s))}\u00a0s` : s < 7200 ? `${Math.round(s / 60)}\u00a0min` : `${Math.round(s / 3600)}\u00a0h`);
   // When each step of a move was done, counted from its begin.
   const steps = (m) => [["reserved", m.reservedAt], ["evicted", m.evictedAt], ["landed", m.landedAt]]
     .filter(([, at]) => at).map(([word, at]) => `${word} ${since(m, at)}`).join(", ");
   const took = { title: "took", of: (m) => (m.beganAt ? Date.parse(m.endedAt || state.at) - Date.parse(m.beganAt) : 0),
     show: (m) => (m.beganAt ? since(m, m.endedAt || state.at) : "") };
-  const done = { title: "steps", of: steps };
+  const done = { title: "done after", of: steps };
   const groups = { policy: (m) => m.by, namespace: (m) => m.namespace, step: (m) => m.phase };
   const showMoves = parts.table(at("moves"), "moves under way", [...moveColumns.slice(0, 4), took, done, ...moveColumns.slice(4)], groups);
   const showPlanned = parts.table(at("planned"), "planned moves", [...moveColumns.slice(0, 3), ...moveColumns.slice(4)], groups);
@@ -32,7 +32,7 @@
     { title: "waits", of: (p) => -Date.parse(p.since), show: (p) => span((Date.parse(state.at) - Date.parse(p.since)) / 1000) },
     { title: "for", kind: "long", of: (p) => p.message }], { namespace: (p) => p.namespace });
   const showFinished = parts.table(at("finished"), "ended moves",
-    [{ title: "ended", kind: "when", of: (m) => m.endedAt, show: (m) => clock(m.endedAt) }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase },
+    [{ title: "ended", kind: "when", of: (m) => m.endedAt, show: (m) => clock(m.endedAt) }, ...moveColumns.slice(0, 3), { title: "became", of: (m) => m.phase, show: (m) => el("span", { class: m.phase === "Failed" ? "warning" : undefined }, m.phase) },
       took, done, moveColumns[4], { title: "how", kind: "long", of: (m) => m.message || m.reason }], groups);
   const KINDS = { ReservationWindow: "window", HeadRoom: "head-room" };
   const showHeld = parts.table(at("held"), "reservations, windows and head-rooms", [
@@ -44,7 +44,7 @@
     { title: "cpu, memory", of: (h) => h.cpuMilli || 0, show: (h) => (h.cpuMilli || h.memoryBytes ? `${parts.cpu(h.cpuMilli || 0)}, ${parts.memory(h.memoryBytes || 0)}` : "") },
     { title: "since", kind: "when", of: (h) => h.since || "", show: (h) => (h.since ? when(h.since) : "") },
     { title: "until", kind: "when", of: (h) => h.until || "", show: (h) => (h.until ? when(h.until) : "no end") },
-    { title: "why it is not held", kind: "long", of: (h) => h.message || "" },
+    { title: "why it is not held", kind: "by", of: (h) => h.message || "" },
   ], { kind: (h) => h.kind, node: (h) => (h.nodes || [])[0] });
   // A moment as seen from the state: "4 min ago", "in 2 h".
   const when = (moment) => {
@@ -105,6 +105,19 @@
       el("dd", { class: h.ok === false ? "warning" : undefined }, h.says)]));
   }
 
+  // `stale`: how long ago the process saw this state, by its own clock.
+  function drawAge() {
+    const known = state.plannedAt !== "";
+    const ago = known ? age() : "";
+    const then = ago ? `${clock(state.plannedAt)}, ${ago}: pods and what they request were counted then` : clock(state.plannedAt);
+    const decided = known ? `decided at ${then}` : "there was no decision yet";
+    const old = stale >= OLD_S ? ` (${span(stale)} ago)` : "";
+    at("about").textContent = state.at !== ""
+      ? parts.clean(`State of ${state.at.slice(0, 10)} ${clock(state.at)}${old}; ${decided}${state.source ? `; ${state.source}` : ""}.`)
+      : state.leads ? "There was no decision yet." : "This process does not lead: the page of the leader has the state.";
+    at("about").classList.toggle("warning", stale >= VERY_OLD_S);
+  }
+
   function draw() {
     drawBadges();
     drawHealth();
@@ -114,11 +127,6 @@
     const seen = state.at !== "";
     at("content").hidden = !seen;
     for (const place of document.querySelectorAll(".decided")) place.textContent = known ? ago && ` as counted ${ago}` : ", not decided yet";
-    const then = ago ? `${clock(state.plannedAt)}, ${ago}: pods and what they request were counted then` : clock(state.plannedAt);
-    const decided = known ? `decided at ${then}` : "there was no decision yet";
-    at("about").textContent = seen
-      ? parts.clean(`State of ${state.at.slice(0, 10)} ${clock(state.at)}; ${decided}${state.source ? `; ${state.source}` : ""}.`)
-      : state.leads ? "There was no decision yet." : "This process does not lead: the page of the leader has the state.";
     at("headline").textContent = parts.clean(state.headline || "");
     at("warnings").replaceChildren(...state.warnings.map((text) => el("p", { class: "warning" }, text)));
     at("cards").replaceChildren();
@@ -178,8 +186,9 @@
       const answer = await fetch("state.json", { cache: "no-cache" });
       const seen = answer.headers.get("ETag") || "";
       if (!answer.ok) throw new Error(plural(answer.status, "status"));
+      stale = Number(answer.headers.get("Age") || 0);
       if (!state || seen !== tag) { state = await answer.json(); tag = seen; draw(); }
-      at("about").classList.remove("warning");
+      drawAge();
     } catch {
       at("about").classList.add("warning");
       at("about").textContent = `No answer since ${state ? parts.clean(state.at) : "the page was opened"}; it is asked again.`;

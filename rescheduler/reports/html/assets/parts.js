@@ -70,8 +70,8 @@ const parts = (() => {
       svg("rect", { class: "whole", width, height: 10, rx: 2 }), svg("rect", { class: "requested", width: at(requested), height: 10, rx: 2 }),
       svg("rect", { class: "reserved", x: at(requested - reserved), width: at(requested) - at(requested - reserved), height: 10, rx: 2 }),
       used === undefined ? null : svg("rect", { class: "used", y: 7, width: at(used), height: 3 }));
-    const told = [percent(requested, whole), reserved ? `${percent(reserved, whole)} reserved` : "", used === undefined ? "" : `${percent(used, whole)} used`];
-    return el("span", { class: "amount" }, drawn, told.filter(Boolean).join(", "));
+    const told = percent(requested, whole) + (reserved ? ` (${percent(reserved, whole)} reserved)` : "") + (used === undefined ? "" : `, ${percent(used, whole)} used`);
+    return el("span", { class: "amount" }, drawn, told);
   }
 
   const cellSize = (nodes, width) => (nodes <= 60 ? 26 : nodes <= 700 ? 14 : width < 500 ? 7 : 9);
