@@ -22,6 +22,7 @@ from rescheduler.cli.snapshot_input import read_input
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.counted import plural
 from rescheduler.model.decode import Decoder
+from rescheduler.model.decode.template_fault import template_fault
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition
@@ -179,7 +180,7 @@ def tell_rehearsal(*, name: str, cluster: NamedCluster) -> None:
         raise CommandError(f"ReservationWindow {name}: {error}") from error
     template = window.template if window.template_raw else None
     if window.template_raw and template is None:
-        raise CommandError(f"ReservationWindow {name}: spec.template cannot be read as a pod")
+        raise CommandError(f"ReservationWindow {name}: {template_fault(window.template_raw)}")
     room = template.requests if template is not None else part_of(window.resources, window.pods)
     now_s = snapshot.taken_at_s
     found = rehearse(snapshot, window, room, now_s)

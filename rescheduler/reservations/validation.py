@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from rescheduler.calls.call import Call, OnError, Verb
-from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
+from rescheduler.model.decode.template_fault import template_fault
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation
@@ -37,13 +37,8 @@ class Refused(NamedTuple):
 
 def refusal(reservation: Reservation, template_refused: str | None = "") -> Refused | None:
     """The first reason to refuse ``reservation``, or None. ``template_refused``: the API server's words, if it was asked."""
-    if reservation.template_raw == OVERSIZED_TEMPLATE:
-        return _invalid(
-            f"spec.template is larger than {MOST_TEMPLATE_BYTES // 1024} KiB (leave out what holds no room: commands, "
-            "environment, probes, annotations)"
-        )
     if reservation.template is None:
-        return _invalid("spec.template is missing or cannot be read")
+        return _invalid(template_fault(reservation.template_raw))
     owners = _owners_refusal(reservation)
     if owners is not None:
         return owners
@@ -51,8 +46,6 @@ def refusal(reservation: Reservation, template_refused: str | None = "") -> Refu
         return _invalid("spec.ttl and spec.expires exclude each other (give one)")
     if reservation.ttl_s is not None and reservation.ttl_s < 0:
         return _invalid("spec.ttl is negative")
-    if any(amount < 0 for _, amount in reservation.template.requests.items()):
-        return _invalid("spec.template requests a negative amount")
     if template_refused:
         return _invalid(f"spec.template: the API server takes no such pod: {template_refused}")
     return _unsupported_part(reservation)

@@ -15,6 +15,7 @@ from typing import Final
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import write_status
 from rescheduler.model.counted import verb
+from rescheduler.model.decode.template_fault import template_fault
 from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import Node, Pod, PriorityClass
 from rescheduler.model.reservation import Reservation
@@ -159,7 +160,7 @@ def _status(observed: ObservedHeadRoom, have: Changes, recipe: Recipe | None, no
     head_room = observed.head_room
     held = [child for child in have.live if child.held]
     standing = min(len(held), head_room.rooms)
-    new = _complete(have, recipe, standing, head_room.rooms)
+    new = _complete(have, recipe, head_room.template_raw, standing, head_room.rooms)
     return HeadRoomStatus(
         observed_generation=head_room.generation,
         wanted=head_room.rooms,
@@ -169,9 +170,9 @@ def _status(observed: ObservedHeadRoom, have: Changes, recipe: Recipe | None, no
     )
 
 
-def _complete(have: Changes, recipe: Recipe | None, standing: int, wanted: int) -> Condition:
+def _complete(have: Changes, recipe: Recipe | None, template: bytes, standing: int, wanted: int) -> Condition:
     if recipe is None or have.refused:
-        words = have.refused or "spec.template cannot be read as a pod"
+        words = have.refused or template_fault(template)
         return Condition(_COMPLETE, "False", "Invalid", words)
     if standing >= wanted:
         return Condition(

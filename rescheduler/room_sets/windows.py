@@ -19,8 +19,8 @@ import msgspec
 
 from rescheduler.calls.call import Call, Event
 from rescheduler.calls.objects import write_status
-from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.counted import plural, verb
+from rescheduler.model.decode.template_fault import template_fault
 from rescheduler.model.names import RESERVEABLE
 from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import PodSpec
@@ -174,8 +174,7 @@ def step(observed: ObservedWindow, now_s: float) -> RoomSetStep:
     found, fault = running(window, now_s)
     recipe = recipe_of(window, found) if found is not None else None
     if found is not None and recipe is None:
-        large = f"is larger than {MOST_TEMPLATE_BYTES // 1024} KiB"
-        fault = f"spec.template {large if window.template_raw == OVERSIZED_TEMPLATE else 'cannot be read as a pod'}"
+        fault = template_fault(window.template_raw)
     placed = _placed(observed, found)
     moment = Moment(window, fault, found, len(placed), now_s)
     phase = next(phase for holds, phase in PHASES if holds(moment))

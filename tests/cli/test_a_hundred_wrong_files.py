@@ -33,13 +33,13 @@ ROOMS = {
     "words for a duration": (f"spec: {{ttl: 5 minutes, template: {POD}, {FOR}}}", "reservation/r: "),
     "words for an amount": (
         f"spec: {{template: {requests('cpu: lots')}, {FOR}}}",
-        "reservation/r: spec.template",
+        "reservation/r: spec.template.spec.containers[0].resources.requests.cpu: quantity 'lots' is not a number",
     ),
     "less than nothing": (
         f"spec: {{template: {requests('cpu: -1')}, {FOR}}}",
-        "reservation/r: spec.template",
+        "requests.cpu: quantity -1 is negative (write an amount of 0 or more",
     ),
-    "no template": (f"spec: {{{FOR}}}", "reservation/r: spec.template is missing or cannot be read"),
+    "no template": (f"spec: {{{FOR}}}", "reservation/r: spec.template is missing (give the containers"),
     "a time in words": (f"spec: {{expires: tomorrow, template: {POD}, {FOR}}}", "reservation/r: "),
     "a time that is past": (
         f"spec: {{expires: '2020-01-01T00:00:00Z', template: {POD}, {FOR}}}",

@@ -29,13 +29,13 @@ def container(limits=None, **requests):
 @pytest.mark.parametrize(
     ("template", "spec", "words"),
     [
-        (container(cpu="-1"), {}, "spec.template is missing or cannot be read"),
-        (container(cpu="much"), {}, "spec.template is missing or cannot be read"),
+        (container(cpu="-1"), {}, "containers[0].resources.requests.cpu: quantity '-1' is negative"),
+        (container(cpu="much"), {}, "containers[0].resources.requests.cpu: quantity 'much' is not"),
         (container(), {"allocateOnce": False}, "several pods cannot share a room of no size"),
         (
             {"containers": [{"name": "main"}], "volumes": "none"},
             {},
-            "spec.template is missing or cannot be read",
+            "spec.template.spec.volumes: Expected `array | null`, got `str` (see kubectl explain pod.spec.volumes)",
         ),
     ],
 )

@@ -300,7 +300,6 @@ def test_it_does_not_expire_while_a_claimant_is_on_its_way_and_leaves_owners_alo
     [
         ({"template": PodSpec()}, "requests nothing"),
         ({"template": PodSpec(requests=cpu(1), host_ports=(HostPort("TCP", "", 80),))}, "host ports"),
-        ({"template": PodSpec(requests=cpu(-5))}, "negative"),
         ({"template": PodSpec(requests=cpu(1), resource_claims=True)}, "resourceClaims"),
         ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, "soft"),
     ],

@@ -39,8 +39,8 @@ class TemplateNodeWire(Wire):
     node_name: str | None = None
 
 
-_NOTHING: Final = (b"", b"null")
-_decode_template = msgspec.json.Decoder(TemplateWire).decode
+NO_TEMPLATE: Final = (b"", b"null")
+decode_template = msgspec.json.Decoder(TemplateWire).decode
 _decode_template_node = msgspec.json.Decoder(TemplateNodeWire).decode
 
 
@@ -101,7 +101,7 @@ def _annotations(meta: MetaWire) -> LabelSet:
 
 def _template_fields(template: Raw, shared: SharedParts, pods: PodDecoder) -> dict[str, Any]:
     """What is read of spec.template; nothing is kept of one that is too large."""
-    if bytes(template) in _NOTHING:
+    if bytes(template) in NO_TEMPLATE:
         return {}
     raw = msgspec.json.format(bytes(template), indent=-1)
     if len(raw) > MOST_TEMPLATE_BYTES:
@@ -119,14 +119,14 @@ def _template_fields(template: Raw, shared: SharedParts, pods: PodDecoder) -> di
 def _template(raw: bytes, shared: SharedParts) -> tuple[TemplateWire, LabelSet]:
     """The template and its labels; empty if they cannot be read: the schema leaves the template's metadata open."""
     try:
-        template = _decode_template(raw)
+        template = decode_template(raw)
         return template, shared.labels((template.metadata or TemplateMetaWire()).labels)
     except DAMAGE:
         return TemplateWire(), NO_LABELS
 
 
 def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | None:
-    if bytes(raw) in _NOTHING:
+    if bytes(raw) in NO_TEMPLATE:
         return None
     try:
         return pods.template_spec(raw, labels)
@@ -135,4 +135,4 @@ def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | No
 
 
 def _template_node(raw: Raw) -> str:
-    return "" if bytes(raw) in _NOTHING else _decode_template_node(raw).node_name or ""
+    return "" if bytes(raw) in NO_TEMPLATE else _decode_template_node(raw).node_name or ""
