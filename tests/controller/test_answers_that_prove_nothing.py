@@ -91,6 +91,7 @@ WRITES = {
 @pytest.mark.parametrize("chosen", WRITES)
 def test_no_step_of_a_move_relies_on_an_answer_that_proves_nothing(chosen, answer):
     scene = at_work()
+    scene.budget(maxUnavailable=1)
     done = carried_out(scene, WRITES[chosen], ANSWERS[answer], times=3)
     move = scene.move(scene.ready("web")[0], "n2")
     scene.until(lambda: scene.over(move))

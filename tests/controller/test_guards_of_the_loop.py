@@ -286,6 +286,7 @@ def test_an_eviction_that_a_budget_refuses_names_the_budget_and_waits(scene):
 
 def test_each_try_of_an_eviction_has_a_rehearsal_of_its_own_and_a_fresh_gate_proof(scene):
     """What was proven before a refusal says nothing about now: keys and budgets may have changed."""
+    scene.budget(maxUnavailable=1)
     name = mover(scene)
     refused = []
 
@@ -320,7 +321,7 @@ def test_of_two_controllers_the_second_acts_only_when_the_first_has_lost_the_lea
     together = []
     scene.api.subscribe(lambda _: together.append(scene.now_s) if first.leads() and second.leads() else None)
     name = scene.move(scene.pods()[0], "n2")
-    scene.until(lambda: scene.calls.of(lambda c: c.rehearses))
+    scene.until(lambda: scene.calls.of(lambda c: c.proves_gate))
     first.frozen = True
     frozen_s = scene.now_s
     assert not scene.calls.of(lambda c: c.evicts)

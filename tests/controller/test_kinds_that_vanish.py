@@ -113,6 +113,7 @@ WRITES = {
 
 @pytest.mark.parametrize("chosen", WRITES)
 def test_a_404_that_names_no_object_is_no_answer_to_any_call(scene, chosen):
+    scene.budget(maxUnavailable=1)
     scene.start()
     met = []
 

@@ -55,6 +55,7 @@ def test_a_move_that_lands(scene):
 
 
 def test_a_move_that_fails_gives_its_room_back(scene):
+    scene.budget(maxUnavailable=1)
     scene.refuse(403, "Forbidden", lambda call: call.rehearses)
     with capture_logs() as lines:
         name = scene.move(scene.ready("web")[0], "n2", ttl="20s")

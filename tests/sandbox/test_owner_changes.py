@@ -156,6 +156,7 @@ def admits_a_sidecar(held):
 
 
 def admits_it_at_the_rehearsal(held):
+    held.scene.budget(maxUnavailable=1)
     held.scene.calls.answer(lambda c: c.rehearses, once(lambda _: admits_a_sidecar(held)))
 
 
