@@ -61,7 +61,7 @@ layers: $(STAMP)
 	$(BIN)/lint-imports
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) --dist loadgroup -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
+	$(call pytest,-n $(JOBS) --dist loadgroup --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick

@@ -38,7 +38,7 @@ BREAKS: Final = (
     Break("no eviction to a node that refuses the pod now", _EVICTING, "if fits.ok:", "if True:", _UNITS),
     Break("no eviction while a pod of higher priority waits", _EVICTING, "if higher is None:", "if True:", ("tests/controller/test_higher_priority_waits.py",)),
     Break("no eviction while watches are late", _EVICTING, "if not watch_lag.late and", "if True or", ("tests/controller/test_late_watches.py",)),
-    Break("the intent is stored before the eviction", _EVICTING, "eviction_requested_at_s=draft.now_s)\n            _evict", "reservation_name=draft.status.reservation_name)\n            _evict", _UNITS),
+    Break("the intent is stored before the eviction", _EVICTING, "eviction_requested_at_s=draft.now_s)\n        _evict", "reservation_name=draft.status.reservation_name)\n        _evict", _UNITS),
     Break("the placeholder ends after the nomination", "rescheduler/reservations/handover.py", "return first, delete_placeholder(placeholder)", "return (delete_placeholder(placeholder),)", ("tests/reservations/test_hand_over.py",)),
     Break("budgets by the eviction subresource", _POD_CALLS, "verb=Verb.EVICT,", "verb=Verb.DELETE,", _CALLS),
     Break("the pod that was meant is evicted", _POD_CALLS, "uid=pod.uid,\n        grace_s", "grace_s", _CALLS),
