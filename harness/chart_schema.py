@@ -23,6 +23,8 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import NAMESPACE
 from rescheduler.scheduling.configuration import API_VERSION as SCHEDULER_VERSION
 from rescheduler.scheduling.configuration import KIND as SCHEDULER_KIND
+from rescheduler.scheduling.configuration import KNOWN
+from rescheduler.scheduling.configuration_wire import ConfigurationWire, PluginSetWire
 
 FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
 _TEXT: Final = {"type": "string", "minLength": 1}
@@ -74,8 +76,7 @@ _OPERATORS: Final = [
 ]
 _PERCENT: Final = {"thresholds", "targetThresholds", "startThresholds"}
 _DURATION: Final = {"type": "string", "pattern": r"^(0|([0-9]*(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+)$"}
-_SECONDS: Final = {"allOf": [_DURATION, {"pattern": r"[1-9][0-9]*(\.[0-9]*)?(h|m([^s]|$)|s)"}]}
-"""1s or more."""
+_UNITS: Final = {"ns": 1e-9, "(us|µs|μs)": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 Schema = dict[str, Any]
 
 
@@ -83,7 +84,7 @@ def values_schema() -> Schema:
     """The whole schema."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "definitions": {"policy": _policies()},
+        "definitions": {"policy": _policies(), "pluginSet": _plugin_set()},
         "required": ["image", "runbookUrlPrefix"],
         **_closed(
             {
@@ -136,12 +137,33 @@ def configuration_schema() -> Schema:
         "kind": {"enum": ["ReschedulerConfiguration"]},
         "metadata": {"type": "object"},
         "policies": policies,
-        "schedulerConfiguration": {
-            "type": "object",
-            "required": ["apiVersion", "kind"],
-            "properties": {"apiVersion": {"enum": [SCHEDULER_VERSION]}, "kind": {"enum": [SCHEDULER_KIND]}},
-        },
+        "schedulerConfiguration": _scheduler(),
     }
+    return found
+
+
+def _scheduler() -> Schema:
+    found = _struct(ConfigurationWire)
+    found["properties"] |= {
+        "apiVersion": {"enum": [SCHEDULER_VERSION]},
+        "kind": {"enum": [SCHEDULER_KIND]},
+        "extenders": {"type": ["array", "null"], "maxItems": 0},
+    }
+    profile = found["properties"]["profiles"]["anyOf"][0]["items"]["properties"]
+    profile["pluginConfig"]["anyOf"][0]["items"]["properties"]["name"] = {"enum": sorted(KNOWN)}
+    points = profile["plugins"]["anyOf"][0]["properties"]
+    points |= {
+        key: {"anyOf": [{"$ref": "#/definitions/pluginSet"}, _PLAIN[types.NoneType]]} for key in points
+    }
+    return found
+
+
+def _plugin_set() -> Schema:
+    """What an extension point switches on and off, with the names that are known."""
+    found = _struct(PluginSetWire)
+    for key in ("enabled", "disabled"):
+        plugins, _ = found["properties"][key]["anyOf"]
+        plugins["items"]["properties"]["name"] = {"enum": ["*", *sorted(KNOWN)]}
     return found
 
 
@@ -217,7 +239,7 @@ def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
     written = next((mark for mark in marks if isinstance(mark, WrittenAs)), None)
     if written is SECONDS:
         least = max((mark.ge or 0 for mark in marks if isinstance(mark, msgspec.Meta)), default=0)
-        return _SECONDS if least >= 1 else _DURATION
+        return _duration_of(least) if least else _DURATION
     if written is NAMESPACE:
         return _NAMESPACE
     if written is not None:
@@ -228,6 +250,28 @@ def _annotated(kind: Any, marks: tuple[Any, ...]) -> Schema:
             bounds = {"minimum": mark.ge, "maximum": mark.le, "exclusiveMinimum": mark.gt}
             found |= {key: bound for key, bound in bounds.items() if bound is not None}
     return found
+
+
+def _duration_of(least_s: float) -> Schema:
+    """A duration that is not written with one unit and shorter: a schema cannot add up 9m and 60s."""
+    short = (
+        f"0*({_below(int(least_s / size))})(\\.[0-9]*)?{unit}"
+        for unit, size in _UNITS.items()
+        if least_s >= size
+    )
+    zeros = "(0*(\\.0*)?(ns|us|µs|μs|ms|s|m|h)?)+"
+    return {**_DURATION, "not": {"pattern": f"^({zeros}|{'|'.join(short)})$"}}
+
+
+def _below(number: int) -> str:
+    """Pattern of the whole numbers below that, without zeros in front."""
+    digits = str(number)
+    shorter = [f"[0-9]{{0,{len(digits) - 1}}}"]
+    for at, digit in enumerate(digits):
+        if int(digit) > (at == 0):
+            lowest = 1 if at == 0 else 0
+            shorter.append(f"{digits[:at]}[{lowest}-{int(digit) - 1}][0-9]{{{len(digits) - at - 1}}}")
+    return "|".join(shorter)
 
 
 def text() -> str:

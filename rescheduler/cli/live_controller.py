@@ -116,8 +116,7 @@ def load_profile(path: str | None, configuration: Configuration) -> Profile:
     try:
         return parse_scheduler_configuration(document.data)
     except SchedulerConfigurationError as error:
-        remedy = "" if str(error).endswith((")", "?")) else " (docs/scheduling.md says what is read)"
-        raise CommandError(f"{path}:{document.line(error.path)}: {error}{remedy}", EXIT_USAGE) from error
+        raise CommandError(f"{path}:{document.line(error.path)}: {error}", EXIT_USAGE) from error
 
 
 def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:

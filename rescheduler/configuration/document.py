@@ -57,7 +57,7 @@ def _profile(written: object) -> Profile:
     try:
         return parse_scheduler_configuration(written)
     except SchedulerConfigurationError as error:
-        raise MistakenError([(error.path, str(error), "see docs/scheduling.md")]) from error
+        raise MistakenError([(error.path, error.message, error.remedy)]) from error
 
 
 class Configuration(DocumentSection, frozen=True, kw_only=True):

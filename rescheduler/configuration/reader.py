@@ -30,7 +30,7 @@ _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[a-z| ]+)`(?:, got `(?P<fou
 _BOUND: Final = re.compile(r"Expected `(?:int|float)` (?P<side>[<>]=?) (?P<bound>\S+)")
 _SIDES: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 _WORD: Final = re.compile(r"Invalid enum value '(?P<word>.*)'", re.DOTALL)
-_AS_NUMBER: Final = WrittenAs(float, float)
+_AS_NUMBER: Final = WrittenAs(float, float, lambda bound: f"{bound:f}".rstrip("0").rstrip("."))
 _WRONG: Final = object()
 """In place of a value of which a complaint was made."""
 

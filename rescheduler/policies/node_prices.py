@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -28,11 +28,14 @@ _DIGITS: Final = 6
 _NAMED: Final = 3
 
 
+_Price = Annotated[float, msgspec.Meta(ge=1 / ONE, le=MOST)]
+
+
 class NodePriceArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """One entry of ``prices``: what each node with these labels costs."""
 
     node_selector: dict[str, str]
-    price: float
+    price: _Price
 
 
 class PricedNodesArgs(NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -43,7 +46,7 @@ class PricedNodesArgs(NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fi
 
     prices: tuple[NodePriceArgs, ...] = ()
     price_label: str = ""
-    default_price: float = 1.0
+    default_price: _Price = 1.0
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
@@ -51,8 +54,6 @@ class PricedNodesArgs(NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fi
         for i, entry in enumerate(self.prices):
             if not entry.node_selector:
                 yield ("prices", i, "nodeSelector"), "is empty: name a label, or use defaultPrice"
-            yield from _price_problems(("prices", i, "price"), entry.price)
-        yield from _price_problems(("defaultPrice",), self.default_price)
         if self.price_label and (error := key_error(self.price_label)):
             yield ("priceLabel",), f"is no key of a label: {error}"
 
@@ -104,8 +105,3 @@ def price_in(text: str) -> int | None:
 
 def _millionths(price: float) -> int:
     return max(round(price * ONE), 1)
-
-
-def _price_problems(path: tuple[str | int, ...], price: float) -> Iterator[ArgumentProblem]:
-    if not 1 / ONE <= price <= MOST:
-        yield path, f"is {price:g}: must be above 0 (at least a millionth) and at most {MOST:,}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final
 from zlib import crc32
 
@@ -10,10 +9,10 @@ import msgspec
 
 from rescheduler.model.records import PodPhase
 from rescheduler.model.times import format_duration
-from rescheduler.model.written import document_key
+from rescheduler.model.written import SECONDS, document_key
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.leaving_pods import Leaving, LeavingPods
-from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
+from rescheduler.policies.wire import PolicyArgs
 
 LEAST_AGE_S: Final = 600.0
 """A younger limit would move a pod as soon as its replacement had come up."""
@@ -23,15 +22,8 @@ _CRC_VALUES: Final = 1 << 32
 class PodLifeTimeArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
     """``max_age_s``: a pod may live for so long and up to the share ``jitter`` longer, so that replicas do not go together."""
 
-    max_age_s: Age = 30 * 86_400.0
+    max_age_s: Annotated[float, SECONDS, msgspec.Meta(ge=LEAST_AGE_S)] = 30 * 86_400.0
     jitter: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.1
-
-    def problems(self) -> Iterator[ArgumentProblem]:
-        """Value errors."""
-        yield from super().problems()
-        if self.max_age_s < LEAST_AGE_S:
-            least = format_duration(LEAST_AGE_S)
-            yield ("maxAge",), f"is {format_duration(self.max_age_s)}; must be at least {least}"
 
 
 class PodLifeTime(LeavingPods[PodLifeTimeArgs]):

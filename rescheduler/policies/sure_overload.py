@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -31,14 +31,12 @@ class AnomalyArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """So many of the newest samples of a node must be above before anything is done."""
 
     samples: Positive
-    of: Positive
+    of: Annotated[int, msgspec.Meta(ge=1, le=MOST_SAMPLES)]
 
     def problems(self) -> Iterator[ArgumentProblem]:
         """Numbers that no window can meet."""
         if self.samples > self.of:
             yield ("anomaly", "samples"), f"is {self.samples}, more than the {self.of} of `of`"
-        if self.of > MOST_SAMPLES:
-            yield ("anomaly", "of"), f"is {self.of}: a window has at most {MOST_SAMPLES} samples"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

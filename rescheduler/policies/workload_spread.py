@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, compress, islice
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.names import ZONE
@@ -20,7 +21,7 @@ from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, in_tier, nothing, unchanged
 from rescheduler.policies.proposals import Candidate, Proposals
-from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
+from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import FloatArray, IntArray
@@ -41,13 +42,7 @@ _Counted = tuple[bool, ...]
 class WorkloadSpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """``weight``: what one replica too many in one place counts for, in pods (0.01 to 100)."""
 
-    weight: float = 1.0
-
-    def problems(self) -> Iterator[ArgumentProblem]:
-        """Value errors."""
-        yield from super().problems()
-        if not 1 / MOST_WEIGHT <= self.weight <= MOST_WEIGHT:
-            yield ("weight",), f"is {self.weight:g}; must be from {1 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
+    weight: Annotated[float, msgspec.Meta(ge=1 / MOST_WEIGHT, le=MOST_WEIGHT)] = 1.0
 
 
 class WorkloadSpread:

@@ -56,10 +56,11 @@ _SILENT: Final = frozenset(
 """Plugins that change no verdict: they sort, bind, preempt, or are judged before the profile."""
 _FILTERS: Final = frozenset(plugin.name for plugin in FILTERS) - {PreScore.name}
 _SCORES: Final = frozenset(plugin.name for plugin in SCORES)
-_KNOWN: Final = _FILTERS | _SCORES | _SILENT
+KNOWN: Final = _FILTERS | _SCORES | _SILENT
 _MAX_WEIGHT: Final = 100
 _MAX_PLUGIN_WEIGHT: Final = 2**31 - 1
 _STEP: Final = re.compile(r"\[(\d+)\]|\.(\w+)")
+_BOUND: Final = re.compile(r"Expected `[^`]*` ([<>]=) (\S+) - at .*")
 _UNKNOWN: Final = re.compile(r"unknown field `([^`]*)`")
 """What msgspec says of the place of a mistake."""
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
@@ -69,12 +70,14 @@ ArgsT = TypeVar("ArgsT", bound=ArgsWire)
 class SchedulerConfigurationError(ReschedulerError, ValueError):
     """The document is not one that kube-scheduler would take, or asks for what is left out here.
 
-    ``path``: the place in the document.
+    ``path``: the place in the document. Its text is the message and the remedy.
     """
 
-    def __init__(self, message: str, path: Path = ()) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, path: Path = (), remedy: str = "see docs/scheduling.md") -> None:
+        super().__init__(f"{message} ({remedy})")
+        self.message = message
         self.path = path
+        self.remedy = remedy
 
 
 @contextmanager
@@ -87,13 +90,24 @@ def _at(*steps: str | int) -> Iterator[None]:
         raise
 
 
-def _no_such(message: str, error: msgspec.ValidationError) -> SchedulerConfigurationError:
-    """Msgspec's complaint, at the place that it names."""
+def _no_such(
+    message: str, error: msgspec.ValidationError, document: object = None
+) -> SchedulerConfigurationError:
+    """Msgspec's complaint, at the place that it names. A number out of its bounds is shown, if it is in ``document``."""
     told = str(error)
     names = (*_STEP.findall(told.partition("`$")[2]), *(("", key) for key in _UNKNOWN.findall(told)))
-    return SchedulerConfigurationError(
-        f"{message}: {told}", tuple(int(index) if index else key for index, key in names)
-    )
+    path: Path = tuple(int(index) if index else key for index, key in names)
+    if document is not None and (bound := _BOUND.fullmatch(told)) is not None:
+        value: Any = document
+        for step in path:
+            value = value[step]
+        use = f"use {bound[2]} or {'more' if bound[1] == '>=' else 'less'}, or leave it out"
+        return SchedulerConfigurationError(f"{_dotted(path)} is {value}", path, use)
+    return SchedulerConfigurationError(f"{message}: {told}", path)
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def parse_scheduler_configuration(document: object, scheduler_name: str = "") -> Profile:
@@ -107,19 +121,16 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
     try:
         wire = msgspec.convert(document, ConfigurationWire)
     except msgspec.ValidationError as error:
-        raise _no_such(f"not a {KIND}", error) from error
+        raise _no_such(f"not a {KIND}", error, document) from error
     if wire.api_version != API_VERSION or wire.kind != KIND:
         found = f"{wire.api_version} {wire.kind}"
         wrong = "kind" if wire.api_version == API_VERSION else "apiVersion"
         raise SchedulerConfigurationError(f"expected {API_VERSION} {KIND}, found {found}", (wrong,))
     for fault in faults(wire):
-        place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.path)
-        raise SchedulerConfigurationError(
-            f"{place.removeprefix('.')} {fault.message} ({fault.remedy})", fault.path
-        )
+        raise SchedulerConfigurationError(f"{_dotted(fault.path)} {fault.message}", fault.path, fault.remedy)
     if wire.extenders:
-        message = "extenders: scheduler extenders are left out and cannot be judged (remove them)"
-        raise SchedulerConfigurationError(message, ("extenders",))
+        message = "extenders: scheduler extenders are left out and cannot be judged"
+        raise SchedulerConfigurationError(message, ("extenders",), "remove them")
     profiles = wire.profiles or [ProfileWire()]
     with _at("profiles"):
         at, profile = _chosen(profiles, scheduler_name)
@@ -156,7 +167,7 @@ def _once(names: Iterable[str], where: str) -> None:
     seen: set[str] = set()
     for at, name in enumerate(names):
         if name in seen:
-            raise SchedulerConfigurationError(f"{where}: {name} is given twice (remove one of them)", (at,))
+            raise SchedulerConfigurationError(f"{where}: {name} is given twice", (at,), "remove one of them")
         seen.add(name)
 
 
@@ -166,8 +177,8 @@ def _plugins(wire: PluginsWire, plain: Profile) -> tuple[frozenset[str], tuple[t
     pre_filters = _switched(_FILTERS, everywhere, wire.pre_filter, "preFilter")
     if filters != pre_filters:
         odd = ", ".join(sorted(filters ^ pre_filters))
-        message = f"plugins: filter and preFilter differ for {odd}; switch both, or use multiPoint"
-        raise SchedulerConfigurationError(message)
+        message = f"plugins: filter and preFilter differ for {odd}"
+        raise SchedulerConfigurationError(message, remedy="switch both, or use multiPoint")
     _switched(_SCORES, everywhere, wire.pre_score, "preScore")
     defaults = dict(plain.weights)
     scoring = _switched(frozenset(defaults), everywhere, wire.score, "score")
@@ -187,7 +198,7 @@ def _switched(
     for switches, path in ((everywhere, "multiPoint"), (point or PluginSetWire(), where)):
         for key, plugins in (("disabled", switches.disabled), ("enabled", switches.enabled)):
             for at, plugin in enumerate(plugins or ()):
-                if plugin.name != "*" and plugin.name not in _KNOWN:
+                if plugin.name != "*" and plugin.name not in KNOWN:
                     message = f"plugins.{path}: {_unknown(plugin.name)}"
                     raise SchedulerConfigurationError(message, (path, key, at))
         off = {plugin.name for plugin in switches.disabled or ()}
@@ -205,7 +216,7 @@ def _switched(
 
 
 def _unknown(name: str) -> str:
-    return f"unknown plugin {name!r}{did_you_mean(name, _KNOWN) or ' (the ones of kube-scheduler are known)'}"
+    return f"unknown plugin {name!r}{did_you_mean(name, KNOWN)}"
 
 
 def _weights(switches: PluginSetWire | None) -> dict[str, int]:
@@ -235,7 +246,7 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
         case "DefaultPreemption":
             _check_preemption(_args(config, PreemptionArgs))
             return profile
-        case name if name in _KNOWN:
+        case name if name in KNOWN:
             return profile
         case name:
             raise SchedulerConfigurationError(f"pluginConfig: {_unknown(name)}", ("name",))
@@ -243,8 +254,8 @@ def _with_args(profile: Profile, config: PluginConfigWire) -> Profile:
 
 def _volume_binding(profile: Profile, args: VolumeBindingArgs) -> Profile:
     if args.bind_timeout_seconds is not None and args.bind_timeout_seconds < 0:
-        message = f"bindTimeoutSeconds is {args.bind_timeout_seconds} (use 0 or more)"
-        raise SchedulerConfigurationError(f"pluginConfig of VolumeBinding: {message}")
+        message = f"pluginConfig of VolumeBinding: bindTimeoutSeconds is {args.bind_timeout_seconds}"
+        raise SchedulerConfigurationError(message, remedy="use 0 or more")
     return replace(profile, volume_shape=_shape(args.shape, "VolumeBinding")) if args.shape else profile
 
 
@@ -252,12 +263,14 @@ def _check_preemption(args: PreemptionArgs) -> None:
     share, least = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
     where = "pluginConfig of DefaultPreemption: minCandidateNodes"
     if share is not None and not 0 <= share <= 100:  # noqa: PLR2004 -- percent
-        raise SchedulerConfigurationError(f"{where}Percentage is {share} (use a percentage from 0 to 100)")
+        raise SchedulerConfigurationError(
+            f"{where}Percentage is {share}", remedy="use a percentage from 0 to 100"
+        )
     if least is not None and least < 0:
-        raise SchedulerConfigurationError(f"{where}Absolute is {least} (use 0 or more)")
+        raise SchedulerConfigurationError(f"{where}Absolute is {least}", remedy="use 0 or more")
     if share == 0 and least == 0:
         raise SchedulerConfigurationError(
-            f"{where}Percentage and minCandidateNodesAbsolute are both 0 (raise one)"
+            f"{where}Percentage and minCandidateNodesAbsolute are both 0", remedy="raise one"
         )
 
 

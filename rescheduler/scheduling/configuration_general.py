@@ -14,7 +14,6 @@ from rescheduler.scheduling.configuration_wire import ConfigurationWire, LeaderE
 
 Path = tuple[str | int, ...]
 
-_MAX_INT32: Final = 2**31 - 1
 _LEASES: Final = "leases"
 _DEFAULT_SECONDS: Final = {"leaseDuration": 15.0, "renewDeadline": 10.0, "retryPeriod": 2.0}
 
@@ -29,32 +28,18 @@ class Fault(NamedTuple):
 
 def faults(wire: ConfigurationWire) -> Iterator[Fault]:
     """What kube-scheduler refuses of them, in its order."""
-    client = wire.client_connection
-    if client is not None and client.burst is not None and client.burst < 0:
-        yield Fault(("clientConnection", "burst"), f"is {client.burst}", "use 0 or more")
     yield from _leader_election(wire.leader_election or LeaderElectionWire())
-    if wire.parallelism is not None and not 0 < wire.parallelism <= _MAX_INT32:
-        yield Fault(("parallelism",), f"is {wire.parallelism}", "use 1 or more, or leave it out for 16")
     profiles = wire.profiles or []
     for at, profile in enumerate(profiles):
         if len(profiles) > 1 and not profile.scheduler_name:
             where: Path = ("profiles", at, "schedulerName")
             yield Fault(where, "is missing", "name every profile where there is more than one")
-        yield from _share(profile.percentage_of_nodes_to_score, ("profiles", at, "percentageOfNodesToScore"))
     yield from _queue_sort(profiles)
-    yield from _share(wire.percentage_of_nodes_to_score, ("percentageOfNodesToScore",))
     first = 1 if wire.pod_initial_backoff_seconds is None else wire.pod_initial_backoff_seconds
     last = 10 if wire.pod_max_backoff_seconds is None else wire.pod_max_backoff_seconds
-    if first <= 0:
-        yield Fault(("podInitialBackoffSeconds",), f"is {first}", "use 1 or more")
     if last < first:
         message = f"is {last}, less than podInitialBackoffSeconds ({first})"
-        yield Fault(("podMaxBackoffSeconds",), message, f"use {max(first, 1)} or more")
-
-
-def _share(percentage: int | None, path: Path) -> Iterator[Fault]:
-    if percentage is not None and not 0 <= percentage <= 100:  # noqa: PLR2004 -- percent
-        yield Fault(path, f"is {percentage}", "use a percentage from 0 to 100; 0 lets the scheduler choose")
+        yield Fault(("podMaxBackoffSeconds",), message, f"use {first} or more")
 
 
 def _leader_election(wire: LeaderElectionWire) -> Iterator[Fault]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from rescheduler.model.decode.pod_wire_types import PreferredNodeTermWire, SpreadWire
 from rescheduler.model.decode.wire_types import NodeSelectorWire
+
+MAX_INT32: Final = 2**31 - 1
+Percentage = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
 class StrictWire(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -57,7 +60,7 @@ class ProfileWire(StrictWire):
     """One profile."""
 
     scheduler_name: str | None = None
-    percentage_of_nodes_to_score: int | None = None
+    percentage_of_nodes_to_score: Percentage | None = None
     plugins: PluginsWire | None = None
     plugin_config: list[PluginConfigWire] | None = None
 
@@ -81,7 +84,7 @@ class ClientConnectionWire(StrictWire):
     accept_content_types: str | None = None
     content_type: str | None = None
     qps: float | None = None
-    burst: int | None = None
+    burst: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class ConfigurationWire(StrictWire):
@@ -91,15 +94,15 @@ class ConfigurationWire(StrictWire):
     kind: str
     profiles: list[ProfileWire] | None = None
     extenders: list[Any] | None = None
-    parallelism: int | None = None
+    parallelism: Annotated[int, msgspec.Meta(ge=1, le=MAX_INT32)] | None = None
     leader_election: LeaderElectionWire | None = None
     client_connection: ClientConnectionWire | None = None
     health_z_bind_address: str | None = msgspec.field(default=None, name="healthzBindAddress")
     metrics_bind_address: str | None = None
     enable_profiling: bool | None = None
     enable_contention_profiling: bool | None = None
-    percentage_of_nodes_to_score: int | None = None
-    pod_initial_backoff_seconds: int | None = None
+    percentage_of_nodes_to_score: Percentage | None = None
+    pod_initial_backoff_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
     pod_max_backoff_seconds: int | None = None
     delay_cache_until_active: bool | None = None
 

@@ -64,7 +64,7 @@ def told(text):
         ),
         (
             f"{POLICY}  anomaly: {{samples: 6, of: 60}}\n",
-            "c.yaml:7: policies[0].anomaly.of: is 60: a window has at most 48 samples",
+            "c.yaml:7: policies[0].anomaly.of: is 60 (must be at most 48)",
         ),
         (f"{POLICY}  anomaly: {{samples: 0, of: 5}}\n", "c.yaml:7: policies[0].anomaly.samples: "),
         (

@@ -184,6 +184,27 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
     assert said in done.stderr
 
 
+def scheduler(**fields):
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {"schedulerConfiguration": {**head, **fields}}
+
+
+@pytest.mark.parametrize("age", ["10m", "600s", "9m60s", "1h", "0.5h", "600000ms", "720h"])
+def test_a_duration_that_is_long_enough_is_taken(render, age):
+    entry = {"name": "PodLifeTime", "maxAge": age}
+    parse_configuration(yaml.safe_dump({**HEAD, "policies": [entry]}), "values")
+    done = render(f"configuration={json.dumps({'policies': [entry]})}")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_scheduler_configuration_is_taken(render):
+    plugins = {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 2}]}}
+    given = scheduler(parallelism=8, profiles=[{"schedulerName": "default-scheduler", "plugins": plugins}])
+    parse_configuration(yaml.safe_dump({**HEAD, **given}), "values")
+    done = render(f"configuration={json.dumps(given)}")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("configuration", "said"),
     [
@@ -276,6 +297,20 @@ def test_values_that_mean_nothing_are_refused(render, values, said):
         ),
         ({"schedulerConfiguration": {"apiVersion": "v1", "kind": "Pod"}}, "schedulerConfiguration"),
         ({"schedulerConfiguration": "x"}, "schedulerConfiguration"),
+        (scheduler(parallelism=0), "parallelism"),
+        (scheduler(paralelism=8), "paralelism"),
+        (scheduler(percentageOfNodesToScore=101), "percentageOfNodesToScore"),
+        (scheduler(podInitialBackoffSeconds=0), "podInitialBackoffSeconds"),
+        (scheduler(clientConnection={"burst": -1}), "burst"),
+        (scheduler(extenders=[{}]), "extenders"),
+        (scheduler(profiles=[{"plugins": {"score": {"enabled": [{"name": "NodeFit"}]}}}]), "score"),
+        (scheduler(profiles=[{"pluginConfig": [{"name": "NodeFit"}]}]), "pluginConfig"),
+        ({"policies": [{"name": "PodLifeTime", "maxAge": "9m"}]}, "maxAge"),
+        ({"policies": [{"name": "PodLifeTime", "maxAge": "599.5s"}]}, "maxAge"),
+        ({"policies": [{"name": "WorkloadSpread", "weight": 0}]}, "weight"),
+        ({"policies": [{"name": "HighNodeUtilization", "defaultPrice": 0}]}, "defaultPrice"),
+        ({"policies": [{"name": "LowNodeUtilization", "anomaly": {"samples": 3, "of": 49}}]}, "of"),
+        ({"guard": {"limit": "9s"}}, "limit"),
         ({"profiles": [{"name": "a"}]}, "policies"),
         ({"profiles": [{"policies": []}]}, "name"),
         ({"profiles": [{"name": "a", "policies": [{"name": "NodeTains"}]}]}, "profiles"),
