@@ -37,18 +37,21 @@ class Builder(Generic[RecordT]):
         """The object as JSON would have it; the caller may change it."""
         return copy.deepcopy(self._manifest)
 
+    def encoded(self) -> bytes:
+        """The object in JSON."""
+        return msgspec.json.encode(self._manifest)
+
     def build(self) -> RecordT:
         """The record, decoded from the manifest."""
-        return cast("RecordT", Decoder().record(self.kind, msgspec.json.encode(self._manifest)))
+        return cast("RecordT", Decoder().record(self.kind, self.encoded()))
 
     def set(self, path: str, value: Any) -> Self:
         """Set any field: ``set("spec.template.spec.hostNetwork", True)``. Keys with dots need their own method."""
-        manifest = self.manifest()
         *parents, last = path.split(".")
-        place = manifest
-        for name in parents:
-            place = place.setdefault(name, {})
-        place[last] = value
+        manifest = place = dict(self._manifest)
+        for name in parents:  # what is not on the path is shared, since no manifest changes
+            place[name] = place = dict(place.get(name, {}))
+        place[last] = copy.deepcopy(value)
         return type(self)(manifest)
 
     def append(self, path: str, *values: Any) -> Self:
@@ -97,7 +100,7 @@ class Builder(Generic[RecordT]):
 
     def owned_by(self, owner: Builder[Any]) -> Self:
         """Set the controller to what another builder builds."""
-        manifest = owner.manifest()
+        manifest = owner._manifest
         meta = manifest["metadata"]
         return self.owner(manifest["kind"], meta["name"], meta["uid"], manifest["apiVersion"])
 
@@ -239,10 +242,10 @@ class PodSpecMethods(Builder[RecordT]):
         return self.set(f"{self.spec_path}.{field}", value)
 
     def _containers(self) -> list[Manifest]:
-        place: Any = self.manifest()
+        place: Any = self._manifest
         for name in f"{self.spec_path}.containers".split("."):
             place = place[name]
-        return cast("list[Manifest]", place)
+        return cast("list[Manifest]", copy.deepcopy(place))
 
 
 def default_uid(kind: str, namespace: str, name: str) -> str:

@@ -131,7 +131,7 @@ class WorkloadBuilder(PodSpecMethods[Workload]):
 
     def pod(self, name: str) -> PodBuilder:
         """A pod as this controller makes it."""
-        template = self.manifest()["spec"]["template"]
+        template = self._manifest["spec"]["template"]
         namespace = self._manifest["metadata"]["namespace"]
         built = PodBuilder(
             object_manifest(Kind.POD, name, namespace, spec=template["spec"], status={"phase": "Pending"})

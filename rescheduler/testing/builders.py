@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -148,7 +146,7 @@ def state(objects: Iterable[Builder[Any]]) -> ClusterState:
     """A ClusterState that holds what the builders build."""
     decoder, built = Decoder(), ClusterState()
     for item in objects:
-        built.apply(item.kind, decoder.record(item.kind, msgspec.json.encode(item.manifest())))
+        built.apply(item.kind, decoder.record(item.kind, item.encoded()))
     return built
 
 
