@@ -147,7 +147,7 @@ class InstalledCluster:
         path = CONFIG_MAPS.object_path(self.namespace, names.CONFIG_MAP)
         text = ((self._read(path) or {}).get("data") or {}).get(names.CONFIG_KEY)
         try:
-            document = yaml.safe_load(text or "")
+            document = yaml.load(text or "", Loader=yaml.CSafeLoader)
         except yaml.YAMLError:
             return  # the controller does not plan by it either
         if isinstance(document, dict) and document.get("policies"):

@@ -15,6 +15,8 @@ from typing import Final
 from rescheduler.kube.errors import ConflictError, NotFoundError
 
 POLL_S: Final = 0.5
+_FIRST_POLL_S: Final = 0.05
+"""Most objects are gone as soon as they are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +65,15 @@ class Steps:
         self.say(step.title)
         ends_s, quiet_since_s = self.clock() + step.limit_s, None
         told: set[str] = set()
+        pause_s = _FIRST_POLL_S
         while True:
             found = step.find()
             now_s = self.clock()
             if not found:
-                quiet_since_s = now_s if quiet_since_s is None else quiet_since_s
+                if quiet_since_s is None:
+                    quiet_since_s = now_s
+                    if step.quiet_s:
+                        self.say(f"None now. Waiting {step.quiet_s:g} s for what may still come")
                 if now_s - quiet_since_s >= step.quiet_s:
                     return ()
             else:
@@ -75,7 +81,8 @@ class Steps:
                 self._remove(found, told)
                 if now_s >= ends_s:
                     return tuple(removal.what for removal in found)
-            self.sleep(POLL_S)
+            self.sleep(pause_s)
+            pause_s = min(2 * pause_s, POLL_S)
 
     def _remove(self, found: Sequence[Removal], told: set[str]) -> None:
         for removal in found:

@@ -67,8 +67,7 @@ def path_of(obj: Manifest) -> str:
 
 def everything(namespace: str) -> list[Manifest]:
     """Every object that any overlay or component installs, for a controller in ``namespace``."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted(FOLDER.rglob("*.yaml")))
-    found = (obj for text in texts for obj in yaml.safe_load_all(text) if obj)
+    found = (obj for path in sorted(FOLDER.rglob("*.yaml")) for obj in _documents(path))
     return [_placed(obj, namespace) for obj in found if obj["kind"] not in ("Kustomization", "Component")]
 
 
@@ -97,12 +96,13 @@ def _bodies() -> tuple[tuple[str, bytes], ...]:
 
 
 def _read(folder: Path) -> list[Manifest]:
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    (kustomization,) = _documents(folder / "kustomization.yaml")
     found: list[Manifest] = []
     for name in kustomization.get("resources", ()):
         path = (folder / name).resolve()
-        if path.is_dir():
-            found += _read(path)
-        else:
-            found += [obj for obj in yaml.safe_load_all(path.read_text(encoding="utf-8")) if obj]
+        found += _read(path) if path.is_dir() else _documents(path)
     return found
+
+
+def _documents(path: Path) -> list[Manifest]:
+    return [obj for obj in yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader) if obj]
