@@ -65,12 +65,15 @@ def command(
 
 
 def _called(work: str, **flags: Any) -> None:
-    """The options of a cluster and its controller become its ``cluster``. Raises UsageError: an option is empty, or two contradict."""
+    """The options of a cluster and its controller become its ``cluster``. Raises UsageError: one is empty, or two contradict."""
     context = click.get_current_context()
     for option in context.command.params:
         name = option.name or ""
+        given = flags.get(name)
+        if isinstance(option, click.Argument) and (given == "" or (isinstance(given, tuple) and "" in given)):
+            raise click.UsageError(f"{option.human_readable_name}: a name is empty; name it, or leave it out")
         if (
-            flags.get(name) == ""
+            given == ""
             and name not in MAY_BE_EMPTY
             and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         ):

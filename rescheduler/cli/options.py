@@ -210,10 +210,9 @@ def parse_seconds(option: str, text: str) -> float:
     try:
         seconds = parse_duration(text)
     except DurationError as error:
-        message = f"{option}: {text!r} is not a duration; write it like 90s, 5m or 1h30m"
-        raise CommandError(message, EXIT_USAGE) from error
+        raise CommandError(f"{option}: {error}", EXIT_USAGE) from error
     if seconds < 0:
-        raise CommandError(f"{option}: {text!r} is negative", EXIT_USAGE)
+        raise CommandError(f"{option}: {text!r} is negative; write it without a sign", EXIT_USAGE)
     return seconds
 
 

@@ -22,7 +22,8 @@ from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, Reservatio
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.decode import Decoder, UndecodableError
+from rescheduler.model.decode import BadObject, Decoder
+from rescheduler.model.decode.template_fault import field_fault
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.reservation import Reservation, ReservationPhase
@@ -127,10 +128,9 @@ def read_reservations(path: str) -> list[Json]:
 
 def _wrong(decoder: Decoder, raw: bytes) -> str:
     """Why it could never be held, as the controller would tell; "" if it may be."""
-    try:
-        room = decoder.record(Kind.RESERVATION, raw)
-    except UndecodableError as error:
-        return str(error)
+    room = decoder.attempt(Kind.RESERVATION, raw)
+    if isinstance(room, BadObject):
+        return field_fault(room.error, "", "reservation")
     assert isinstance(room, Reservation)  # noqa: S101 - what the kind is decoded to
     found = refusal(room)
     if found is not None:

@@ -172,8 +172,8 @@ def _requests(given: CreateFlags) -> dict[str, str]:
         amounts = parse_amounts(found)
     except QuantityError as error:
         raise CommandError(str(error), EXIT_USAGE) from error
-    if any(amount <= 0 for amount in amounts.values()):
-        raise CommandError("an amount to hold must be larger than 0", EXIT_USAGE)
+    if none := next((name for name, amount in amounts.items() if amount <= 0), ""):
+        raise CommandError(f"{none}: {found[none]} holds nothing; give more, or leave {none} out", EXIT_USAGE)
     odd = next((name for name, amount in amounts.items() if name not in _STANDARD and amount % nano(1)), "")
     if odd:
         raise CommandError(f"--request: {odd}={found[odd]}: only a whole number can be held", EXIT_USAGE)

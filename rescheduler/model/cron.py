@@ -40,6 +40,9 @@ Search: TypeAlias = "Callable[[Cron, dt.date, ZoneInfo, int, float], float | Non
 """The start of one day that is next to a moment."""
 
 
+_RANGES: Final = "minute 0-59, hour 0-23, day of the month 1-31, month 1-12, day of the week 0-7"
+
+
 class CronError(ReschedulerError, ValueError):
     """The expression has no starts; the message says what is wrong, for people."""
 
@@ -119,7 +122,7 @@ def cron_of(expression: str) -> Cron:
     try:
         read = CronSim(expression, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     except (CronSimError, ValueError, AssertionError) as error:
-        raise CronError(str(error) or "cannot be read") from error
+        raise CronError(f"{str(error) or 'cannot be read'} ({_RANGES})") from error
     days = {
         monthrange(year, month): tuple(
             number
@@ -130,7 +133,7 @@ def cron_of(expression: str) -> Cron:
     }
     months = frozenset(read.months)
     if not any(found for (_, length), found in days.items() if length in _lengths(months)):
-        raise CronError("no day of any year matches")
+        raise CronError("no day of any year matches (choose a day that the month has)")
     minute, hour = expression.split()[:2]
     return Cron(
         minutes_of_day=tuple(sorted(h * 60 + m for h in read.hours for m in read.minutes)),

@@ -156,7 +156,7 @@ def _zone_of(name: str) -> ZoneInfo:
 
 
 def _no_zone(name: str) -> str:
-    return f"timeZone {name[:LONGEST_ZONE]!r} is not in the IANA data base"
+    return f"timeZone {name[:LONGEST_ZONE]!r} is not in the IANA data base (write one of it, such as Europe/Berlin)"
 
 
 def _time_of(text: str) -> dt.time:

@@ -74,7 +74,9 @@ def parse_duration(text: str) -> float:
         unit = _NANOS[match[3]]
         nanos += int(whole or "0") * unit + int(fraction or "0") * unit // int(10 ** len(fraction))
         position = match.end()
-    if not body or position != len(body) or nanos > _LONGEST:
+    if body and position == len(body) and nanos > _LONGEST:
+        raise DurationError(f"duration {text[:60]!r} is longer than 292 years")
+    if not body or position != len(body):
         raise DurationError(f"duration {text[:60]!r} is not of the form 90s, 5m or 1h30m")
     return sign * nanos / 1e9
 

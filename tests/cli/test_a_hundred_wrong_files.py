@@ -39,6 +39,14 @@ ROOMS = {
         f"spec: {{template: {requests('cpu: -1')}, {FOR}}}",
         "requests.cpu: quantity -1 is negative (write an amount of 0 or more",
     ),
+    "owners that are no list": (
+        f"spec: {{template: {POD}, owners: {{a: b}}}}",
+        "reservation/r: spec.owners: Expected `array | null`, got `object` (see kubectl explain reservation.spec.owners)",
+    ),
+    "a list for a node": (
+        f"spec: {{template: {{spec: {{containers: [{{name: c}}], nodeName: [1]}}}}, {FOR}}}",
+        "spec.template.spec.nodeName: Expected `str | null`, got `array` (see kubectl explain pod.spec.nodeName)",
+    ),
     "no template": (f"spec: {{{FOR}}}", "reservation/r: spec.template is missing (give the containers"),
     "a time in words": (f"spec: {{expires: tomorrow, template: {POD}, {FOR}}}", "reservation/r: "),
     "a time that is past": (
@@ -224,7 +232,7 @@ KUBECONFIGS = {
 }
 FLAGS = [
     ("reserve create --name a --cpu 1 --owner-pod Bad_Name", "--owner-pod: 'Bad_Name' is no name"),
-    ("reserve create --name a --cpu 0 --owner-selector app=x", "larger than 0"),
+    ("reserve create --name a --cpu 0 --owner-selector app=x", "cpu: 0 holds nothing"),
     ("reserve create --name a --cpu 1,5 --owner-selector app=x", "'1,5' is not a number"),
     ("reserve create --name a --cpu 1 --owner-pod p --owner-selector app=x", "give either"),
     ("reserve create --name a --request cpu=1 --cpu 2 --owner-selector app=x", "--request: cpu is given twice"),
@@ -256,7 +264,7 @@ FLAGS = [
     ("move pod/p --timeout 0.5ns", "more than 0s"),
     ("drain N1", "there is no node/N1"),
     ("drain n1 node/n99", "there is no node/n99"),
-    ("drain n1 --timeout 1e9s", "'1e9s' is not a duration"),
+    ("drain n1 --timeout 1e9s", "duration '1e9s' is not of the form 90s"),
     ("consolidate --until 50.5%", "'50.5%' is not a percentage"),
     ("consolidate --pool a=b,c --plan", "'c' is not KEY=VALUE"),
     ("uncordon n1 -l a=b", "not both"),

@@ -1,5 +1,7 @@
 """A hundred wrong command lines: each ends with its exit code and one message that names what is wrong; no traceback, nothing changed."""
 
+import shlex
+
 import pytest
 
 from rescheduler.testing.builders import node
@@ -126,6 +128,14 @@ WRONG = [
     ("drain n1 --dry-run=maybe", 2, "--dry-run=maybe: write none, server or client"),
     ("move -l app=nosuch --dry-run=server", 1, "app=nosuch"),
     ("plan --effort 1.5", 2, "not a whole number"),
+    ("drain ''", 2, "NODE...: a name is empty"),
+    ("drain n1 '' --plan", 2, "a name is empty"),
+    ("move pod ''", 2, "a name is empty"),
+    ("reserve release ''", 2, "a name is empty"),
+    ("scale '' --replicas 3", 2, "a name is empty"),
+    ("history --since 99999999h", 2, "is longer than 292 years"),
+    ("history --since -5m", 2, "write it without a sign"),
+    ("reserve create --cpu 0 --owner-selector app=web", 2, "cpu: 0 holds nothing; give more"),
     ("plan -n shop", 0, "there is no pod in namespace shop"),
     ("plan -l nosuch=x", 0, "there is no pod with these labels"),
     ("move -l app=web --to=", 2, "--to: the value is empty"),
@@ -165,7 +175,7 @@ def test_there_are_a_hundred():
 @pytest.mark.parametrize(("line", "code", "named"), WRONG, ids=[line for line, *_ in WRONG])
 def test_a_wrong_word_is_answered_with_what_is_wrong(command, with_node, line, code, named):
     api, kubeconfig = with_node
-    words = line.split()
+    words = shlex.split(line)
     from_dump = "--from" in words and words[0] in ("plan", "drain", "consolidate")
     if words[0] not in LOCAL and not from_dump:
         words += ["--kubeconfig", kubeconfig]

@@ -276,7 +276,7 @@ def test_what_somebody_depends_on_is_kept_unless_forced(api, reserve):
     [
         (("list", "-o", "xml"), 2, "'xml' is not one of"),
         (("watch", "--until", "later"), 2, "'later' is not one of"),
-        (("watch", "--timeout", "soon"), 2, "--timeout: 'soon' is not a duration"),
+        (("watch", "--timeout", "soon"), 2, "--timeout: duration 'soon' is not of the form 90s"),
         (("create", "-f", "FILE"), 2, "is no Reservation"),
         (("create", "-f", "FILE", "--cpu", "1"), 2, "the file contains the whole Reservations"),
         (("release", "a", "-l", "x=y"), 2, "name Reservations, or give a label query"),

@@ -135,4 +135,7 @@ def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | No
 
 
 def _template_node(raw: Raw) -> str:
-    return "" if bytes(raw) in NO_TEMPLATE else _decode_template_node(raw).node_name or ""
+    try:
+        return "" if bytes(raw) in NO_TEMPLATE else _decode_template_node(raw).node_name or ""
+    except DAMAGE:
+        return ""  # nor can the spec be read

@@ -42,12 +42,18 @@ def template_fault(raw: bytes) -> str:
     except QuantityError as error:
         return _amount_fault(msgspec.json.decode(template.spec), path) or f"{path}: {error}"
     except msgspec.ValidationError as error:
-        words, _, at = str(error).partition(" - at `$")
-        explained = re.sub(r"\[[^]]*\]", "", kind + at.rstrip("`"))
-        return f"{path}{at.rstrip('`')}: {words} (see kubectl explain {explained})"
+        return field_fault(str(error), path, kind)
     except DAMAGE as error:
         return f"spec.template.{error} (see kubectl explain pod.spec)"
     return "spec.template cannot be read as a pod (see kubectl explain pod.spec)"
+
+
+def field_fault(error: str, path: str, kind: str) -> str:
+    """What msgspec says, as field, reason and remedy. ``path``: of the ``kind`` in the object, "" for the object itself."""
+    words, _, at = error.partition(" - at `$")
+    field = f"{path}{at.rstrip('`')}".lstrip(".")
+    explained = re.sub(r"\[[^]]*\]", "", kind + at.rstrip("`"))
+    return f"{field or 'the object'}: {words} (see kubectl explain {explained})"
 
 
 def _amount_fault(spec: Any, path: str) -> str:
