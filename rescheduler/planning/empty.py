@@ -44,6 +44,7 @@ ATTEMPTS: Final = 100
 TRIED_AGAIN: Final = 0.02
 """An exchange that was tried before is taken for one that leaves less room, by so large a share."""
 
+_NEAR: Final = 1e-6
 _OPEN: Final = 100.0
 """More than the free shares of all rows of a node add up to: what is lost by using a node decides before how well a pod fits."""
 
@@ -105,6 +106,9 @@ class Empty:
         """By source, its pods, the largest first."""
         self._lost, scarcity = self._room_lost(free, whole)
         self._largest_loss = (self._lost * scarcity).max(axis=1, initial=0.0)
+        self._most = self._highest_price()
+        self._fewest_moves = _filled(self._pods, np.array([source.price for source in sources], dtype=np.float64))
+        """Moves, and the highest sum of prices for so many."""
         self._tried: Counter[_Exchange] = Counter()
         self._order = self._ordered(1.0)
 
@@ -118,9 +122,24 @@ class Empty:
         return (passes - 1) * REPETITIONS_PER_PASS
 
     def done(self) -> bool:
-        """See ``SearchOperator``. True if nothing is left that could be emptied besides."""
-        claimed = self.state.claimed
+        """See ``SearchOperator``. True if nothing is left that could be emptied besides, or no solution is worth more."""
+        state, claimed = self.state, self.state.claimed
+        if state.price >= self._most:
+            spent, prices = self._fewest_moves
+            if len(state.ways) <= math.ceil(np.interp(state.price, prices, spent) - _NEAR):
+                return True
         return not any(claimed.isdisjoint(source.claims) for source in self._sources)
+
+    def _highest_price(self) -> int:
+        """No solution has a higher one: as if a part of a node could be emptied, and room were in one place."""
+        prices = np.array([source.price for source in self._sources], dtype=np.float64)
+        most_moves, shares = self.state.problem.most_moves, self._lost
+        if most_moves is not None:
+            shares = np.column_stack([shares, self._pods / max(most_moves, 1)])
+        prices[(shares > 1.0 + _NEAR).any(axis=1)] = 0.0
+        unit = math.gcd(*(source.price for source in self._sources)) or 1
+        highest = min((np.interp(1.0, *_filled(row, prices)) for row in shares.T), default=prices.sum())
+        return int(highest / unit + _NEAR) * unit
 
     def worth(self, to_come: float = 0.0) -> float:
         """See ``SearchOperator``."""
@@ -318,6 +337,13 @@ class Empty:
 
     def _largest_first(self, number: int) -> float:
         return -self.sizes[number]
+
+
+def _filled(costs: FloatArray, prices: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """What is spent, and the price that is reached, where what is cheap for its price goes first."""
+    some = np.flatnonzero(prices > 0)
+    some = some[np.argsort(costs[some] / prices[some], kind="stable")]
+    return np.append(0.0, costs[some].cumsum()), np.append(0.0, prices[some].cumsum())
 
 
 LOOKED_AT: Final = 48

@@ -43,6 +43,7 @@ _WORSE: Final = 0.1
 """How much worse a repetition may leave the solution at first, to get out of a corner."""
 _LARGE: Final = 0.5
 """How often large pods are asked first to step aside, otherwise those of the right size."""
+_NEAR: Final = 1e-6
 _PATIENT: Final = 0.7
 """How often all are looked at that need nobody to step aside, before anybody does."""
 _TIGHT: Final = (0.5, 0.9, 0.2)
@@ -95,6 +96,11 @@ class Repair:
         self._wished = {
             number: np.array(sorted(self._pods[number].repairs), dtype=np.int64) for number in self.wanting
         }
+        wanted = [self._pods[number] for number in self.wanting if not self._pods[number].excess]
+        self._most = problem.fault * self.state.excess + sum(
+            max(0.0, max(pod.repairs.values()) - PRICE * pod.cost) for pod in wanted
+        )
+        """No solution is worth more."""
         self._demand: FloatArray = np.zeros(size)
         for nodes in self._wished.values():
             self._demand[nodes] += 1.0 / len(nodes)
@@ -117,7 +123,7 @@ class Repair:
 
     def done(self) -> bool:
         """See ``SearchOperator``."""
-        return False
+        return self.worth() > self._most - _NEAR
 
     def worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
         """See ``SearchOperator``."""

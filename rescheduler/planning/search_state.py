@@ -90,6 +90,8 @@ class SearchState:
             for spread in (*pod.spreads, *pod.counted):
                 self._spreading.setdefault(spread, []).append(number)
         states = {spread: StagedSpread(spread, problem.stages) for spread in self._spreading}
+        self.excess = sum(one.excess() for one in states.values())
+        """How many pods all domains have too many before anybody moves."""
         self.spreads = [[states[spread] for spread in pod.spreads] for pod in self.pods]
         self._counting = [
             [*own, *(states[spread] for spread in pod.counted)]
