@@ -107,7 +107,9 @@ class Empty:
         self._lost, scarcity = self._room_lost(free, whole)
         self._largest_loss = (self._lost * scarcity).max(axis=1, initial=0.0)
         self._most = self._highest_price()
-        self._fewest_moves = _filled(self._pods, np.array([source.price for source in sources], dtype=np.float64))
+        self._fewest_moves = _filled(
+            self._pods, np.array([source.price for source in sources], dtype=np.float64)
+        )
         """Moves, and the highest sum of prices for so many."""
         self._tried: Counter[_Exchange] = Counter()
         self._order = self._ordered(1.0)

@@ -181,14 +181,8 @@ class _Planner:
         )
         self._hypothetical: set[str] = set()
         self._refusals = Refusals(snapshot, inputs, self._history, protectors, self._budgets)
-        view = PolicyView(
-            snapshot=snapshot,
-            state=state,
-            planned=PlannedMoves(state.nodes.size),
-            disruption=self._refusals.disruption,
-        )
         self.views = Views(
-            view,
+            replace(PolicyView.of(snapshot, state), disruption=self._refusals.disruption),
             policies,
             protectors,
             lambda some: Movable(state, self._history, some, self._hypothetical),
@@ -204,6 +198,8 @@ class _Planner:
         self._moved: set[str] = set()
         """Uids of the pods that the plan moves."""
         self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
+        self._stuck: list[tuple[Policy, Candidate]] = []
+        """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         emptying = Emptying(
             trial=self.trial,
             targets=self._targets,
@@ -244,8 +240,6 @@ class _Planner:
             explains=explains,
         )
         self._chains = ChainPlanner(self, self._limits, self._refusals, self._budgets, self._drafts)
-        self._stuck: list[tuple[Policy, Candidate]] = []
-        """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         self.before: list[PolicySummary] = []
         self.asked: list[FirstProposals] = []
         self.said: list[PolicyWarning] | None = None
@@ -278,12 +272,22 @@ class _Planner:
         drafted = wanting(self._policies, asked) if self._stuck and not self._limits.exhausted else ()
         if not drafted:
             return
-        early = early_steps(self.steps)
+        early, steps, rooms = early_steps(self.steps), self.steps.copy(), self.rooms.records()
         repaired = {step.pod.uid for step in early if step.move.reason != MAKES_ROOM}
+        answers = self.skipped, self._stuck, self.groups.stay
         self._start_again()
         draft = self._chains.draft(drafted)
-        if not (draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first):
+        if draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first:
+            return
+        if rooms:
             self._attempt(asked, RepairDraft())
+            return
+        self._start_again()
+        for step in steps:
+            self._plan(step._replace(mark=self.trial.take_off(step.pod)))
+            self._limits.take(step.pod, follows=bool(step.after))
+            self._availability.take(step.pod, step.move.policy)
+        self.skipped, self._stuck, self.groups.stay = answers
 
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
@@ -303,7 +307,7 @@ class _Planner:
         return value_of(self.steps)
 
     def _start_again(self) -> None:
-        self.groups.stay.clear()
+        self.groups.stay = set()
         for step in self.steps:
             self._limits.give_back(step.pod, follows=bool(step.move.after))
             self._availability.give_back(step.pod, step.move.policy)
@@ -312,18 +316,13 @@ class _Planner:
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self.skipped.clear()
         self._targets.forget()
-        self._stuck.clear()
+        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
+        self._stuck = []
 
     def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
-        asked: list[FirstProposals] = []
-        for policy in self._policies:
-            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
-            spares = self._inputs.unlimited or not asked
-            found = self.views.asked(policy, spares=spares)
-            asked.append(FirstProposals(found, spares or found.empty))
+        asked = self.views.all_asked(self._policies, all_spares=self._inputs.unlimited)
         answers = zip(self._policies, asked, strict=True)
         view = self.view if self._looks_ahead else None
         self.before = [self.views.summary(policy, answer.found, view) for policy, answer in answers]
@@ -331,10 +330,7 @@ class _Planner:
 
     def summaries_after(self) -> list[PolicySummary]:
         """What the next decision would find, if nothing but the planned moves happened."""
-        if not self.steps:
-            return self.before
-        views = [(one, self.views.settled(one)) for one in self._policies]
-        return [self.views.summary(one, one.candidates(view), view) for one, view in views]
+        return self.views.after(self._policies) if self.steps else self.before
 
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
@@ -474,12 +470,17 @@ class _Planner:
 
     def _land(self, candidate: Candidate, target: Target, mark: TrialMark, after: Sequence[Pod] = ()) -> None:
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
-        self.trial.land(pod, replacement, target.node, after, target.unadopted)
-        self._budgets.take(pod, candidate.policy, reserves_first=target.mode is MoveMode.RESERVE_FIRST)
-        self.skipped.drop(pod.uid)
-        self._moved.add(pod.uid)
         move = record_of(candidate, target, self._refusals.disruption(pod), after)
-        self.steps.append(PlannedStep(move, pod, replacement, mark, target.change))
+        self.skipped.drop(pod.uid)
+        self._plan(PlannedStep(move, pod, replacement, mark, target.change, tuple(after), target.unadopted))
+
+    def _plan(self, step: PlannedStep) -> None:
+        """Of a pod that was taken off."""
+        pod, move = step.pod, step.move
+        self.trial.land(pod, step.replacement, move.target, step.after, step.unadopted)
+        self._budgets.take(pod, move.policy, reserves_first=move.mode is MoveMode.RESERVE_FIRST)
+        self._moved.add(pod.uid)
+        self.steps.append(step)
 
     def number(self) -> int:
         """Of the moves planned so far."""

@@ -70,11 +70,6 @@ class SkippedPods:
         """The pod is moved after all. Not after ``leave``, unless ``settle`` was called since."""
         self._known.pop(uid, None)
 
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._known.clear()
-        self._left.clear()
-
     def settle(self) -> None:
         """Work out what was left over now; ``drop`` and ``add`` may follow."""
         if self._left:

@@ -29,6 +29,10 @@ class PlannedStep(NamedTuple):
     """The trial before it."""
     change: IntArray
     """Of the badness of the whole, shape (tiers,)."""
+    after: tuple[Pod, ...] = ()
+    """Pods whose moves must have landed before."""
+    unadopted: Pod | None = None
+    """The replacement as mode StartFirst creates it."""
 
 
 class FirstProposals(NamedTuple):

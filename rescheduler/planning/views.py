@@ -11,6 +11,7 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.history import History
 from rescheduler.planning.plan import PolicySummary
 from rescheduler.planning.protections import Protector, Protectors
+from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.summary import policy_summary
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.proposals import Proposals
@@ -87,6 +88,16 @@ class Views:
         """What it proposes; in its own name, by which its protections are found."""
         return policy.candidates(replace(self.of(policy), spares=spares)).by(policy.name)
 
+    def all_asked(self, policies: Sequence[Policy], *, all_spares: bool) -> list[FirstProposals]:
+        """What they propose before anything is planned."""
+        asked: list[FirstProposals] = []
+        for policy in policies:
+            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
+            spares = all_spares or not asked
+            found = self.asked(policy, spares=spares)
+            asked.append(FirstProposals(found, spares or found.empty))
+        return asked
+
     def counting(self, policies: Sequence[Policy]) -> list[Policy]:
         """Those that say how bad the placement is: of several that look at the same the first."""
         return [policy for policy in policies if policy.name not in self._echoes]
@@ -95,10 +106,17 @@ class Views:
         """What it sees in that view; None: how bad it is is not asked."""
         return policy_summary(policy, found, None if policy.name in self._echoes else view)
 
-    def settled(self, policy: Policy) -> PolicyView:
-        """As the next decision of it sees the cluster, if nothing but the planned moves happened."""
-        view, movable = self._of[policy.name]
-        return self.another(view, settled=True, spares=False, movable=movable.next)
+    def after(self, policies: Sequence[Policy]) -> list[PolicySummary]:
+        """What the next decision of each would find, if nothing but the planned moves happened."""
+        found: list[PolicySummary] = []
+        settled: dict[int, PolicyView] = {}
+        for policy in policies:
+            view, movable = self._of[policy.name]
+            if id(view) not in settled:
+                settled[id(view)] = self.another(view, settled=True, spares=False, movable=movable.next)
+            seen = settled[id(view)]
+            found.append(self.summary(policy, policy.candidates(seen), seen))
+        return found
 
     def another(self, view: PolicyView, **changes: Any) -> PolicyView:
         """For questions of which the answers that are kept in ``view`` say nothing."""
