@@ -2,8 +2,9 @@
 
 A first solution is made without chance. Then parts of the solution are taken back, as if by chance, and made again in another
 order. What is worse by more than a little is undone; the best is kept, so nothing worse than the first solution is ever given. The
-number of repetitions is fixed and the generator seeded, so the same input gives the same result. One repetition looks
-at a bounded number of nodes and pods, so it takes no longer on a big cluster.
+number of repetitions is bounded and the generator seeded, so the same input gives the same result. One repetition looks
+at a bounded number of nodes and pods, so it takes no longer on a big cluster. Where nothing better was found for longer than it
+took to find the best, and a while more, nothing is sought any longer.
 
 What is wanted, and how a part is made again, are the three operators: ``repair`` (badly placed pods, others step aside),
 ``relieve`` (overloaded nodes), ``empty`` (whole nodes).
@@ -19,6 +20,9 @@ from rescheduler.planning.search_state import SearchState
 
 LOOKS_PER_PASS: Final = 500
 """A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
+
+PATIENCE: Final = 4
+"""A part of all looks, one in so many, is that while."""
 
 
 class SearchOperator(Protocol):
@@ -58,9 +62,11 @@ def search(operator: SearchOperator, passes: int) -> SearchSolution:
     state = operator.state
     operator.begin(random.Random(0))  # noqa: S311 -- chance that is the same every time, no secret
     best, best_worth = state.solution(), operator.worth()
-    repetitions, most = operator.repetitions(passes), operator.looks + passes * LOOKS_PER_PASS
+    repetitions, looks = operator.repetitions(passes), passes * LOOKS_PER_PASS
+    most = operator.looks + looks
+    until = operator.looks + looks / PATIENCE
     for number in range(repetitions):
-        if operator.looks >= most or operator.done():
+        if operator.looks >= min(most, until) or operator.done():
             break
         to_come = 1.0 - number / repetitions
         before, before_worth = state.solution(), operator.worth(to_come)
@@ -70,6 +76,7 @@ def search(operator: SearchOperator, passes: int) -> SearchSolution:
         worth = operator.worth()
         if worth > best_worth + _EPSILON:
             best, best_worth = state.solution(), worth
+            until = 2 * operator.looks + looks / PATIENCE
         if operator.worth(to_come) < before_worth - operator.worse(to_come):
             state.restore(before)
     state.restore(best)
