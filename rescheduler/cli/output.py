@@ -37,6 +37,9 @@ _MARK: Final = f"\x1b{os.urandom(8).hex()}"
 """Begins what becomes colour. Nobody outside of this process knows it, so no text of others can be coloured."""
 _MARKED: Final = re.compile(f"{_MARK}(?P<role>[a-z]*);|[{HIDDEN}]")
 
+_PIECE: Final = 1 << 20
+"""Characters that are written at once."""
+
 
 def wants_colour() -> bool:
     """True on a terminal unless NO_COLOR is set; always true with FORCE_COLOR."""
@@ -71,14 +74,26 @@ def _shown(found: re.Match[str]) -> str:
     return click.style("", reset=False, **_ROLES[role]) if role else "\x1b[0m"  # type: ignore[arg-type]
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """The text as it is seen, in parts that end with a line: a plan of a large cluster is not held several times."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _PIECE) + 1 or len(text)
+        piece, start = text[start:end], end
+        plain = piece.isascii() and piece.replace("\n", "").replace("\t", "").isprintable()
+        yield piece if plain else _MARKED.sub(_shown, piece)
+
+
 def emit(text: str, file: str | None = None) -> None:
     """Write data to ``file`` or to stdout. Raises CommandError if that cannot be written."""
-    seen = _MARKED.sub(_shown, text)
     try:
         if file is None:
-            click.echo(seen, nl=False, color=True if wants_colour() else None)
+            colour = True if wants_colour() else None
+            for piece in _pieces(text):
+                click.echo(piece, nl=False, color=colour)
         else:
-            Path(file).write_text(seen, encoding="utf-8")
+            with Path(file).open("w", encoding="utf-8") as written:
+                written.writelines(_pieces(text))
     except BrokenPipeError:
         raise  # the reader closed the pipe; the command ends without a message
     except OSError as error:

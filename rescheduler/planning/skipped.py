@@ -92,10 +92,10 @@ class SkippedPods:
 
     def records(self) -> tuple[Skipped, ...]:
         """One record for each pod, by namespace, name and uid."""
-        skips = self._known | {skip.candidate.pod.uid: skip for skip in self._left_over()}
-        found = [_skipped(skip) for skip in skips.values()]
-        found.sort(key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid))
-        return tuple(found)
+        found = {uid: _skipped(skip.candidate.pod, *skip) for uid, skip in self._known.items()}
+        for batch, why, pods in self._runs():
+            found.update((pod.uid, _skipped(pod, batch, why)) for pod in pods)
+        return tuple(sorted(found.values(), key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid)))
 
     def _left_over(self) -> Iterator[_Skip]:
         for batch, why, pods in self._runs():
@@ -120,16 +120,14 @@ def _rank(candidate: Candidate, why: Blocked) -> tuple[Tier, bool]:
     return candidate.tier, why.reason in _PROTECTED
 
 
-def _skipped(skip: _Skip) -> Skipped:
-    candidate, why = skip
-    pod = candidate.pod
+def _skipped(pod: Pod, proposed: Candidate | Batch, why: Blocked) -> Skipped:
     return Skipped(
         pod=PodRef(pod.namespace, pod.name, pod.uid),
-        policy=candidate.policy,
+        policy=proposed.policy,
         reason=why.reason,
         message=why.message,
         blocked_by=why.by,
         node=pod.node,
-        gain=round(candidate.gain, 4),
-        tier=tier_name(candidate.tier),
+        gain=round(proposed.gain, 4),
+        tier=tier_name(proposed.tier),
     )

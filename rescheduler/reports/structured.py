@@ -10,7 +10,7 @@ import msgspec
 
 def pretty_json(document: Any) -> str:
     """Indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return (msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n").decode()
 
 
 def line_json(document: Any) -> str:
