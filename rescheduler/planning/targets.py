@@ -23,6 +23,7 @@ from rescheduler.planning.placeholder_rules import PLUGIN
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.platforms import PLATFORM_LABELS
 from rescheduler.planning.priorities import MOST_ASKED, behind_lower_priority
+from rescheduler.planning.required_affinity import Required
 from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT
 from rescheduler.planning.total_change import ChangeAt, TotalChange
 from rescheduler.planning.transient_pods import Relying
@@ -62,6 +63,10 @@ class _Wish(NamedTuple):
     """What the move changes for all policies together."""
     in_group: bool
     """True: the change of the whole group counts, not that of this move."""
+    fits: BoolArray
+    """Nodes that take it."""
+    required: Required | None
+    """A pod that stays and requires it near."""
 
 
 class Targets:
@@ -121,13 +126,13 @@ class Targets:
         if swaps:
             gains = gains.copy()
             gains[swaps] = 0.0
-        if unadopted is None:
-            allowed = np.ones_like(gains, dtype=np.bool_)
-        else:
-            allowed = trial.targets_beside(pod, unadopted)
-        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change(), in_group)
+        fitting = self._fitting(pod, replacement, gains, unadopted)
+        if isinstance(fitting, Blocked):
+            return fitting
+        allowed = np.ones_like(gains, dtype=np.bool_)
+        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change(), in_group, *fitting)
         refused: Blocked | None = None
-        while True:
+        while refused is None or (allowed & fitting[0]).any():
             with trial.without(pod):
                 found = self._choose(wish, allowed)
                 if not isinstance(found, Target):
@@ -142,9 +147,35 @@ class Targets:
             elif unadopted is None or trial.starts_beside(unadopted, found.node):
                 return found
             allowed[trial.state.node_index[found.node]] = False
-        if refused is None and found.reason is SkipReason.NO_TARGET:
-            self._remember(pod, replacement, unadopted, found)
         return refused or found
+
+    def _fitting(
+        self, pod: Pod, replacement: Pod, gains: FloatArray, unadopted: Pod | None
+    ) -> tuple[BoolArray, Required | None] | Blocked:
+        """The nodes that take the pod, and who requires it near; or why none does that gains anything, whatever a move changes."""
+        trial = self._trial
+        # Bound before the old pod ends, it must fit beside that; and it must be able to stay once that is gone.
+        beside = None if unadopted is None else trial.targets_beside(pod, unadopted)
+        with trial.without(pod):
+            if beside is None:
+                fits = trial.feasible_targets(pod, replacement)
+            else:
+                fits = beside & trial.may_stay(replacement)
+            if not fits.any():
+                found = self._explained(pod, replacement)
+            else:
+                required = trial.required_near(pod, replacement)
+                if required is not None or (fits & (gains > 0)).any():
+                    return fits, required
+                found = self._none_better(pod, fits, gains, int(np.count_nonzero(fits)))
+        if found.reason is SkipReason.NO_TARGET:
+            self._remember(pod, replacement, unadopted, found)
+        return found
+
+    def _none_better(self, pod: Pod, fits: BoolArray, gains: FloatArray, number: int) -> Blocked:
+        nearest = self._nearest(pod, np.where(fits, gains, -np.inf))
+        words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
+        return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
 
     def at(
         self,
@@ -183,16 +214,9 @@ class Targets:
 
     def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
         """Meanwhile the pod is off its node."""
-        pod, replacement, gains = wish.pod, wish.replacement, wish.gains
-        if wish.unadopted is None:
-            feasible_targets = allowed & self._trial.feasible_targets(pod, replacement)
-        else:
-            # Bound before the old pod ends; what is asked here is whether it may stay once that is gone.
-            feasible_targets = allowed & self._trial.may_stay(replacement)
+        pod, gains, required = wish.pod, wish.gains, wish.required
+        feasible_targets = allowed & wish.fits
         number = int(np.count_nonzero(feasible_targets))
-        if not number:
-            return self._explained(pod, replacement)
-        required = self._trial.required_near(pod, replacement)
         if required is not None:
             feasible_targets &= required.nodes | (wish.change.total[Tier.HARD] < 0)
             if not feasible_targets.any():
@@ -201,9 +225,7 @@ class Targets:
                 return Blocked(SkipReason.NO_BETTER_TARGET, words, by)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
-            nearest = self._nearest(pod, np.where(feasible_targets, gains, -np.inf))
-            words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
-            return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
+            return self._none_better(pod, feasible_targets, gains, number)
         if not wish.in_group:
             better = fit & falls(wish.change.total)
             if not better.any():
