@@ -63,6 +63,15 @@ def settled(kubeconfig, looks=240):
     return False
 
 
+def undisturbed(kubeconfig, read, tries=20):
+    """What ``read`` gives and the live cluster, while nothing changed: Jobs end their pods and begin others."""
+    for _ in range(tries):
+        before, given = snapshot(kubeconfig=str(kubeconfig)), read()
+        if snapshot(kubeconfig=str(kubeconfig)) == before:
+            return given, before
+    raise AssertionError("the cluster changes all the time")
+
+
 def compare(dumped, live):
     for name in ("nodes", "pods", "budgets", "workloads", "namespaces"):
         if hasattr(live, name):
@@ -76,9 +85,13 @@ def compare(dumped, live):
 
 def test_a_dump_of_its_lists_is_the_live_cluster(cluster, tmp_path):
     kubeconfig, url = cluster
-    for resource, body in served(url):
-        (tmp_path / f"{resource.plural}.json").write_bytes(body)
-    compare(snapshot(paths=(str(tmp_path),)), snapshot(kubeconfig=str(kubeconfig)))
+
+    def dump():
+        for resource, body in served(url):
+            (tmp_path / f"{resource.plural}.json").write_bytes(body)
+        return snapshot(paths=(str(tmp_path),))
+
+    compare(*undisturbed(kubeconfig, dump))
 
 
 @pytest.mark.realcluster
@@ -90,21 +103,30 @@ def test_a_dump_by_kubectl_is_the_live_cluster(cluster, tmp_path):
         pytest.skip(str(missing))
     kinds = ",".join(f"{r.plural}.{r.group}" if r.group else r.plural for r, _ in served(url))
     for form in ("json", "yaml"):
-        words = [kubectl, "--kubeconfig", str(kubeconfig), "get", kinds, "-A", "-o", form]
-        done = subprocess.run(words, capture_output=True, check=True, timeout=60)
-        (tmp_path / f"dump.{form}").write_bytes(done.stdout)
-        compare(snapshot(paths=(str(tmp_path / f"dump.{form}"),)), snapshot(kubeconfig=str(kubeconfig)))
+
+        def dump(form=form):
+            words = [kubectl, "--kubeconfig", str(kubeconfig), "get", kinds, "-A", "-o", form]
+            done = subprocess.run(words, capture_output=True, check=True, timeout=60)
+            (tmp_path / f"dump.{form}").write_bytes(done.stdout)
+            return snapshot(paths=(str(tmp_path / f"dump.{form}"),))
+
+        compare(*undisturbed(kubeconfig, dump))
 
 
 def test_pykube_reads_the_same_pods(cluster):
     pykube = pytest.importorskip("pykube")
     kubeconfig, _ = cluster
     api = pykube.HTTPClient(pykube.KubeConfig.from_file(str(kubeconfig)))
+
+    def pods():
+        found = pykube.Pod.objects(api).filter(namespace=pykube.all)
+        return {(pod.namespace, pod.name): pod.obj for pod in found}
+
     try:
-        seen = {(p.namespace, p.name): p.obj for p in pykube.Pod.objects(api).filter(namespace=pykube.all)}
+        seen, live = undisturbed(kubeconfig, pods)
     finally:
         api.session.close()
-    ours = snapshot(kubeconfig=str(kubeconfig)).pods
+    ours = live.pods
     assert {(key.namespace, key.name) for key in ours} == set(seen)
     for (namespace, name), obj in seen.items():
         pod = ours[ObjectKey(namespace, name)]
