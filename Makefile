@@ -5,8 +5,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Three test processes for two cores: many tests wait, for servers, commands or time limits.
-JOBS   ?= $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+# One test process for each core, and half as many again on the real control plane, whose tests mostly wait for its servers.
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
+PLANES ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
 # the output: a test that passes then depends on the tests before it, and is to be mended.
@@ -73,7 +74,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers helm && \
 	  { ! command -v go >/dev/null || $(BIN)/python -m harness.differential --clusters 0; } && \
-	  { $(call pytest,-n $(JOBS) --dist loadfile -m realcluster $(call files,realcluster)); }; \
+	  { $(call pytest,-n $(PLANES) --dist loadfile -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \

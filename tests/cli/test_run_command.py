@@ -19,6 +19,8 @@ from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION
 
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
+ENDS_WITHIN_S = 100.0
+"""However busy the machine is."""
 RUN = [sys.executable, "-c", "from rescheduler.cli.main import main; main()", "run"]
 
 
@@ -79,7 +81,7 @@ def fetch(port, path):
         return ""
 
 
-def until(predicate, limit_s=25.0):
+def until(predicate, limit_s=ENDS_WITHIN_S):
     ends_s = time.monotonic() + limit_s
     while time.monotonic() < ends_s:
         found = predicate()
@@ -110,7 +112,7 @@ def test_a_bad_new_configuration_is_refused_and_a_good_one_taken(cluster, start)
     configure(api, document(server={"port": port}, interval="90s"))
     assert until(lambda: "rescheduler_configuration_ok 1.0" in fetch(port, "/metrics"))
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 0
     assert out == ""
     assert "Traceback" not in err
@@ -125,7 +127,7 @@ def test_a_bad_first_configuration_ends_it_with_every_problem(start, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(f"apiVersion: {API_VERSION}\nkind: ReschedulerConfiguration\nintervall: 5s\nmode: Fast\n")
     process = start("--config", path)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 2
     assert f"{path}:3: intervall: unknown key" in err
     assert f"{path}:4: mode:" in err
@@ -133,7 +135,7 @@ def test_a_bad_first_configuration_ends_it_with_every_problem(start, tmp_path):
 
 def test_missing_kinds_are_named_with_the_remedy(start):
     process = start("--once")
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 1
     assert "kubectl apply -k manifests/crds" in err
     assert "Traceback" not in err
@@ -143,7 +145,7 @@ def test_a_dry_run_once_prints_the_plan_and_writes_nothing(cluster, start):
     running, _ = cluster
     install(running.transport)
     process = start("--once", "--dry-run")
-    out, _ = process.communicate(timeout=40)
+    out, _ = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 0
     assert "Nothing to move." in out
     leases = json.loads(KubeApi(running.transport).get("/apis/coordination.k8s.io/v1/leases"))["items"]
@@ -156,7 +158,7 @@ def test_one_decision_needs_no_port(cluster, start, taken_port, more):
     install(running.transport)
     configure(KubeApi(running.transport), document(server={"port": taken_port}))
     process = start("--once", *more)
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 0, err
 
 
@@ -170,7 +172,7 @@ def test_a_port_that_is_taken_is_named_with_its_key(cluster, start, taken_port, 
     other = {} if name == "server" else {"server": {"port": 0}}
     configure(KubeApi(running.transport), document(**{name: {**section[name], "port": taken_port}}, **other))
     process = start()
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert process.returncode == 1
     assert f"cannot listen on port {taken_port}: Address already in use" in err
     assert f"configure another: {key}" in err
@@ -185,7 +187,7 @@ def test_a_port_of_the_command_line_takes_the_place_of_the_configured_one(cluste
     start("--dry-run", "--port", port)
     assert until(lambda: fetch(port, "/readyz") == "ok\n")
     process = start("--dry-run", "--port", taken_port)
-    _, err = process.communicate(timeout=40)
+    _, err = process.communicate(timeout=ENDS_WITHIN_S)
     assert (process.returncode, "configure another: --port" in err) == (1, True), err
 
 
