@@ -1,8 +1,9 @@
 """From Available to evicted: the last checks, the gate, and the eviction, the only call that cannot be taken back.
 
 Order: the decision still holds -> a dry-run creation shows a replacement that fits the room -> a dry run of the eviction passes,
-where it may be refused or other moves depend on it -> the gate is proven and settled (begun earlier) -> a dry-run creation from its last tenth of a second, half a second old at
-most, still fits the room -> in one step, the second call only if the first one has succeeded: write the intent, evict with uid.
+where it may be refused or other moves depend on it -> the gate is proven and settled (begun earlier) -> a dry-run creation from
+its last tenth of a second, half a second old at most, still fits the room -> in one step, the second call only if the first one
+has succeeded: write the intent, evict with uid.
 The intent (``evictionRequestedAt``) is on the API server before the eviction is sent, so that the replacement is recognised after
 a crash, and by compare and swap, so that a move which somebody has deleted or paused evicts nothing. It is withdrawn if the
 answer proves that no pod was evicted. Only where the gate waits for the intent (StartFirst), or is not in force, it comes alone.
@@ -42,10 +43,10 @@ from rescheduler.migrations.replacement_checks import (
     is_its_turn,
     room_suffices,
 )
-from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.reservation import ObjectRef
+from rescheduler.model.room_pod import mark_of
 from rescheduler.model.times import doubling_s
 
 _DRY_RUN_FRESH_S: Final = 5.0
@@ -189,9 +190,7 @@ def _may_be_refused(draft: Draft) -> bool:
     """
     observed = draft.observed
     waits, move = observed.waits, observed.migration
-    linked = (
-        waits.awaited or waits.evicts_after or move.after or names.ANNOTATION_MAKES_ROOM in move.annotations
-    )
+    linked = waits.awaited or waits.evicts_after or move.after or mark_of(move)
     return bool(observed.budgets or observed.calls.eviction or draft.starts_first or linked)
 
 

@@ -256,7 +256,12 @@ def test_room_is_reserved_while_the_budget_is_used_up_for_the_moment():
     assert kinds(outcome) == ["write_status", "create_reservation"]
 
 
-def test_nothing_is_evicted_before_available_intent_and_proof():
+@pytest.mark.parametrize(
+    ("budgets", "at_once"),
+    [((budget(1),), set()), ((), {(PHASE.RESERVING, False), (PHASE.RESERVING, True)})],
+    ids=["after a rehearsal", "not rehearsed: intent and eviction are one step, as soon as room is held"],
+)
+def test_nothing_is_evicted_before_available_intent_and_proof(budgets, at_once):
     free = EvictionResult(EvictionOutcome.EVICTED)
     passed = Calls(dry_run=free, dry_run_at_s=NOW)
     proven = Calls(gate_proven_at_s=NOW - 2)
@@ -265,13 +270,13 @@ def test_nothing_is_evicted_before_available_intent_and_proof():
         PHASE, (0.0, NOW - 3), (None, *ReservationPhase), (Calls(), passed, proven)
     ):
         held = None if room is None else reservation(room)
-        outcome = look(migration(phase, requested=requested), reservation=held, calls=calls)
+        outcome = look(migration(phase, requested=requested), reservation=held, calls=calls, budgets=budgets)
         if "evict" in kinds(outcome):
-            assert outcome.status.eviction_requested_at_s, (
-                "the intent is written first, at the latest in this step"
-            )
-            evicts.add((outcome.status.phase, room, calls is proven))
-    assert evicts == {(PHASE.EVICTING, ReservationPhase.AVAILABLE, True)}
+            assert (outcome.status.phase, outcome.calls[0].does) == (PHASE.EVICTING, "write_status")
+            assert outcome.calls[0].status.eviction_requested_at_s
+            evicts.add((phase, requested > 0, room, calls is proven))
+    begun = {(PHASE.EVICTING, True), *at_once}
+    assert evicts == {(*each, ReservationPhase.AVAILABLE, True) for each in begun}
 
 
 def test_nothing_is_evicted_while_the_history_cannot_be_kept():
