@@ -242,9 +242,10 @@ def policy_type(name: str) -> PolicyType:
     Raises:
         PolicyTypeError: nothing offers it, several packages do, or what is offered is none that this version can use.
     """
-    offered = sorted(entry_points(group=GROUP, name=name), key=_package)
     if name in REGISTRY:
         return REGISTRY[name]
+    # Reads the files of every installed package.
+    offered = sorted(entry_points(group=GROUP, name=name), key=_package)
     if not offered:
         names = policy_names()
         problem = f"unknown policy {name!r}{did_you_mean(name, names)}"
