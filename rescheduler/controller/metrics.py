@@ -53,6 +53,9 @@ class MoveResult(enum.StrEnum):
     FAILED_AFTER_EVICTION = "failed_after_eviction"
 
 
+_NO_BADNESS: Final = Badness()
+
+
 class InformerFacts(Protocol):
     """What is read of an informer at each scrape."""
 
@@ -139,6 +142,7 @@ class Metrics:
             registry=one,
         )
         self._judged: frozenset[str] = frozenset(REGISTRY)
+        self._shown: dict[tuple[str, bool], Badness] = {}
         self.moves_in_flight = Gauge(
             "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
         )
@@ -253,8 +257,12 @@ class Metrics:
         """Replace what the last decision found, by policy; a policy that is not in force any more becomes 0."""
         self._judged |= before.keys()
         for policy in self._judged:
-            for gauge, shown in ((self.badness, before), (self.badness_change, change)):
-                found = shown.get(policy, Badness())
+            for gauge, now in ((self.badness, before), (self.badness_change, change)):
+                found, known = now.get(policy, _NO_BADNESS), (policy, gauge is self.badness)
+                # Most policies find the same as before; each label set that is looked up costs more than this comparison.
+                if self._shown.get(known) == found:
+                    continue
+                self._shown[known] = found
                 for tier, value in zip(Tier, found.tiers(), strict=True):
                     gauge.labels(policy, tier_name(tier)).set(value / UNITS[tier])
 
