@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_sandbox.apiserver.admission import Attributes
-from kube_sandbox.apiserver.cel import CelError, compiled
+from kube_sandbox.apiserver.cel import CelError, Environment, compiled
 from kube_sandbox.apiserver.errors import Json, StatusError, forbidden, not_found
 from kube_sandbox.apiserver.json_values import deep_copy, dig
 from kube_sandbox.apiserver.patches import json_patch, strategic_patch
@@ -39,6 +39,10 @@ class _Bound:
     binding: Json
     params: Json | None
 
+    def variables(self, environment: Environment) -> _Variables:
+        """What its expressions know besides the request."""
+        return _Variables(environment, self.params, dig(self.policy, "spec", "variables") or [])
+
     @property
     def fails_open(self) -> bool:
         return bool(dig(self.policy, "spec", "failurePolicy") == "Ignore")
@@ -48,29 +52,27 @@ class _Bound:
         return f"{self.policy['kind']} '{self.policy['metadata']['name']}' with binding '{self.binding['metadata']['name']}'"
 
 
-class _Variables(dict[str, Any]):
-    """The variables of an expression. Of the policy's variables only those that it uses are evaluated, in order."""
+class _Variables:
+    """The variables of one policy's expressions. Its own are evaluated when an expression first uses them, in order."""
 
-    def __init__(self, base: dict[str, Any], declared: list[Json]) -> None:
-        super().__init__(base)
-        self._declared = declared
+    def __init__(self, environment: Environment, params: Json | None, declared: list[Json]) -> None:
+        self._environment, self._declared = environment, declared
+        self._known: Json = {}
+        environment.set("params", params)
+        environment.set("variables", {})
 
     def run(self, source: str) -> Any:
         """The value of an expression. Raises CelError."""
-        wanted = self._needed(source)
-        if wanted:
-            known: Json = {}
-            for variable in self._declared:
-                if variable["name"] in wanted:
-                    known[variable["name"]] = compiled(variable["expression"]).evaluate(
-                        {**self, "variables": known}
-                    )
-            return compiled(source).evaluate({**self, "variables": known})
-        return compiled(source).evaluate(self)
+        wanted = self._needed(source) - self._known.keys()
+        for variable in self._declared if wanted else ():
+            if variable["name"] in wanted:
+                self._known[variable["name"]] = compiled(variable["expression"]).evaluate(self._environment)
+                self._environment.set("variables", self._known)
+        return compiled(source).evaluate(self._environment)
 
     def _needed(self, source: str) -> set[str]:
         needed: set[str] = set()
-        texts = [source]
+        texts = [source] if "variables." in source else []
         while texts:
             text = texts.pop()
             for variable in self._declared:
@@ -91,16 +93,21 @@ class PolicyEngine:
         if attributes.resource.name in _EXEMPT:
             return obj
         result = obj
+        environment: Environment | None = None
         for bound in self._bound("Mutating", attributes, obj):
-            result = self._mutate_one(bound, attributes, result)
+            before, environment = result, environment or self._environment(attributes, result)
+            result = self._mutate_one(bound, attributes, result, environment)
+            environment = environment if result is before else None
         return result
 
     def validate(self, attributes: Attributes, obj: Json) -> None:
         """Raises StatusError if a validating policy denies."""
         if attributes.resource.name in _EXEMPT:
             return
+        environment: Environment | None = None
         for bound in self._bound("Validating", attributes, obj):
-            self._validate_one(bound, attributes, obj)
+            environment = environment or self._environment(attributes, obj)
+            self._validate_one(bound, attributes, environment)
 
     def _bound(self, kind: str, attributes: Attributes, obj: Json) -> Iterator[_Bound]:
         prefix = kind.lower()
@@ -139,7 +146,8 @@ class PolicyEngine:
         found = self._store.find(resource.table, place, reference["name"])
         return [found] if found else []
 
-    def _variables(self, bound: _Bound, attributes: Attributes, obj: Json) -> _Variables:
+    def _environment(self, attributes: Attributes, obj: Json) -> Environment:
+        """What the expressions of all policies know of a request."""
         resource = attributes.resource
         namespace = self._store.find("namespaces", "", attributes.namespace) if attributes.namespace else None
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
@@ -155,16 +163,14 @@ class PolicyEngine:
             "dryRun": attributes.dry_run,
             "options": {"fieldManager": attributes.manager} if attributes.manager else {},
         }
-        base = {
+        variables = {
             "object": None if attributes.operation == "DELETE" else self._owned(attributes, obj),
             "oldObject": attributes.old,
             "request": request,
-            "params": bound.params,
             "namespaceObject": namespace,
             "authorizer": {},
-            "variables": {},
         }
-        return _Variables(base, dig(bound.policy, "spec", "variables") or [])
+        return Environment(variables)
 
     def _owned(self, attributes: Attributes, obj: Json) -> Json:
         """The object with the time of this write in managedFields, which a real server notes before admission.
@@ -184,22 +190,23 @@ class PolicyEngine:
         conditions = dig(bound.policy, "spec", "matchConditions") or ()
         return all(variables.run(condition["expression"]) is True for condition in conditions)
 
-    def _mutate_one(self, bound: _Bound, attributes: Attributes, obj: Json) -> Json:
+    def _mutate_one(self, bound: _Bound, attributes: Attributes, obj: Json, environment: Environment) -> Json:
         result = obj
         try:
-            if not self._conditions_hold(bound, self._variables(bound, attributes, obj)):
+            if not self._conditions_hold(bound, bound.variables(environment)):
                 return obj
             for mutation in dig(bound.policy, "spec", "mutations") or ():
-                variables = self._variables(bound, attributes, result)
-                result = _mutated(mutation, variables, result)
+                if result is not obj:
+                    environment = self._environment(attributes, result)
+                result = _mutated(mutation, bound.variables(environment), result)
         except (CelError, StatusError) as error:
             if bound.fails_open:
                 return result
             raise _denied(attributes, f"{bound.label} denied request: {error}") from error
         return result
 
-    def _validate_one(self, bound: _Bound, attributes: Attributes, obj: Json) -> None:
-        variables = self._variables(bound, attributes, obj)
+    def _validate_one(self, bound: _Bound, attributes: Attributes, environment: Environment) -> None:
+        variables = bound.variables(environment)
         try:
             if not self._conditions_hold(bound, variables):
                 return

@@ -39,50 +39,47 @@ class Expression:
         try:
             self._program = cel.compile(rewrite(source))
             self.variables = frozenset(self._program.variables())
-            self._plain = frozenset(self._program.functions()) <= _CORE
         except _FAULTS as error:
             raise CelError(f"compilation failed: {error}") from error
         self.source = source
 
-    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+    def evaluate(self, variables: Mapping[str, Any] | Environment) -> Any:
         """The value. Raises CelError."""
-        used = {name: variables[name] for name in self.variables if name in variables}
+        environment = variables if isinstance(variables, Environment) else Environment(variables)
         try:
-            return self._program.execute(used if self._plain else context(used))
+            return self._program.execute(environment.context(self.variables))
         except _FAULTS as error:
             raise CelError(f"{type(error).__name__}: {error}") from error
+
+
+class Environment:
+    """Variables for several expressions. The library converts each variable once, when an expression first uses it.
+
+    The conversion of an object takes longer than most expressions.
+    """
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._waiting = dict(variables)
+        self._context = cel.Context()
+        add_stdlib_to_context(self._context)
+        for name, function in FUNCTIONS.items():
+            self._context.add_function(name, function)
+
+    def set(self, name: str, value: Any) -> None:
+        """Give a variable a new value."""
+        self._waiting[name] = value
+
+    def context(self, names: frozenset[str]) -> cel.Context:
+        """A context in which these variables have their values, as far as they are known."""
+        for name in names & self._waiting.keys():
+            self._context.add_variable(name, self._waiting.pop(name))
+        return self._context
 
 
 @lru_cache(maxsize=4096)
 def compiled(source: str) -> Expression:
     """The compiled expression, cached by its source. Raises CelError."""
     return Expression(source)
-
-
-_CORE = frozenset(
-    {
-        *(
-            f"_{o}_"
-            for o in ("==", "!=", "<", "<=", ">", ">=", "&&", "||", "+", "-", "*", "/", "%", "in", "?_:")
-        ),
-        *(
-            "!_",
-            "-_",
-            "@in",
-            "_[_]",
-            "_?_:_",
-            "in",
-            "size",
-            "has",
-            "startsWith",
-            "endsWith",
-            "contains",
-            "matches",
-        ),
-        *("dyn", "string", "int", "double", "duration", "timestamp", "type", "@not_strictly_false"),
-    }
-)
-"""Functions of the library itself: an expression with only these needs no context with Kubernetes' functions."""
 
 
 _QUANTITY = "$nano"
@@ -173,15 +170,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "jsonpatch.escapeKey": _escape_key,
     "substring": _substring,
 }
-
-
-def context(variables: dict[str, Any]) -> cel.Context:
-    """A context with these variables and all functions."""
-    made = cel.Context(variables)
-    add_stdlib_to_context(made)
-    for name, function in FUNCTIONS.items():
-        made.add_function(name, function)
-    return made
 
 
 _TOKEN = re.compile(

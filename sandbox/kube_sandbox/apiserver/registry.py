@@ -108,6 +108,10 @@ class Registry:
     def __iter__(self) -> Iterator[ResourceType]:
         return iter(tuple(self._by_path.values()))
 
+    def serves(self, group: str, version: str | None) -> bool:
+        """True if it has a resource of this group, and of this version if there is one."""
+        return any(g == group and version in {None, v} for g, v, _ in self._by_path)
+
     def versions(self) -> dict[str, list[str]]:
         """Versions of each group, in the order of registration."""
         found: dict[str, list[str]] = {}

@@ -127,9 +127,8 @@ class ApiServer:
 
     def _serves_group(self, parts: list[str]) -> bool:
         """True if the group, and the version if there is one, is served."""
-        group, versions = ("", parts[1:2]) if parts[0] == "api" else (parts[1], parts[2:3])
-        served = self.registry.versions().get(group)
-        return served is not None and (not versions or versions[0] in served)
+        group, version = ("", parts[1:2]) if parts[0] == "api" else (parts[1], parts[2:3])
+        return self.registry.serves(group, version[0] if version else None)
 
     def _bootstrap(self) -> None:
         namespaces = self.registry.named("namespaces")
