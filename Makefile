@@ -9,6 +9,9 @@ STAMP  := $(VENV)/.installed
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 PLANES ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 
+# Python keeps what it compiles, whatever the environment says: hundreds of commands that tests start import the same modules.
+unexport PYTHONDONTWRITEBYTECODE
+
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
 # the output: a test that passes then depends on the tests before it, and is to be mended.
 # Each kind of test remembers its own failures, because two kinds run at once.
@@ -21,7 +24,7 @@ endef
 files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py$$||')
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tests servers lint types layers unit quick realcluster koordinator strangers controlplane nightly monitoring sbom container mutants compatibility bench changelog dist release upgrade clean
+.PHONY: help install demo test tests servers lint types layers collected unit quick realcluster koordinator strangers controlplane nightly monitoring sbom container mutants compatibility bench changelog dist release upgrade clean
 
 help:  ## this text
 	@grep -hE '^[a-z-]+:.*?## ' $(MAKEFILE_LIST) | awk -F ':.*?## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,7 +41,9 @@ install: $(STAMP)  ## the virtual environment in .venv
 demo: $(STAMP)  ## the main job on the sandbox, in about a minute
 	@$(BIN)/rescheduler demo
 
-test: lint types layers tests  ## everything that must hold before a commit
+test: $(STAMP)  ## everything that must hold before a commit
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types layers collected
+	@$(MAKE) --no-print-directory tests
 
 # Unit tests compute and the others wait for servers, so both run at once; the servers go first. Only make starts them:
 # a shell would start the second one with SIGINT ignored. What the servers' tests print comes at the end, in one piece.
@@ -61,8 +66,13 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
+# All processes of pytest read the test files at once; none of them compiles one again if it was compiled before.
+collected: $(STAMP)
+	@mkdir -p build
+	@$(BIN)/python -m pytest --collect-only -qq -o cache_dir=.pytest_cache/$@ > build/collected.log || { cat build/collected.log; exit 1; }
+
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) --dist loadgroup --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
+	$(call pytest,-n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick

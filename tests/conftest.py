@@ -1,5 +1,6 @@
 """Fixtures for all tests: logs as they were; the real control plane, one per session; plans made of builders, with landing places."""
 
+import gc
 import logging
 import shutil
 import subprocess
@@ -52,6 +53,12 @@ def pytest_collection_modifyitems(config, items):
         real = any(item.get_closest_marker(name) for name in _REAL)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LIMIT_OF_REAL_SERVERS_S if real else LIMIT_S))
+
+
+def pytest_collection_finish():
+    """What is collected lives until the end: the garbage collector does not look through all of it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

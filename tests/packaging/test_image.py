@@ -10,9 +10,6 @@ import pytest
 from tests.packaging.image import ROOT
 from tests.packaging.replay import RunError, build
 
-# One process builds the image.
-pytestmark = pytest.mark.xdist_group("image")
-
 AWAY = re.compile(
     r"ConnectionError|ConnectTimeout|ReadTimeout|timed out|Temporary failure|Connection (refused|reset|aborted)|"
     r"NewConnectionError|ProxyError|SSLError|IncompleteRead|HTTPError|Max retries|50[0234] ",
