@@ -6,19 +6,23 @@ proven in the same way before an eviction (``kube.gate``).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final
 
 from rescheduler.configuration.process_sections import GateMode
 from rescheduler.controller.loop import Loop
 from rescheduler.controller.server import listening
 from rescheduler.extras import Extra, needs
 from rescheduler.guard.guard import Guard
+from rescheduler.kube.api_servers import ApiServers
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import Capabilities
 from rescheduler.kube.errors import ForbiddenError, NotFoundError
 from rescheduler.kube.gate import Gate
+from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Transport
 from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
@@ -30,6 +34,9 @@ from rescheduler.webhook.registration import (
     WebhookSettings,
     guarding,
 )
+
+_COUNT_S: Final = 2.0
+"""How long an answer about API servers is waited for: longer than that costs a move more than it saves."""
 
 
 @dataclass(slots=True)
@@ -56,6 +63,13 @@ def by_webhook(mode: GateMode, capabilities: Capabilities) -> bool:
     if mode is GateMode.AUTO:
         return not capabilities.mutating_admission_policies
     return mode is GateMode.WEBHOOK
+
+
+def single_api_server(transport: Transport, mode: GateMode, capabilities: Capabilities) -> Callable[[], bool]:
+    """A check whether a proof of the gate holds for the whole cluster. Of a webhook it never does: each replica reads the keys itself."""
+    if by_webhook(mode, capabilities):
+        return lambda: False
+    return ApiServers(KubeApi(transport, NO_RETRY, timeout_s=_COUNT_S), time.monotonic).single
 
 
 def installed_policy(gate: Gate, capabilities: Capabilities) -> Callable[[], bool]:

@@ -172,6 +172,7 @@ class _Assembly:
             ),
             still_leader=self.ports.leads,
             gate_stands=partial(_stands, gate_keys, self.ports.gate.keys),
+            single_api_server=self.ports.gate.single_api_server,
             record_event=lambda event: self.ports.reports.events.record(occurrence(event)),
         )
         return sender, ApiIssuer(

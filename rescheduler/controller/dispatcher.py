@@ -223,7 +223,9 @@ class Dispatcher:
                 answered(machine, effect.eviction, now_s)
                 self._wake(now_s)
             case GateProbe(owner, namespace) if effect.gate_proven is not None:
-                self.memory.proofs.answered(owner, namespace, now_s, proven=effect.gate_proven)
+                self.memory.proofs.answered(
+                    owner, namespace, now_s, proven=effect.gate_proven, single=effect.single_api_server
+                )
                 self._wake(now_s)
             case _:
                 pass

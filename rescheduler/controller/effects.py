@@ -21,6 +21,8 @@ class Effect:
     request_withdrawn: bool = False
     """No EvictionRequest of ours asks for the pod any more."""
     gate_proven: bool | None = None
+    single_api_server: bool = False
+    """No other API server could lack the gate that is proven."""
     creation: CreationAnswer | None = None
     """The answer to a dry-run creation."""
     refused: str = ""

@@ -125,6 +125,8 @@ class GatePorts:
     """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
     proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""
+    single_api_server: Callable[[], bool] = lambda: False
+    """True if no other API server could lack a gate that is proven. Called by any thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from rescheduler.controller.admission import (
     guard_installed,
     installed_policy,
     served_webhook,
+    single_api_server,
 )
 from rescheduler.controller.assembly import assemble, leadership
 from rescheduler.controller.call_pool import CallPool, InlinePool, ThreadPool
@@ -233,6 +234,7 @@ class Controller:
             gate=GatePorts(
                 ready=self._gate_ready(stack, leads, capabilities, recorder),
                 keys=self._watch_gate_keys(stack, informers),
+                single_api_server=single_api_server(self._transport, current.gate.mode, capabilities),
             ),
             reports=ReportPorts(
                 events=recorder,

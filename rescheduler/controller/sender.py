@@ -80,6 +80,8 @@ class ApiSender:
     record_event: Callable[[Event], None] = field(default=lambda _: None)
     gate_stands: Callable[[], bool] = lambda: True
     """Asked right before each eviction, on any thread: False if somebody else has changed the gate keys."""
+    single_api_server: Callable[[], bool] = lambda: False
+    """Asked after a proof of the gate, on any thread: True if it is in force wherever pods may be created."""
 
     def send(self, call: AnyCall) -> Effect:
         """Send, and read the answer. Raises ApiError, TransportError, NotLeaderError."""
@@ -89,7 +91,8 @@ class ApiSender:
             case ReadThenCall():
                 return self._read_then_call(call)
             case GateProbe(owner, namespace):
-                return Effect(gate_proven=self.gate.proves(owner, namespace))
+                proven = self.gate.proves(owner, namespace)
+                return Effect(gate_proven=proven, single_api_server=proven and self.single_api_server())
             case CreationTrial(steps):
                 return Effect(creation=self._try_creation(steps))
             case Event():

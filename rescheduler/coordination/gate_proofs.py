@@ -2,8 +2,8 @@
 
 A proof holds for as long as the key that it relied on is stored without a break: it is forgotten with the key, as soon as the
 key is wanted no more (the call that removes it may be sent at any moment), with doubt about what is stored, and before keys
-end. So what is remembered here is in force on the API server that answered; for the others ``gate_settle_s`` is waited
-for, once, from the first proof in a row. All of it may be lost: then it is proven again.
+end. So what is remembered here is in force on the API server that answered; for the others, if there may be some,
+``gate_settle_s`` is waited for, once, from the first proof in a row. All of it may be lost: then it is proven again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ class GateAnswers(NamedTuple):
     """Since when it is known to be in force without a break; 0.0: it is not."""
     failed_at_s: float = 0.0
     """When it was found not to be in force; 0.0: the last proof did not find that."""
+    single: bool = False
+    """It was proven on the only API server."""
 
 
 class _Row(NamedTuple):
@@ -38,6 +40,8 @@ class _Row(NamedTuple):
     """When the first answer came."""
     asked_s: float
     """When the last question was sent."""
+    single: bool
+    """The last one was answered by the only API server."""
 
 
 _Pods = tuple[str, str]
@@ -77,9 +81,8 @@ class GateProofs:
         pods = namespace, owner.uid
         row = self._rows.get(pods)
         fresh = row is not None and now_s <= row.asked_s + FRESH_S
-        return GateAnswers(
-            self._on(pods), row.since_s if row is not None and fresh else 0.0, self._failed.get(pods, 0.0)
-        )
+        since_s, single = (row.since_s, row.single) if row is not None and fresh else (0.0, False)
+        return GateAnswers(self._on(pods), since_s, self._failed.get(pods, 0.0), single)
 
     def asks(self, owner: OwnerRef, namespace: str, now_s: float) -> None:
         """A proof is sent."""
@@ -88,8 +91,10 @@ class GateProofs:
         if self._on(pods):
             self._asked[pods] = now_s
 
-    def answered(self, owner: OwnerRef, namespace: str, now_s: float, *, proven: bool) -> None:
-        """A proof was answered."""
+    def answered(
+        self, owner: OwnerRef, namespace: str, now_s: float, *, proven: bool, single: bool = False
+    ) -> None:
+        """A proof was answered. ``single``: by the only API server."""
         pods = namespace, owner.uid
         asked_s = self._asked.pop(pods, None)
         if not proven:
@@ -99,7 +104,7 @@ class GateProofs:
         self._failed.pop(pods, None)
         if asked_s is not None:
             row = self._rows.get(pods)
-            self._rows[pods] = _Row(row.since_s if row is not None else now_s, asked_s)
+            self._rows[pods] = _Row(row.since_s if row is not None else now_s, asked_s, single)
 
     def machines(self) -> Iterable[ObjectKey]:
         """Under which machines the proofs of keys that are wanted are sent."""

@@ -183,6 +183,7 @@ class MigrationObserver:
             calls,
             gate_proven_at_s=gate.since_s,
             gate_failed_at_s=gate.failed_at_s,
+            gate_single=gate.single,
         )
 
     def _modes_judged(

@@ -1,7 +1,7 @@
 """The gate as a move sees it: switched on before the intent to evict is written, proven, and settled before the eviction.
 
 Pure. New pods of the controller must be gated when the old pod is evicted, on every API server. That takes the time in which
-the key is written and proven, and ``gate_settle_s``. A pod whose eviction is intended counts as unavailable, so this
+the key is written and proven, and ``gate_settle_s`` (``gate_settle_single_s`` where there is one API server). A pod whose eviction is intended counts as unavailable, so this
 time is spent before the intent wherever it can be: from the moment at which the move begins, while room is reserved, and while
 the eviction waits for other pods.
 The round in which the key is stored asks for the proof, without waiting for the move (``controller.reconcile``). It comes before
@@ -69,8 +69,12 @@ def settled_s(draft: Draft) -> float:
     """When all API servers have the gate, as far as that can be known; infinite: it is not proven."""
     if draft.soft:
         return 0.0
-    proven_s = draft.observed.calls.gate_proven_at_s
-    return proven_s + draft.settings.gate_settle_s if proven_s else math.inf
+    calls, settings = draft.observed.calls, draft.settings
+    if not calls.gate_proven_at_s:
+        return math.inf
+    return calls.gate_proven_at_s + (
+        settings.gate_settle_single_s if calls.gate_single else settings.gate_settle_s
+    )
 
 
 def gate_proven(draft: Draft) -> bool:

@@ -41,6 +41,8 @@ class MigrationSettings:
     """How long the gate may take to be proven."""
     gate_settle_s: float = 1.0
     """Wait after the proof, for other API servers."""
+    gate_settle_single_s: float = 0.2
+    """The same where there seems to be one: longer than any lag that was measured, in case there is another one."""
     first_backoff_s: float = 1.0
     """Between tries while a budget blocks; it doubles."""
     last_backoff_s: float = 10.0
@@ -84,6 +86,8 @@ class Calls:
     """Since when the gate is known to be in force without a break; 0.0: it is not known."""
     gate_failed_at_s: float = 0.0
     """When the last proof of the gate found that it is not in force; 0.0: it did not find that."""
+    gate_single: bool = False
+    """The gate was proven on the only API server."""
     pod_gone_at_s: float = 0.0
     """When the old pod was first seen to be gone."""
     start_refused: str = ""

@@ -72,10 +72,13 @@ def transport(mocker):
 def carry_out(transport, mocker):
     """Carry an action out on a server that gives these answers in turn."""
 
-    def run(action, *answers, leader=True, gate=None):
+    def run(action, *answers, leader=True, gate=None, **ports):
         transport.send.side_effect = answers
         sender = ApiSender(
-            api=KubeApi(transport, NO_RETRY), gate=gate or mocker.Mock(), still_leader=lambda: leader
+            api=KubeApi(transport, NO_RETRY),
+            gate=gate or mocker.Mock(),
+            still_leader=lambda: leader,
+            **ports,
         )
         return sender.send(action)
 
@@ -258,6 +261,15 @@ def test_a_proof_of_the_gate_is_a_value(carry_out, transport, mocker, proven):
     gate.proves.return_value = proven
     assert carry_out(GateProbe(REPLICA_SET, "shop"), gate=gate) == Effect(gate_proven=proven)
     gate.proves.assert_called_once_with(REPLICA_SET, "shop")
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_api_servers_are_counted_after_a_proof(carry_out, mocker, proven):
+    gate, single = mocker.Mock(), mocker.Mock(return_value=True)
+    gate.proves.return_value = proven
+    effect = carry_out(GateProbe(REPLICA_SET, "shop"), gate=gate, single_api_server=single)
+    assert effect == Effect(gate_proven=proven, single_api_server=proven)
+    assert single.called is proven
 
 
 def test_an_event_goes_to_the_recorder(transport, mocker):

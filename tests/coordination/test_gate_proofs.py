@@ -35,6 +35,18 @@ def test_a_later_proof_goes_on_with_the_same_row():
     assert since(found, 18.0) == 10.5
 
 
+def test_one_api_server_is_what_the_last_answer_says():
+    found = proofs()
+    assert not found.of(WEB, "shop", 9.0).single
+    found.asks(WEB, "shop", 10.0)
+    found.answered(WEB, "shop", 10.1, proven=True, single=True)
+    assert found.of(WEB, "shop", 11.0).single
+    assert not found.of(WEB, "shop", 10.1 + FRESH_S).single, "a proof that is not relied on"
+    prove(found, 12.0, 12.1)
+    assert not found.of(WEB, "shop", 13.0).single
+    assert since(found, 13.0) == 10.1
+
+
 def test_an_old_proof_is_not_relied_on_until_there_is_another_one():
     found = proofs()
     prove(found, 10.0, 10.5)
@@ -73,22 +85,22 @@ def test_a_failed_proof_ends_the_row_and_is_told_while_the_key_is_wanted():
     found = proofs()
     prove(found, 10.0, 10.1)
     prove(found, 11.0, 13.0, proven=False)
-    assert found.of(WEB, "shop", 13.0) == (True, 0.0, 13.0)
+    assert found.of(WEB, "shop", 13.0) == (True, 0.0, 13.0, False)
     prove(found, 13.1, 13.2)
-    assert found.of(WEB, "shop", 13.2) == (True, 13.2, 0.0)
+    assert found.of(WEB, "shop", 13.2) == (True, 13.2, 0.0, False)
     prove(found, 14.0, 16.0, proven=False)
     found.follow({}, KEY, ends=False)  # the key cannot be stored, and that is why
-    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 16.0)
+    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 16.0, False)
     assert list(found.machines())
     found.follow({}, {}, ends=False)
-    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 0.0)
+    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 0.0, False)
     assert not list(found.machines())
 
 
 def test_pods_of_another_namespace_have_a_gate_of_their_own():
     found = proofs()
     prove(found, 10.0, 10.1)
-    assert found.of(WEB, "other", 10.2) == (False, 0.0, 0.0)
+    assert found.of(WEB, "other", 10.2) == (False, 0.0, 0.0, False)
 
 
 def test_a_key_of_all_namespaces_serves_as_well():

@@ -53,9 +53,19 @@ def test_the_gate_is_on_while_room_is_reserved():
         ({"gate_proven_at_s": NOW - 0.5}, False),
         ({"gate_proven_at_s": NOW - 1.0 + LOOK_LEAD_S}, False),
         ({"gate_proven_at_s": NOW - 1.0}, True),
+        ({"gate_proven_at_s": NOW - 0.15, "gate_single": True}, False),
+        ({"gate_proven_at_s": NOW - 0.2, "gate_single": True}, True),
         ({"gate_failed_at_s": NOW - 0.1}, True),
     ],
-    ids=["not proven", "not settled", "about to be settled", "settled", "not in force"],
+    ids=[
+        "not proven",
+        "not settled",
+        "about to be settled",
+        "settled",
+        "not settled on one API server",
+        "settled on one API server",
+        "not in force",
+    ],
 )
 def test_the_intent_waits_until_the_gate_has_settled(gate, intends):
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls(**gate))
