@@ -23,7 +23,7 @@ import click
 
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.streams import reason
-from rescheduler.reports.structured import line_json, pretty_json, pretty_yaml, resource_list
+from rescheduler.reports.structured import line_json, pretty_json_parts, pretty_yaml, resource_list
 from rescheduler.reports.table import bar, percent
 from rescheduler.visible import HIDDEN, escaped, visible, visible_line
 
@@ -74,26 +74,28 @@ def _shown(found: re.Match[str]) -> str:
     return click.style("", reset=False, **_ROLES[role]) if role else "\x1b[0m"  # type: ignore[arg-type]
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """The text as it is seen, in parts that end with a line: a plan of a large cluster is not held several times."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _PIECE) + 1 or len(text)
-        piece, start = text[start:end], end
-        plain = piece.isascii() and piece.replace("\n", "").replace("\t", "").isprintable()
-        yield piece if plain else _MARKED.sub(_shown, piece)
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    """The text as it is seen, in parts: a plan of a large cluster is not held several times."""
+    for text in texts:
+        start = 0
+        while start < len(text):
+            end = text.find("\n", start + _PIECE) + 1 or len(text)
+            piece, start = text[start:end], end
+            plain = piece.isascii() and piece.replace("\n", "").replace("\t", "").isprintable()
+            yield piece if plain else _MARKED.sub(_shown, piece)
 
 
-def emit(text: str, file: str | None = None) -> None:
-    """Write data to ``file`` or to stdout. Raises CommandError if that cannot be written."""
+def emit(text: str | Iterable[str], file: str | None = None) -> None:
+    """Write data, or its parts, to ``file`` or to stdout. Raises CommandError if that cannot be written."""
+    texts = (text,) if isinstance(text, str) else text
     try:
         if file is None:
             colour = True if wants_colour() else None
-            for piece in _pieces(text):
+            for piece in _pieces(texts):
                 click.echo(piece, nl=False, color=colour)
         else:
             with Path(file).open("w", encoding="utf-8") as written:
-                written.writelines(_pieces(text))
+                written.writelines(_pieces(texts))
     except BrokenPipeError:
         raise  # the reader closed the pipe; the command ends without a message
     except OSError as error:
@@ -116,7 +118,9 @@ def emit_as(
     """
     match output:
         case "json":
-            found = line_json(document()) if one_of_many else pretty_json(document())
+            found: str | Iterable[str] = (
+                line_json(document()) if one_of_many else pretty_json_parts(document())
+            )
         case "yaml":
             found = f"{'---' if one_of_many else ''}\n{pretty_yaml(document())}".lstrip("\n")
         case "name":

@@ -7,6 +7,7 @@ shows before it, its moves and what it shows after them add up. Pure data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from rescheduler.planning.record import Record
 from rescheduler.policies.objective import Tier
@@ -67,7 +68,11 @@ class MoveEffect(Record, frozen=True):
 
 def tier_name(tier: Tier) -> str:
     """As it stands in JSON, in logs and in labels of metrics."""
-    return tier.name.lower()
+    return _TIER_NAMES[tier]
+
+
+_TIER_NAMES: Final = {tier: tier.name.lower() for tier in Tier}
+"""Each of them once: a plan has tens of thousands of records that name a tier."""
 
 
 def sum_of(parts: Iterable[Badness]) -> Badness:

@@ -35,6 +35,7 @@ class Decided:
     """Frees what the decision worked with; ``skipped`` is not asked again. Without it all of that waits for a garbage collection,
     which stops every thread, those that answer API servers among them."""
 
-    def plan(self) -> Plan:
-        """The whole plan, with a record for every pod that is skipped."""
-        return msgspec.structs.replace(self.moving, skipped=self.skipped.records())
+    def plan(self, *, last: bool = False) -> Plan:
+        """The whole plan, with a record for every pod that is skipped. ``last``: ``end`` comes before the records, so that both never need memory at once."""
+        skipped = self.skipped.records(self.end) if last else self.skipped.records()
+        return msgspec.structs.replace(self.moving, skipped=skipped)

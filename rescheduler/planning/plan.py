@@ -42,7 +42,7 @@ class SkipReason(enum.StrEnum):
     GATE_NOT_IN_FORCE = "GateNotInForce"
 
 
-class PodRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodRef(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Names a pod."""
 
     namespace: str
@@ -82,7 +82,7 @@ class Move(
     """What the move changes in the badness, by policy, after the moves before it; those without a change are left out."""
 
 
-class Skipped(Record, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+class Skipped(Record, frozen=True, gc=False, kw_only=True, omit_defaults=True, rename="camel"):
     """A proposed pod that stays where it is."""
 
     pod: PodRef

@@ -76,7 +76,7 @@ def plan(
     """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
     return decide(
         snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True, explains=True
-    ).plan()
+    ).plan(last=True)
 
 
 def decide(

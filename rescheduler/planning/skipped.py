@@ -90,11 +90,16 @@ class SkippedPods:
                 nodes[twice.candidate.pod.node] -= 1
         return Tally(+reasons, +nodes)
 
-    def records(self) -> tuple[Skipped, ...]:
-        """One record for each pod, by namespace, name and uid."""
-        found = {uid: _skipped(skip.candidate.pod, *skip) for uid, skip in self._known.items()}
-        for batch, why, pods in self._runs():
-            found.update((pod.uid, _skipped(pod, batch, why)) for pod in pods)
+    def records(self, then: Callable[[], None] = lambda: None) -> tuple[Skipped, ...]:
+        """One record for each pod, by namespace, name and uid. ``then`` is called once all reasons are known, before they are written."""
+        runs: list[tuple[Candidate | Batch, Blocked, Sequence[Pod]]] = [
+            (skip.candidate, skip.why, (skip.candidate.pod,)) for skip in self._known.values()
+        ]
+        runs.extend(self._runs())
+        then()
+        found: dict[str, Skipped] = {}
+        for proposed, why, pods in runs:
+            found.update(_written(proposed, why, pods))
         return tuple(sorted(found.values(), key=lambda s: (s.pod.namespace, s.pod.name, s.pod.uid)))
 
     def _left_over(self) -> Iterator[_Skip]:
@@ -120,14 +125,19 @@ def _rank(candidate: Candidate, why: Blocked) -> tuple[Tier, bool]:
     return candidate.tier, why.reason in _PROTECTED
 
 
-def _skipped(pod: Pod, proposed: Candidate | Batch, why: Blocked) -> Skipped:
-    return Skipped(
-        pod=PodRef(pod.namespace, pod.name, pod.uid),
-        policy=proposed.policy,
-        reason=why.reason,
-        message=why.message,
-        blocked_by=why.by,
-        node=pod.node,
-        gain=round(proposed.gain, 4),
-        tier=tier_name(proposed.tier),
-    )
+def _written(proposed: Candidate | Batch, why: Blocked, pods: Sequence[Pod]) -> Iterator[tuple[str, Skipped]]:
+    gain = round(proposed.gain, 4)
+    for pod in pods:
+        yield (
+            pod.uid,
+            Skipped(
+                pod=PodRef(pod.namespace, pod.name, pod.uid),
+                policy=proposed.policy,
+                reason=why.reason,
+                message=why.message,
+                blocked_by=why.by,
+                node=pod.node,
+                gain=gain,
+                tier=tier_name(proposed.tier),
+            ),
+        )

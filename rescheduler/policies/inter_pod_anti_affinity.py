@@ -18,7 +18,7 @@ from rescheduler.model.records import Namespace, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, reluctance
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, reluctance
 from rescheduler.policies.term_pairs import (
     change_in_pairs_at,
     changes_in_pairs,
@@ -28,7 +28,7 @@ from rescheduler.policies.term_pairs import (
     pairs_with,
 )
 from rescheduler.policies.wire import PolicyArgs, Scope
-from rescheduler.scheduling.classes import PodGroup, TermCount, TermKind
+from rescheduler.scheduling.classes import PodClass, PodGroup, TermCount, TermKind
 from rescheduler.scheduling.framework import FloatArray, IntArray
 
 _ANTI: Final = frozenset({TermKind.REQUIRED_ANTI})
@@ -49,6 +49,10 @@ class _Repair:
     """Conflicts that remain, because some that would have to leave cannot."""
     stuck: int
     """How many of those that would have to leave cannot."""
+
+    def size(self) -> tuple[int, int, int]:
+        """The smallest is the best."""
+        return self.left, self.stuck, len(self.leavers)
 
 
 class InterPodAntiAffinity:
@@ -83,9 +87,23 @@ class InterPodAntiAffinity:
                         for uid, pod in (members.owners | members.matched).items()
                         if not pod.deleting and leavers.able(pod)
                     }
-        found = [self._batch(pod, view) for pod in chosen.values()]
-        found += [self._batch(pod, view, spare=True) for uid, pod in others.items() if uid not in chosen]
-        return by_gain(batch for batch in found if batch is not None)
+        alike: defaultdict[tuple[PodClass, int, bool], list[Pod]] = defaultdict(list)
+        for uid, pod in (others | chosen).items():
+            alike[view.cluster.kind_of(pod), pairs_with(pod, _ANTI, view), uid not in chosen].append(pod)
+        return by_gain(
+            Batch(
+                kind=kind,
+                pods=by_name(pods),
+                policy=self.name,
+                reason="RequiredAntiAffinityBroken",
+                message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
+                gain=_gain(count),
+                tier=Tier.HARD,
+                spare=spare,
+            )
+            for (kind, count, spare), pods in alike.items()
+            if count
+        )
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
@@ -123,21 +141,6 @@ class InterPodAntiAffinity:
         change = nothing()
         change[Tier.HARD] = found
         return change
-
-    def _batch(self, pod: Pod, view: PolicyView, *, spare: bool = False) -> Batch | None:
-        count = pairs_with(pod, _ANTI, view)
-        if count == 0:
-            return None
-        return Batch(
-            kind=view.cluster.kind_of(pod),
-            pods=(pod,),
-            policy=self.name,
-            reason="RequiredAntiAffinityBroken",
-            message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
-            gain=_gain(count),
-            tier=Tier.HARD,
-            spare=spare,
-        )
 
 
 def _gain(conflicts: int) -> float:
@@ -199,8 +202,10 @@ def _cheapest(members: _Members, leavers: _Leavers, gone: Container[str]) -> _Re
         stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p, leavers)))
         ways.append({uid: pod for uid, pod in everyone.items() if uid != stays.uid})
     staying = here.staying()
-    repairs = (_repair(way.values(), staying, leavers) for way in ways)
-    return min(repairs, key=lambda repair: _repair_order(repair, leavers))
+    repairs = [_repair(way.values(), staying, leavers) for way in ways]
+    fewest = min(repair.size() for repair in repairs)
+    best = [repair for repair in repairs if repair.size() == fewest]
+    return best[0] if len(best) == 1 else min(best, key=lambda repair: _repair_order(repair, leavers))
 
 
 def _keep_order(pod: Pod, leavers: _Leavers) -> tuple[object, ...]:
@@ -219,9 +224,6 @@ def _repair(pods: Iterable[Pod], staying: _Members, leavers: _Leavers) -> _Repai
 def _repair_order(repair: _Repair, leavers: _Leavers) -> tuple[object, ...]:
     reluctances = sorted((reluctance(p) for p in repair.leavers), reverse=True)
     return (
-        repair.left,
-        repair.stuck,
-        len(repair.leavers),
         reluctances,
         leavers.disruption(repair.leavers),
         [(p.namespace, p.name) for p in repair.leavers],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from rescheduler.model.counted import plural
@@ -12,7 +14,7 @@ from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, least_disturbing
+from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, least_disturbing
 from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
 from rescheduler.policies.spread_groups import SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
@@ -69,6 +71,7 @@ class TopologySpread:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """As many pods of each crowded domain as are too many; the others there as spares."""
+        batches: list[Batch] = []
         found: dict[str, Batch] = {}
         seen: set[tuple[object, ...]] = set()
         for known in view.cluster.classes:
@@ -81,13 +84,13 @@ class TopologySpread:
                 if key not in seen and self_matches(known.labels, constraint):
                     seen.add(key)
                     for crowd in self._remembered(known, constraint, view):
-                        for batch in _choose(crowd, constraint, view):
-                            # A pod that several constraints propose goes for the one that gains most.
-                            uid = batch.pods[0].uid
-                            old = found.get(uid)
-                            if old is None or _rank(old) > _rank(batch):
-                                found[uid] = batch
-        return by_gain(found.values())
+                        batches += _choose(crowd, constraint, view)
+        for batch in sorted(batches, key=_rank):
+            # A pod that several constraints propose goes for the one that gains most.
+            for pod in batch.pods:
+                found.setdefault(pod.uid, batch)
+        kept = ((batch, [pod for pod in batch.pods if found[pod.uid] is batch]) for batch in batches)
+        return by_gain(msgspec.structs.replace(batch, pods=pods) for batch, pods in kept if pods)
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
@@ -216,16 +219,19 @@ def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> It
     answers = {view.movable_class(kind) for kind in {kind for _, kind in pods}}
     if len(answers) > 1 or None in answers:
         pods = sorted(pods, key=lambda one: not view.may_move(*one))
+    alike: defaultdict[tuple[PodClass, bool], list[Pod]] = defaultdict(list)
     for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
+        alike[kind, i >= crowd.too_many].append(pod)
+    for (kind, spare), some in alike.items():
         yield Batch(
             kind=kind,
-            pods=(pod,),
+            pods=by_name(some),
             policy=TopologySpread.name,
             reason="SkewAboveMaximum" if constraint.hard else "SkewAboveWish",
             message=crowd.message,
             gain=crowd.gain,
             tier=Tier.HARD if constraint.hard else Tier.SOFT,
-            spare=i >= crowd.too_many,
+            spare=spare,
         )
 
 

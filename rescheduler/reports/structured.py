@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
+
+_MANY: Final = 2000
+"""Members of a list that are written at once."""
 
 
 def pretty_json(document: Any) -> str:
     """Indented JSON, ending in a newline."""
-    return (msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n").decode()
+    return "".join(pretty_json_parts(document))
+
+
+def pretty_json_parts(document: Any) -> Iterator[str]:
+    """``pretty_json`` in parts: the members of a long list come in several, so that a large plan is never held as one text."""
+    long = _long_lists(document) if isinstance(document, msgspec.Struct) else {}
+    rest = _indented(
+        msgspec.structs.replace(document, **dict.fromkeys(long.values(), ())) if long else document
+    )
+    for key, name in long.items():
+        head, empty, rest = rest.partition(f'\n  "{key}": []')
+        items = getattr(document, name)
+        yield head + empty[:-1]
+        for start in range(0, len(items), _MANY):
+            part = _indented(items[start : start + _MANY])
+            yield ("," if start else "") + part[1:-2].replace("\n", "\n  ")
+        yield "\n  ]"
+    yield f"{rest}\n"
+
+
+def _long_lists(document: msgspec.Struct) -> dict[str, str]:
+    """By key, the fields that are long lists, in the order in which they are written."""
+    if document.__struct_config__.omit_defaults:
+        return {}
+    fields = msgspec.structs.fields(document)
+    found = ((field, getattr(document, field.name)) for field in fields)
+    return {f.encode_name: f.name for f, value in found if isinstance(value, tuple) and len(value) > _MANY}
+
+
+def _indented(document: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def line_json(document: Any) -> str:
