@@ -243,29 +243,32 @@ def _array(text: _Text, fallback: TypeName, take_batch: TakeBatch) -> Iterator[I
 
 
 def _try_batch(text: _Text, gap: bytes, fallback: TypeName, take_batch: TakeBatch) -> tuple[int, int]:
-    """Have a batch taken, if there is one. Items before the first number, an offset, are to be split one by one.
+    """Have batches taken, as long as there are some. Items before the first number, an offset, are to be split one by one.
 
     The second number: how many items were taken.
     """
-    opening = text.match(_OPENING)
-    end = text.last(b"," + gap + opening) if opening else None
-    if end is None:
-        return text.end, 0  # no second item in this piece: do not search it again for every item
-    stated = _type_of(memoryview(opening + b"}"), fallback)
-    taken = take_batch(ItemBatch(stated, fallback, text.array_until(end)))
-    if not taken:
-        return end, 0
-    text.pass_until(end)
-    text.expect(b",")
-    text.skip_space()
-    return 0, taken
+    count = 0
+    while True:
+        opening = text.match(_OPENING)
+        end = text.last(b"," + gap + opening) if opening else None
+        if end is None:
+            return text.end, count  # no second item in this piece: do not search it again for every item
+        stated = _type_of(memoryview(opening + b"}"), fallback)
+        taken = take_batch(ItemBatch(stated, fallback, text.array_until(end)))
+        if not taken:
+            return end, count
+        count += taken
+        text.pass_until(end)
+        text.expect(b",")
+        text.skip_space()
+        text.read_on()
 
 
 def _newlines(text: bytes, start: int, end: int) -> int:
     """Newlines from ``start`` to ``end``. ``bytes.count`` would take five times as long: a tenth of all reading."""
     import numpy as np  # noqa: PLC0415 - most commands read no dump
 
-    if end <= start:
+    if text.find(b"\n", start, end) < 0:
         return 0
     return int(np.count_nonzero(np.frombuffer(text, np.uint8, end - start, start) == _NEWLINE))
 
@@ -299,7 +302,7 @@ class _Text:
                     self._at += 3
                     continue
                 return True
-            if not self._more():
+            if not self.read_on():
                 return False
 
     def space(self) -> bytes:
@@ -377,7 +380,7 @@ class _Text:
     def value_if_short(self) -> memoryview | None:
         """The next value if it ends within one piece: only then the position moves past it."""
         if len(self._buffer) - self._at < self._piece:
-            self._more()
+            self.read_on()
         end = self._end()
         return None if end is None else self._pass(end)
 
@@ -388,7 +391,7 @@ class _Text:
             if self._ended:
                 line = self._line_of(len(self._buffer))
                 raise DumpError(line, "the text ends within a value: it is truncated")
-            self._more()
+            self.read_on()
         return self._pass(end)
 
     def _pass(self, end: int) -> memoryview:
@@ -420,7 +423,7 @@ class _Text:
     def _line_of(self, position: int) -> int:
         return self.line() + _newlines(self._buffer, self._at, position)
 
-    def _more(self) -> bool:
+    def read_on(self) -> bool:
         """Drop text before the position and read on. What is kept at least doubles: the cost stays linear."""
         self.line()
         start = self._at if self._held is None else self._held

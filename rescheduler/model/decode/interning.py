@@ -72,14 +72,21 @@ class SharedParts:
         self._labels: InternTable[bytes, LabelSet] = InternTable()
         self._equal_labels: InternTable[LabelSet, LabelSet] = InternTable()
         self._owners: InternTable[bytes, Owners] = InternTable()
+        self._labels_before, self._owners_before = (Raw(), NO_LABELS), (Raw(), NO_OWNERS)
+        """Of the object before, which is mostly one of the same controller."""
         self._images: InternTable[bytes, Image] = InternTable()
         self._decode_labels = msgspec.json.Decoder(dict[str, str | None])
         self._decode_image = msgspec.json.Decoder(ImageWire)
 
     def labels(self, raw: Raw) -> LabelSet:
         """The label set of a ``labels`` object; null and absent are empty."""
+        before, found = self._labels_before
+        if raw == before:
+            return found
         key = bytes(raw)
-        return NO_LABELS if key in _EMPTY_PARTS else self._labels.get(key, self._make_labels)
+        found = NO_LABELS if key in _EMPTY_PARTS else self._labels.get(key, self._make_labels)
+        self._labels_before = Raw(key), found
+        return found
 
     def equal_labels(self, labels: LabelSet) -> LabelSet:
         """The one shared object with this content."""
@@ -87,10 +94,11 @@ class SharedParts:
 
     def owners(self, raw: Raw, namespace: str) -> Owners:
         """The owners of an object of ``namespace``."""
-        key = bytes(raw)
-        if key in _EMPTY_PARTS:
-            return NO_OWNERS
-        found = self._owners.get(key, _read_owners)
+        before, found = self._owners_before
+        if raw != before:
+            key = bytes(raw)
+            found = NO_OWNERS if key in _EMPTY_PARTS else self._owners.get(key, _read_owners)
+            self._owners_before = Raw(key), found
         return found.within(namespace) if found.without_uid else found
 
     def images(self, raws: Iterable[Raw] | None) -> tuple[Image, ...]:
