@@ -190,13 +190,16 @@ class TopologySpread:
         codes, values = counts.domains.codes, view.nodes.column(constraint.topology_key).values
         share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         asked = self._scope.nodes(view.nodes)
-        for code in np.flatnonzero(excess).tolist():
-            pods = [
-                (other.pods[i], other)
-                for other in matched
-                if self._scope.proposes(other) and constraint in other.spec.spread
-                for i in np.flatnonzero((codes[other.where] == code) & asked[other.where]).tolist()
-            ]
+        crowded: dict[int, list[tuple[Pod, PodClass]]] = {
+            code: [] for code in np.flatnonzero(excess).tolist()
+        }
+        for other in matched:
+            if self._scope.proposes(other) and constraint in other.spec.spread:
+                here = codes[other.where]
+                chosen = np.flatnonzero((here >= 0) & (excess[here] != 0) & asked[other.where])
+                for i, code in zip(chosen.tolist(), here[chosen].tolist(), strict=True):
+                    crowded[code].append((other.pods[i], other))
+        for code, pods in crowded.items():
             pods.sort(key=least_disturbing(view.disruption))
             yield _Crowd(
                 pods=tuple(pods),
