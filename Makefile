@@ -125,8 +125,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
 	$(MAKE) --no-print-directory strangers
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
-	  tests/bench tests/planning tests/controller/test_crash_safety.py tests/controller/test_rooms_for_several.py \
-	  tests/sandbox/test_whole_program.py tests/sandbox/test_starting_first.py
+	  $$(grep -rl tests.seeds tests --include='*.py')
 
 SAMPLE ?= 10
 
