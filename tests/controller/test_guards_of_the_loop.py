@@ -11,6 +11,7 @@ from scenes import LEASE, Scene, refusal
 from harness.histories.program import Events
 from kube_sandbox.controllers.unstructured import spec
 from rescheduler.configuration.live import LiveConfiguration
+from rescheduler.controller import loop as loop_module
 from rescheduler.controller.assembly import assemble
 from rescheduler.controller.ports import ClockPorts, GatePorts, Ports, ReportPorts
 from rescheduler.controller.sender import ApiSender
@@ -172,10 +173,12 @@ def assembled(scene, events, **ports):
     return assemble(configuration, Ports(api=KubeApi(scene.calls), informers=caches, **given | ports))
 
 
-def test_first_lists_are_taken_in_before_anything_is_decided(scene):
+def test_first_lists_are_taken_in_before_anything_is_decided(scene, monkeypatch):
     """The lists are in the queue, and one turn takes only so many events: the rest of the pods is not known yet."""
+    monkeypatch.setattr(loop_module, "_AT_A_TIME", 50)
+    monkeypatch.setattr(loop_module, "_BACKLOG", 10)
     events = queue.SimpleQueue()
-    for index in range(6_500):
+    for index in range(65):
         events.put(InformerEvent(Kind.NODE, ChangeType.ADDED, b.node(f"node-{index}").build()))
     loop = assembled(scene, events)
     loop.turn()
@@ -184,7 +187,7 @@ def test_first_lists_are_taken_in_before_anything_is_decided(scene):
     assert not scene.calls.sent
     loop.turn()
     assert loop.decision is not None
-    assert len(loop.snapshot().nodes) == 6_500
+    assert len(loop.snapshot().nodes) == 65
 
 
 def test_the_loop_waits_until_something_is_due_and_no_longer(scene):

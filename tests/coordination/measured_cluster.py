@@ -54,18 +54,20 @@ class MeasuredCluster:
     def read(self):
         if not self.measured:
             return (), NO_READINGS
+        used = {one.name: one.use(self.now_s) for one in self.loads}
+        of_node = dict.fromkeys(self.names, 0)
+        for one in self.loads:
+            of_node[one.node] += used[one.name]
         nodes = [
             NodeUsage(
                 name,
-                max(0, round(self.load(name) + self.rng.uniform(-self.noise, self.noise) * 1000 * CORES)),
+                max(0, round(of_node[name] + self.rng.uniform(-self.noise, self.noise) * 1000 * CORES)),
                 1 << 30,
                 self.now_s,
             )
             for name in self.names
         ]
-        pods = (
-            (usage_key("default", one.name), self.now_s, one.use(self.now_s), 1 << 20) for one in self.loads
-        )
+        pods = ((usage_key("default", one.name), self.now_s, used[one.name], 1 << 20) for one in self.loads)
         return nodes, Readings.of(pods) if self.pods_measured else NO_READINGS
 
     def watch(self, seconds, every_s):

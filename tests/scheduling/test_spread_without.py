@@ -9,6 +9,7 @@ from harness.differential.comparison import profile_of, snapshot_of
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.pod_topology_spread import PodTopologySpread, spread_without
 from rescheduler.scheduling.state import SchedulingState
+from tests.seeds import some
 
 
 def assert_same(state, every):
@@ -41,14 +42,14 @@ def assert_same(state, every):
     return pods, most
 
 
-@pytest.mark.parametrize("begin", range(0, 200, 50))
+@pytest.mark.parametrize("begin", some(range(0, 200, 25), 8))
 def test_clusters_with_every_kind_of_constraint_and_profile(begin):
     compared = 0
-    for seed in range(begin, begin + 50):
+    for seed in range(begin, begin + 25):
         question = random_cluster(seed)
         state = SchedulingState(snapshot_of(question.objects), profile_of(question))
         compared += assert_same(state, 1 + seed % 2)[0]
-    assert compared > 20
+    assert compared > 10
 
 
 def test_few_nodes_tell_it_where_a_profile_spreads_all_pods():
