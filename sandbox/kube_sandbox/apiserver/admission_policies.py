@@ -87,6 +87,8 @@ class PolicyEngine:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._matching: dict[str, tuple[list[Json], dict[tuple[str, ...], list[Json]]]] = {}
+        """The stored policies, and those of them whose rules match a kind of request."""
 
     def mutate(self, attributes: Attributes, obj: Json) -> Json:
         """``obj`` after all matching policies; the same object if none changed it. Raises StatusError (Fail)."""
@@ -111,17 +113,30 @@ class PolicyEngine:
 
     def _bound(self, kind: str, attributes: Attributes, obj: Json) -> Iterator[_Bound]:
         prefix = kind.lower()
-        policies = list(self._store.objects.items(f"{prefix}admissionpolicies.{_GROUP}"))
+        policies = self._policies(prefix, attributes)
         if not policies:
             return
         bindings = list(self._store.objects.items(f"{prefix}admissionpolicybindings.{_GROUP}"))
         for policy in policies:
-            if not constraints_match(self._store, policy["spec"].get("matchConstraints"), attributes, obj):
+            if not _namespace_matches(self._store, policy["spec"]["matchConstraints"], attributes, obj):
                 continue
             for binding in bindings:
                 if dig(binding, "spec", "policyName") != policy["metadata"]["name"]:
                     continue
                 yield from self._with_params(policy, binding, attributes)
+
+    def _policies(self, prefix: str, attributes: Attributes) -> list[Json]:
+        """The policies whose rules match the request."""
+        stored = list(self._store.objects.items(f"{prefix}admissionpolicies.{_GROUP}"))
+        known = self._matching.get(prefix)
+        if known is None or known[0] != stored:
+            known = self._matching[prefix] = (stored, {})
+        resource, matching = attributes.resource, known[1]
+        request = (resource.name, resource.version, attributes.subresource, attributes.operation)
+        if request not in matching:
+            constraints = ((policy, policy["spec"].get("matchConstraints")) for policy in stored)
+            matching[request] = [policy for policy, one in constraints if _rules_match(one, attributes)]
+        return matching[request]
 
     def _with_params(self, policy: Json, binding: Json, attributes: Attributes) -> Iterator[_Bound]:
         kind = dig(policy, "spec", "paramKind")
@@ -253,16 +268,11 @@ def _denied(attributes: Attributes, why: str, reason: str = "Invalid") -> Status
     return StatusError(_CODES.get(reason, 422), reason, error.message, details=error.details)
 
 
-def constraints_match(
-    store: ObjectStore, constraints: Json | None, attributes: Attributes, obj: Json
-) -> bool:
-    """True if a rule matches the request, and the selector its namespace."""
+def _rules_match(constraints: Json | None, attributes: Attributes) -> bool:
     if not constraints:
         return False
     rules = constraints.get("resourceRules")
-    if rules is not None and not any(_rule_matches(rule, attributes) for rule in rules):
-        return False
-    return _namespace_matches(store, constraints, attributes, obj)
+    return rules is None or any(_rule_matches(rule, attributes) for rule in rules)
 
 
 def _rule_matches(rule: Json, attributes: Attributes) -> bool:
