@@ -72,8 +72,8 @@ class _Order(NamedTuple):
     costs: FloatArray
     """By source."""
     losses: FloatArray
-    """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2."""
-    tilt: FloatArray | float = 0.0
+    """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2 times ``_OPEN``."""
+    tilt: FloatArray | None = None
     """By node, up to which part of it chance makes it look emptier, so that another one is the best fit."""
 
 
@@ -184,12 +184,14 @@ class Empty:
         """Where the pod is put; -1: no node takes it."""
         self.looks += 1
         state = self.state
-        nodes = np.flatnonzero(state.with_room(number, state.allowed(number)))
+        (nodes,) = state.with_room(number, state.allowed(number)).nonzero()
         if not len(nodes):
             return -1
-        losses = np.where(state.arrivals[nodes] > 0, 0.0, self._order.losses[nodes])
-        tilt = self._order.tilt if isinstance(self._order.tilt, float) else self._order.tilt[nodes]
-        return int(nodes[(losses * _OPEN + state.slack[nodes] + tilt).argmin()])
+        losses, tilt = self._order.losses, self._order.tilt
+        cost = np.where(state.arrivals[nodes] > 0, 0.0, losses[nodes]) + state.slack[nodes]
+        if tilt is not None:
+            cost += tilt[nodes]
+        return int(nodes[cost.argmin()])
 
     def _room_lost(self, free: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(sources, rows): what emptying a source takes of all room, for its pods and with its node; (rows): how scarce each is."""
@@ -333,8 +335,8 @@ class Empty:
         losses = np.zeros(size)
         if len(costs):
             cheap = 1.0 - costs / max(float(costs.max()), 1e-12)
-            losses[self._nodes] = 1.0 + (cheap if heavy_last else 0.0)
-        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else 0.0
+            losses[self._nodes] = (1.0 + (cheap if heavy_last else 0.0)) * _OPEN
+        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else None
         return _Order(costs, losses, tilts)
 
     def _largest_first(self, number: int) -> float:

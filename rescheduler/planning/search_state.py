@@ -54,6 +54,8 @@ class SearchState:
             problem.free.copy(),
             *(later.copy() for _ in range(problem.stages - 1)),
         ]
+        self._rows = [list(left) for left in self.left]
+        """Views of them, by stage and row."""
         """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
@@ -154,8 +156,8 @@ class SearchState:
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
         for row, amount in self.pods[number].needs:
-            for left in self.left[stage - 1 :]:
-                fits &= left[row] >= amount
+            for rows in self._rows[stage - 1 :]:
+                fits &= rows[row] >= amount
         return fits
 
     def room_left(self, number: int, nodes: IntArray) -> FloatArray:
@@ -315,14 +317,13 @@ class SearchState:
                 total += self._weights[resource] * fall(min(share, amount * part[resource]), share)
         return total
 
-    def _cross(self, spread: StagedSpread, source: int, way: Destination, sign: int) -> None:
+    def _cross(self, spread: StagedSpread, source: int, node: int, stage: int, sign: int) -> None:
         fault = self.problem.fault
-        if not fault:
-            spread.move(source, *way, sign)
-            return
-        self.repaired += fault * spread.excess()
-        spread.move(source, *way, sign)
-        self.repaired -= fault * spread.excess()
+        if fault:
+            self.repaired += fault * spread.excess()
+        spread.move(source, node, stage, sign)
+        if fault:
+            self.repaired -= fault * spread.excess()
 
     def _change(self, number: int, node: int, stage: int, sign: int) -> None:
         pod = self.pods[number]
@@ -338,7 +339,7 @@ class SearchState:
             if stage < len(self.left):
                 self._marks.leave(mark, pod.source, stage, sign)
         for spread in self._counting[number]:
-            self._cross(spread, pod.source, Destination(node, stage), sign)
+            self._cross(spread, pod.source, node, stage, sign)
         if pod.owner >= 0:
             origins = self._owners.setdefault((pod.owner, node), Counter())
             origins[pod.source] += sign
@@ -361,8 +362,8 @@ class SearchState:
     def _take(self, amounts: Amounts, node: int, stage: int, sign: int) -> None:
         slack = 0.0
         for row, amount in amounts:
-            for left in self.left[stage - 1 :]:
-                left[row, node] -= sign * amount
+            for rows in self._rows[stage - 1 :]:
+                rows[row][node] -= sign * amount
             slack += amount * self._slack_per_unit[row][node]
         self.slack[node] -= sign * slack
 

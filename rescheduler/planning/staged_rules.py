@@ -27,8 +27,8 @@ class MarkedDomains:
         """By key and domain, how many have been there, those that have left included."""
         self._left: dict[tuple[int, int], dict[int, int]] = {}
         """By key and stage, and by domain, how many leave it in that stage."""
-        self._shut: dict[tuple[int, int], BoolArray] = {}
-        """By key and stage, the nodes that others may not join."""
+        self._open: dict[tuple[int, int], BoolArray] = {}
+        """By key and stage, the nodes that others may join."""
         for (key, domain), number in standing.items():
             self._there.setdefault(key, {})[domain] = number
 
@@ -36,7 +36,7 @@ class MarkedDomains:
         """Those of ``fits`` (all nodes, not changed) that a pod may join in that stage."""
         for mark in minds:
             if mark.key in self._there:
-                fits = fits & ~self._nodes_shut(mark, stage)
+                fits = fits & self._nodes_open(mark, stage)
         return fits
 
     def join(self, mark: Mark, node: int, sign: int) -> None:
@@ -57,25 +57,28 @@ class MarkedDomains:
         left = (self._left.get((mark.key, before), _NONE).get(domain, 0) for before in self._stages[:-1])
         return self.borne(mark, node) - sum(left)
 
-    def _nodes_shut(self, mark: Mark, stage: int) -> BoolArray:
-        known = self._shut.get((mark.key, stage))
+    def _nodes_open(self, mark: Mark, stage: int) -> BoolArray:
+        known = self._open.get((mark.key, stage))
         if known is None:
-            shut = [domain for domain in self._there[mark.key] if self._is_shut(mark.key, domain, stage)]
-            known = self._shut[mark.key, stage] = np.isin(mark.domains, shut)
+            shut = [domain for domain in self._there[mark.key] if not self._is_open(mark.key, domain, stage)]
+            known = self._open[mark.key, stage] = np.isin(mark.domains, shut, invert=True)
         return known
 
-    def _is_shut(self, key: int, domain: int, stage: int) -> bool:
+    def _is_open(self, key: int, domain: int, stage: int) -> bool:
         left = sum(self._left.get((key, before), _NONE).get(domain, 0) for before in range(1, stage))
-        return self._there.get(key, _NONE).get(domain, 0) > left
+        return self._there.get(key, _NONE).get(domain, 0) <= left
 
     def _change(self, by_domain: dict[int, int], mark: Mark, node: int, sign: int) -> None:
         domain = domain_of(mark.domains, node)
         if domain < 0:
             return
-        by_domain[domain] = by_domain.get(domain, 0) + sign
+        before = by_domain.get(domain, 0)
+        by_domain[domain] = before + sign
+        if before and before + sign and len(self._stages) == 1:
+            return  # others are there before and after
         for stage in self._stages:
-            known = self._shut.get((mark.key, stage))
-            if known is not None and known[node] != (now := self._is_shut(mark.key, domain, stage)):
+            known = self._open.get((mark.key, stage))
+            if known is not None and known.item(node) != (now := self._is_open(mark.key, domain, stage)):
                 known[mark.domains == domain] = now
 
 
@@ -84,7 +87,7 @@ _NONE: Final[Mapping[int, int]] = {}
 
 def domain_of(domains: IntArray, node: int) -> int:
     """Below 0: in none, as a pod that waits for a node (below 0)."""
-    return int(domains[node]) if node >= 0 else -1
+    return domains.item(node) if node >= 0 else -1
 
 
 class _Counts:
@@ -97,22 +100,24 @@ class _Counts:
         self.come: dict[int, int] = {}
         """By domain, how many have come there in this stage; those with none are left out."""
         self._valid = frozenset(spread.valid)
-        self.domains_with = Counter(int(self.by_domain[domain]) for domain in self._valid)
+        self.domains_with = dict(Counter(self.by_domain.item(domain) for domain in self._valid))
         """By count, how many domains that exist have it; those with none are left out."""
         self.least = min(self.domains_with, default=0)
         """The lowest count of a domain that exists."""
 
     def add(self, domain: int, number: int) -> None:
         """One more for 1, one fewer for -1."""
-        before = int(self.by_domain[domain])
+        before = self.by_domain.item(domain)
         after = before + number
         self.by_domain[domain] = after
         if domain not in self._valid:
             return
-        self.domains_with[after] += 1
-        self.domains_with[before] -= 1
-        if not self.domains_with[before]:
-            del self.domains_with[before]
+        some = self.domains_with
+        some[after] = some.get(after, 0) + 1
+        if some[before] > 1:
+            some[before] -= 1
+        else:
+            del some[before]
             # None is below, and this one is just above.
             if before == self.least:
                 self.least = after
@@ -120,21 +125,22 @@ class _Counts:
 
     def taking(self, max_skew: int, arrives: bool) -> BoolArray:  # noqa: FBT001 -- said by its name
         """Domains that may have one more, so that none to which pods have come has too many. ``arrives``: it comes in this stage."""
-        most = self.least + max_skew
-        takes = np.ones(len(self.by_domain), dtype=np.bool_)
+        most, count = self.least + max_skew, self.by_domain.item
+        takes: BoolArray
         if arrives:
-            takes &= self.by_domain < most
+            takes = self.by_domain < most
         else:
+            takes = np.ones(len(self.by_domain), dtype=np.bool_)
             for domain in self.come:
-                takes[domain] = self.by_domain[domain] < most
-        if any(self.by_domain[domain] > most for domain in self.come):
+                takes[domain] = count(domain) < most
+        if any(count(domain) > most for domain in self.come):
             takes[:] = False
         if self.domains_with.get(self.least) == 1:
             # One more where fewest are raises the bar for all.
-            lowest = next(domain for domain in self._valid if self.by_domain[domain] == self.least)
+            lowest = next(domain for domain in self._valid if count(domain) == self.least)
             self.add(lowest, 1)
             come = (*self.come, lowest) if arrives else self.come
-            takes[lowest] = all(self.by_domain[domain] <= self.least + max_skew for domain in come)
+            takes[lowest] = all(count(domain) <= self.least + max_skew for domain in come)
             self.add(lowest, -1)
         return takes
 
@@ -155,10 +161,11 @@ class StagedSpread:
 
     def __init__(self, spread: Spread, stages: int) -> None:
         self._domains = spread.domains
+        self._inside: BoolArray = spread.domains >= 0
         self._max_skew = spread.max_skew
         self._after = [_Counts(spread) for _ in range(stages)]
         self._takes: dict[tuple[int, int], BoolArray] = {}
-        """By the domain that is left and stage: which domains take one, since the last move."""
+        """By the domain that is left and stage: which nodes take one, since the last move."""
 
     def crowded(self, node: int) -> bool:
         """True if the domain of the node has too many in the end."""
@@ -176,8 +183,9 @@ class StagedSpread:
         here = domain_of(self._domains, source)
         known = self._takes.get((here, stage))
         if known is None:
-            known = self._takes[here, stage] = self._taking(source, here, stage)
-        return fits & (self._domains >= 0) & known[self._domains]
+            taking = self._taking(source, here, stage)
+            known = self._takes[here, stage] = self._inside & taking[self._domains]
+        return fits & known
 
     def move(self, source: int, target: int, stage: int, sign: int) -> None:
         """One goes from one node to another; ``sign`` -1: that is undone."""
@@ -195,13 +203,14 @@ class StagedSpread:
 
     def _taking(self, source: int, here: int, stage: int) -> BoolArray:
         """Domains that take one from ``here`` without spoiling a move of any stage."""
-        takes = np.ones(len(self._after[0].by_domain), dtype=np.bool_)
+        each: list[BoolArray] = []
         for counts in self._after[stage - 1 :]:
             if here >= 0:
                 counts.add(here, -1)
-            takes &= counts.taking(self._max_skew, counts is self._after[stage - 1])
+            each.append(counts.taking(self._max_skew, not each))
             if here >= 0:
                 counts.add(here, 1)
+        takes: BoolArray = np.logical_and.reduce(each) if len(each) > 1 else each[0]
         if here >= 0:
             takes[here] = not self.crowded(source)
         return takes
