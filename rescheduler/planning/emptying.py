@@ -34,12 +34,6 @@ class Wanted(NamedTuple):
     going: BoolArray
     """Nodes that are to be emptied as well."""
 
-    def first(self, gains: FloatArray) -> FloatArray:
-        """Gains of that node alone."""
-        only = np.zeros_like(gains)
-        only[self.node] = gains[self.node]
-        return only
-
     def others(self, gains: FloatArray) -> FloatArray:
         """Gains of the nodes to take where the rules do not allow that node."""
         return np.where(self.going, 0.0, gains)

@@ -405,8 +405,8 @@ class _Planner:
         if not gains.size or gains.max() <= NO_NEED:
             return None
         if refused is None and wanted is not None:
-            first = self._choose(policy, candidate, wanted.first(gains), unadopted)
-            if isinstance(first, Target) and not worsens_wishes(first.change):
+            first = self._choose_at(policy, candidate, wanted.node, float(gains[wanted.node]), unadopted)
+            if first is not None and not worsens_wishes(first.change):
                 return first
             gains = wanted.others(gains)
         found = refused or self._choose(policy, candidate, gains, unadopted)
@@ -425,39 +425,38 @@ class _Planner:
         unadopted = self._unadopted(candidate, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
-        gain, least_gain = policy.gain_at(pod, node, self.views.of(policy)), self._refusals.least_gain(pod)
-        if unadopted is not None:
-            gains = np.zeros(self.view.nodes.size)
-            gains[node] = gain
-            chosen = self._choose(policy, candidate, gains, unadopted)
-            if isinstance(chosen, Target):
-                self.move(candidate, chosen)
-            return isinstance(chosen, Target)
-        changes = self._objective.change_at(pod, replacement, node)
-        mark = self.trial.take_off(pod)
-        found = self._targets.at(
-            pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes
+        found = self._choose_at(
+            policy, candidate, node, policy.gain_at(pod, node, self.views.of(policy)), unadopted
         )
-        if found is None:
-            self.trial.rollback(mark)
-        else:
-            self._land(candidate, found, mark)
+        if found is not None:
+            self.move(candidate, found)
         return found is not None
+
+    def _choose_at(
+        self, policy: Policy, candidate: Candidate, node: int, gain: float, unadopted: Pod | None
+    ) -> Target | None:
+        """What ``_choose`` would give if only that node (an index) gained anything, mostly at the cost of one node."""
+        if unadopted is not None:
+            gains = np.where(np.arange(self.view.nodes.size) == node, gain, 0.0)
+            chosen = self._choose(policy, candidate, gains, unadopted)
+            return chosen if isinstance(chosen, Target) else None
+        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
+        changes = self._objective.change_at(pod, replacement, node)
+        with self.trial.without(pod):
+            least_gain, group = self._refusals.least_gain(pod), bool(candidate.group)
+            return self._targets.at(
+                pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes, in_group=group
+            )  # fmt: skip
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
     ) -> Target | Blocked:
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
+        least_gain, group = self._refusals.least_gain(pod), bool(candidate.group)
         return self._targets.choose(
-            pod,
-            replacement,
-            gains,
-            least_gain=self._refusals.least_gain(pod),
-            reason=policy.name,
+            pod, replacement, gains, least_gain=least_gain, reason=policy.name, in_group=group, unadopted=unadopted,
             change=lambda: self._objective.change(pod, replacement),
-            in_group=bool(candidate.group),
-            unadopted=unadopted,
-        )
+        )  # fmt: skip
 
     def _unadopted(self, candidate: Candidate, replacement: Pod) -> Pod | None:
         """The replacement as mode StartFirst would create it; None if the pod is not moved so."""

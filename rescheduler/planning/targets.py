@@ -187,6 +187,7 @@ class Targets:
         least_gain: float,
         reason: str,
         changes: ChangeAt,
+        in_group: bool = False,
     ) -> Target | None:
         """This node (an index) if all rules allow it: what ``choose`` would give if only this one gained anything.
 
@@ -199,7 +200,7 @@ class Targets:
             if not trial.feasible_targets(pod, replacement).any():
                 self._remember(pod, replacement, None, self._explained(pod, replacement))
             return None
-        if gain < least_gain or not lowers(changes.total) or self._avoids(pod, node, reason):
+        if gain < least_gain or not (in_group or lowers(changes.total)) or self._avoids(pod, node, reason):
             return None
         name = trial.state.node_names[node]
         if (
