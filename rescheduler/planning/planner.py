@@ -35,12 +35,12 @@ from rescheduler.planning.refusals import Refusals, closed_windows
 from rescheduler.planning.relieving import SHORTER, Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
-from rescheduler.planning.start_first_mode import StartFirst, unadopted_replacement
+from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, early_steps, record_of, value_of
 from rescheduler.planning.summary import Figures, gathered, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective
-from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.trial import Trial
 from rescheduler.planning.views import Movable, Views
 from rescheduler.policies.framework import (
     NO_NEED,
@@ -352,12 +352,11 @@ class _Planner:
     def _plan_one(self, policy: Policy, candidate: Candidate) -> None:
         if self.is_planned(candidate.pod):
             return
-        found = self._refusals.of(candidate) or self.limit(candidate) or self.find(policy, candidate)
-        match found:
-            case Target():
+        match self._refusals.of(candidate) or self.limit(candidate) or self.find(policy, candidate):
+            case Target() as found:
                 self.move(candidate, found)
                 self.take(candidate)
-            case Blocked():
+            case Blocked() as found:
                 self.skipped.add(candidate, found)
                 if found.reason in _STUCK and candidate.tier < Tier.BALANCE:
                     self._stuck.append((policy, candidate))
@@ -365,8 +364,7 @@ class _Planner:
     def _plan_each(self, policy: Policy, queue: ProposalQueue) -> None:
         candidates = iter(queue)
         while not self._limits.exhausted:
-            candidate = next(candidates, None)
-            if candidate is None:
+            if (candidate := next(candidates, None)) is None:
                 return
             self._plan_one(policy, candidate)
         self.skipped.leave(queue.rest())
@@ -396,7 +394,7 @@ class _Planner:
     ) -> Target | Blocked | None:
         """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
-        unadopted = self._unadopted(candidate, replacement)
+        unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         refused = self._targets.known_refusal(pod, replacement, unadopted)
         # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
         if refused is not None and self.trial.version == self._asked_at and unadopted is None:
@@ -422,12 +420,11 @@ class _Planner:
     def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
         """Plan a move to that node (an index), if it is better and all rules allow it."""
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
-        unadopted = self._unadopted(candidate, replacement)
+        unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
-        found = self._choose_at(
-            policy, candidate, node, policy.gain_at(pod, node, self.views.of(policy)), unadopted
-        )
+        gain = policy.gain_at(pod, node, self.views.of(policy))
+        found = self._choose_at(policy, candidate, node, gain, unadopted)
         if found is not None:
             self.move(candidate, found)
         return found is not None
@@ -443,32 +440,36 @@ class _Planner:
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         changes = self._objective.change_at(pod, replacement, node)
         with self.trial.without(pod):
-            least_gain, group = self._refusals.least_gain(pod), bool(candidate.group)
             return self._targets.at(
-                pod, replacement, node, gain, least_gain=least_gain, reason=policy.name, changes=changes, in_group=group
-            )  # fmt: skip
+                pod,
+                replacement,
+                node,
+                gain,
+                least_gain=self._refusals.least_gain(pod),
+                reason=policy.name,
+                changes=changes,
+                in_group=bool(candidate.group),
+            )
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
     ) -> Target | Blocked:
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
-        least_gain, group = self._refusals.least_gain(pod), bool(candidate.group)
         return self._targets.choose(
-            pod, replacement, gains, least_gain=least_gain, reason=policy.name, in_group=group, unadopted=unadopted,
+            pod,
+            replacement,
+            gains,
+            least_gain=self._refusals.least_gain(pod),
+            reason=policy.name,
+            in_group=bool(candidate.group),
+            unadopted=unadopted,
             change=lambda: self._objective.change(pod, replacement),
-        )  # fmt: skip
-
-    def _unadopted(self, candidate: Candidate, replacement: Pod) -> Pod | None:
-        """The replacement as mode StartFirst would create it; None if the pod is not moved so."""
-        replica_set = self._start_first.replica_set(candidate.pod, candidate.policy)
-        return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
+        )
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
         """Plan it. ``after``: pods whose moves must have landed before."""
-        self._land(candidate, target, self.trial.take_off(candidate.pod), after)
-
-    def _land(self, candidate: Candidate, target: Target, mark: TrialMark, after: Sequence[Pod] = ()) -> None:
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
+        mark = self.trial.take_off(pod)
         move = record_of(candidate, target, self._refusals.disruption(pod), after)
         self.skipped.drop(pod.uid)
         self._plan(PlannedStep(move, pod, replacement, mark, target.change, tuple(after), target.unadopted))

@@ -54,9 +54,9 @@ class SearchState:
             problem.free.copy(),
             *(later.copy() for _ in range(problem.stages - 1)),
         ]
+        """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
         self._rows = [list(left) for left in self.left]
         """Views of them, by stage and row."""
-        """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
         self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)

@@ -79,9 +79,10 @@ class StartFirst:
             is_declared = self._declared[key] = declared(*self._owners(pod), by_default=key[1])
         return is_declared and not refusal_in(self._snapshot, pod, *self._owners(pod))
 
-    def replica_set(self, pod: Pod, policy: str = "") -> Workload | None:
-        """The ReplicaSet of a pod that is moved so; None if it is not."""
-        return self._owners(pod)[0] if self.takes(pod, policy) else None
+    def unadopted(self, pod: Pod, policy: str, replacement: Pod) -> Pod | None:
+        """The replacement as it would be created; None if the pod is not moved so."""
+        replica_set = self._owners(pod)[0] if self.takes(pod, policy) else None
+        return unadopted_replacement(replacement, replica_set) if replica_set is not None else None
 
     def keeps_budgets(self, pod: Pod, policy: str = "") -> bool:
         """True if the eviction takes nothing from a budget: the replacement is counted as healthy by then.
