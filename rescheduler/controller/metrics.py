@@ -142,7 +142,7 @@ class Metrics:
             registry=one,
         )
         self._judged: frozenset[str] = frozenset(REGISTRY)
-        self._shown: dict[tuple[str, bool], Badness] = {}
+        self._shown: dict[tuple[Gauge, str], Badness] = {}
         self.moves_in_flight = Gauge(
             "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
         )
@@ -258,11 +258,11 @@ class Metrics:
         self._judged |= before.keys()
         for policy in self._judged:
             for gauge, now in ((self.badness, before), (self.badness_change, change)):
-                found, known = now.get(policy, _NO_BADNESS), (policy, gauge is self.badness)
+                found = now.get(policy, _NO_BADNESS)
                 # Most policies find the same as before; each label set that is looked up costs more than this comparison.
-                if self._shown.get(known) == found:
+                if self._shown.get((gauge, policy)) == found:
                     continue
-                self._shown[known] = found
+                self._shown[gauge, policy] = found
                 for tier, value in zip(Tier, found.tiers(), strict=True):
                     gauge.labels(policy, tier_name(tier)).set(value / UNITS[tier])
 

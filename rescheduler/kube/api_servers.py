@@ -1,6 +1,6 @@
 """Whether the cluster has a single API server: each kube-apiserver renews a Lease of its own in ``kube-system`` (KEP-1965).
 
-Promises: says True only if exactly one Lease was there half a minute ago or later; where they cannot be read, or there are
+Promises: says True only if there was exactly one Lease within the last half minute; where they cannot be read, or there are
 none (feature gate ``APIServerIdentity`` off), there may be several. A server that has ended is counted for up to an hour more.
 Must not be relied on alone: several servers with one host name share a Lease.
 """

@@ -1,9 +1,9 @@
 """The gate as a move sees it: switched on before the intent to evict is written, proven, and settled before the eviction.
 
 Pure. New pods of the controller must be gated when the old pod is evicted, on every API server. That takes the time in which
-the key is written and proven, and ``gate_settle_s`` (``gate_settle_single_s`` where there is one API server). A pod whose eviction is intended counts as unavailable, so this
-time is spent before the intent wherever it can be: from the moment at which the move begins, while room is reserved, and while
-the eviction waits for other pods.
+the key is written and proven, and ``gate_settle_s`` (``gate_settle_single_s`` where there is one API server). A pod whose
+eviction is intended counts as unavailable, so this time is spent before the intent wherever it can be: from the moment at which
+the move begins, while room is reserved, and while the eviction waits for other pods.
 The round in which the key is stored asks for the proof, without waiting for the move (``controller.reconcile``). It comes before
 the eviction in any case; a proof of another move of the same controller serves as well.
 """

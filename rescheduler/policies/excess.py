@@ -10,7 +10,6 @@ is a function of the placement, and no move is worth something only because a me
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from rescheduler.policies.objective import ONE
 from rescheduler.policies.sampled_use import More, is_any
 from rescheduler.policies.utilization import Load, overload, weight_of
 from rescheduler.scheduling.framework import BoolArray, IntArray
-
-_CLOSE: Final = 100_000
-"""Targets no further from each other, in millionths, are counted instead of sorted."""
 
 
 class Excess:
@@ -171,10 +167,10 @@ class _AboveMean:
 
     def _over(self, targets: IntArray) -> IntArray:
         """How bad the shares of now are above each target, in sum."""
-        # One pod changes the mean by little, so targets lie close together, and few nodes are above the lowest.
+        # One pod changes the mean of many nodes by little: then targets are counted instead of sorted. Few nodes are above the lowest.
         lowest = int(targets.min())
         which = targets - lowest
-        if which.max() > _CLOSE:
+        if which.max() > len(targets):
             different, which = np.unique(targets, return_inverse=True)
         else:
             different = lowest + np.flatnonzero(np.bincount(which))
