@@ -175,7 +175,8 @@ class _Session:
         self.root: str = configuration.host.rstrip("/")
         self._lock = threading.Lock()
         self.pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
-        self.pool.connection_pool_kw["ssl_context"] = tls_context(configuration)
+        if not self.root.startswith("http:"):  # the system's certificates take longer to read than an answer
+            self.pool.connection_pool_kw["ssl_context"] = tls_context(configuration)
         if not configuration.verify_ssl:  # as the kubeconfig says; kubectl does not warn either
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 

@@ -137,7 +137,9 @@ def _checked(configuration: Access, where: str) -> Access:
     """Certificates are loaded once here, so that a bad one is not mistaken for a server that is away."""
     ca, certificate = configuration.ssl_ca_cert, configuration.cert_file
     try:
-        tls = ssl.create_default_context(cafile=ca)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if ca:
+            tls.load_verify_locations(cafile=ca)
         if certificate:
             tls.load_cert_chain(certificate, configuration.key_file, password=lambda: "")
     except (ssl.SSLError, OSError, TypeError, ValueError) as error:
