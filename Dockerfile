@@ -12,7 +12,7 @@ COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY manifests ./manifests
 COPY rescheduler ./rescheduler
 ARG EXTRAS=
-RUN /opt/rescheduler/bin/pip install --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
+RUN /opt/rescheduler/bin/pip install --no-compile --constraint constraints.txt ".${EXTRAS:+[$EXTRAS]}" \
  # The asynchronous twin of the Kubernetes client is never imported: 68 MB.
  && rm -rf /opt/rescheduler/lib/python3*/site-packages/kubernetes/aio \
  && /opt/rescheduler/bin/pip uninstall --yes pip \

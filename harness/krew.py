@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import distribution
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 import yaml
@@ -64,7 +64,7 @@ def plugin(folder: Path, wheel: Path, url: str, minors: Sequence[str] = (HERE,))
     for minor in minors:
         files |= dict(_packages() if minor == HERE else _fetched(minor))
     # No times and no users: the same files give the same bytes.
-    with gzip.GzipFile(archive, "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+    with gzip.GzipFile(archive, "wb", compresslevel=6, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         for name in sorted(files):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(files[name]), 0o755 if name == COMMAND else 0o644
@@ -110,7 +110,7 @@ def _packages() -> Iterator[tuple[str, bytes]]:
     """What the program requires and what these packages require, as installed: modules, data, licences."""
     for name in sorted(_required("rescheduler") - {"rescheduler"}):
         for file in distribution(name).files or ():
-            if ".." not in file.parts and file.suffix != ".pyc":
+            if ".." not in file.parts and _packed(file):
                 yield f"lib/python{HERE}/{file}", Path(str(file.locate())).read_bytes()
 
 
@@ -128,8 +128,13 @@ def _fetched(minor: str) -> Iterator[tuple[str, bytes]]:
         ]
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", *asked, *pinned], check=True)  # noqa: S603 - this interpreter
         for path in sorted(Path(target).rglob("*")):
-            if path.is_file() and path.suffix != ".pyc":
-                yield f"lib/python{minor}/{path.relative_to(target)}", path.read_bytes()
+            if path.is_file() and _packed(file := path.relative_to(target)):
+                yield f"lib/python{minor}/{file}", path.read_bytes()
+
+
+def _packed(file: PurePath) -> bool:
+    """Not what Python compiled, nor the asynchronous twin of the Kubernetes client, which is never imported: 40 MB."""
+    return file.suffix != ".pyc" and file.parts[:2] != ("kubernetes", "aio")
 
 
 def _required(name: str) -> set[str]:
