@@ -64,7 +64,10 @@ def plugin(folder: Path, wheel: Path, url: str, minors: Sequence[str] = (HERE,))
     for minor in minors:
         files |= dict(_packages() if minor == HERE else _fetched(minor))
     # No times and no users: the same files give the same bytes.
-    with gzip.GzipFile(archive, "wb", compresslevel=6, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
+    with (
+        gzip.GzipFile(archive, "wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w") as tar,
+    ):
         for name in sorted(files):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(files[name]), 0o755 if name == COMMAND else 0o644

@@ -1,4 +1,7 @@
-"""The image, built by carrying out the Dockerfile's own steps in a clean folder, runs by itself."""
+"""The image, built by carrying out the Dockerfile's own steps in a clean folder, runs by itself: in the nightly run.
+
+What the steps name and which files the image has, test_wheel.py looks at for each change.
+"""
 
 import re
 import subprocess
@@ -9,6 +12,11 @@ import pytest
 
 from tests.packaging.image import ROOT
 from tests.packaging.replay import RunError, build
+from tests.seeds import NIGHTLY
+
+pytestmark = pytest.mark.skipif(
+    not NIGHTLY, reason="the image is built by the nightly run: a minute of CPU time"
+)
 
 AWAY = re.compile(
     r"ConnectionError|ConnectTimeout|ReadTimeout|timed out|Temporary failure|Connection (refused|reset|aborted)|"
