@@ -180,8 +180,8 @@ class CreationTrial:
     """A dry-run creation, in place of ``pod``, whose answer is a value, refusals included (``model.outcomes``)."""
 
     does: ClassVar = "try_creation"
-    steps: ReadThenCall
-    """Reads the template; the last call creates the pod in a dry run."""
+    steps: ReadThenCall | Call
+    """Reads the template, unless it was read a moment ago; the last call creates the pod in a dry run."""
     pod: Pod
     template: TemplateKey
     """The template that the pod comes from."""

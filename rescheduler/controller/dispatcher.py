@@ -214,7 +214,9 @@ class Dispatcher:
                 # With the time of the question: what has changed since then, the answer does not know.
                 creations, asked_s = self.memory.creations, step.sent_at_s
                 took_s = now_s - asked_s
-                creations.answered(step.snapshot, template, pod, effect.creation, asked_s, took_s=took_s)
+                creations.answered(
+                    step.snapshot, template, pod, effect.creation, asked_s, took_s=took_s, read=effect.read
+                )
                 self._wake(now_s)
             case Call() if effect.request_withdrawn:
                 answers.withdrawn(machine, now_s)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rescheduler.calls.call import Call
 from rescheduler.coordination.expectations import Touched
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.outcomes import CreationAnswer, EvictionResult
@@ -25,6 +26,8 @@ class Effect:
     """No other API server could lack the gate that is proven."""
     creation: CreationAnswer | None = None
     """The answer to a dry-run creation."""
+    read: Call | None = None
+    """That dry-run creation, if its template was read for it."""
     refused: str = ""
     """The message of the API server if it refused, and would refuse the same call again; of a template: what is invalid."""
 

@@ -94,7 +94,7 @@ class ApiSender:
                 proven = self.gate.proves(owner, namespace)
                 return Effect(gate_proven=proven, single_api_server=proven and self.single_api_server())
             case CreationTrial(steps):
-                return Effect(creation=self._try_creation(steps))
+                return self._try_creation(steps)
             case Event():
                 self.record_event(call)
                 return NO_EFFECT
@@ -109,17 +109,18 @@ class ApiSender:
         following = _next(call, found)
         return NO_EFFECT if following is None else self.send(following)
 
-    def _try_creation(self, steps: ReadThenCall) -> CreationAnswer:
+    def _try_creation(self, steps: ReadThenCall | Call) -> Effect:
         step: Call | ReadThenCall | None = steps
         try:
             while isinstance(step, ReadThenCall):
                 step = _next(step, self._request(step.read))
             body = self.api.try_creation(step.path, step.body) if step is not None else b""
-            return CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
+            answer = CreationAnswer(CreationOutcome.ADMITTED, pod=admitted_pod(body))
         except (ApiError, TransportError) as error:
-            return meaning_of(error, created=isinstance(step, Call))
+            answer = meaning_of(error, created=isinstance(step, Call))
         except UndecodableError as error:
-            return CreationAnswer(CreationOutcome.UNANSWERED, str(error))
+            answer = CreationAnswer(CreationOutcome.UNANSWERED, str(error))
+        return Effect(creation=answer, read=step if isinstance(step, Call) and step is not steps else None)
 
     def _send(self, call: Call) -> Effect:
         # As late as possible: the check in the turn may be some calls old, and a process may sleep at any moment.

@@ -2,8 +2,9 @@
 
 One answer serves every pod of a template: plans, rooms and the last look before the eviction read it from
 ``Snapshot.admitted``. It is dropped once the cache shows another template than the one at the time of asking, or after a
-limit. That a right is missing is remembered by namespace, so that it is not asked for in vain for each move. All of it may
-be lost: it is asked again.
+limit. The whole template, of which the cache keeps only what the rules need, is read again after ``_READ_KEPT_S``, or once the
+cache shows another generation of its controller. That a right is missing is remembered by namespace, so that it is not asked
+for in vain for each move. All of it may be lost: it is asked again.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rescheduler.calls.call import Call
 from rescheduler.migrations.observed_migration import ObservedCreation
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.replacements.dry_run import can_be_tried
+from rescheduler.replacements.dry_run import can_be_tried, serves_all_pods
 from rescheduler.replacements.templates import revision_to_come
 
 _KEPT_S: Final = 3_600.0
@@ -29,6 +31,8 @@ _REFUSED_KEPT_S: Final = 300.0
 """How long plans rely on a refusal: what refuses may be mended, and nothing tells when."""
 _NO_RIGHT_KEPT_S: Final = 60.0
 """How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
+_READ_KEPT_S: Final = 5.0
+"""How long a template that was read counts while the cache shows no change: the cache may be behind, or its watch silent."""
 _MOST_TEMPLATES: Final = 1_000
 TEMPLATE_REFUSED_S: Final = 60.0
 
@@ -57,6 +61,15 @@ class _Kept:
         return self.asked_at_s + (_REFUSED_KEPT_S if refused else _KEPT_S)
 
 
+class _Read(NamedTuple):
+    """A dry-run creation, made from a template that was read."""
+
+    creation: Call
+    generation: int
+    """That of the controller, as the cache showed it before the template was read."""
+    at_s: float
+
+
 @dataclass(slots=True)
 class DryRunCreations:
     """What is kept. ``informed`` is called at the beginning of each round."""
@@ -64,6 +77,8 @@ class DryRunCreations:
     _kept: dict[TemplateKey, _Kept] = field(default_factory=dict)
     _no_right: dict[str, _Kept] = field(default_factory=dict)
     """By namespace."""
+    _read: dict[str, _Read] = field(default_factory=dict)
+    """By the controller's uid."""
     _asked_of: Snapshot | None = None
     _refused: dict[str, str] = field(default_factory=dict)
     """``_refused_beside`` of that snapshot, by namespace: each move of a round asks, and the pods are many."""
@@ -80,6 +95,11 @@ class DryRunCreations:
             for namespace, kept in self._no_right.items()
             if now_s < kept.asked_at_s + _NO_RIGHT_KEPT_S
         }
+        self._read = {
+            uid: read
+            for uid, read in self._read.items()
+            if now_s < read.at_s + _READ_KEPT_S and read.generation == _generation(snapshot, uid)
+        }
         admitted = {key: kept.answer.pod for key, kept in self._kept.items() if kept.answer.pod is not None}
         return dataclasses.replace(snapshot, admitted=admitted) if admitted else snapshot
 
@@ -91,7 +111,7 @@ class DryRunCreations:
         kept = self._kept.get(key) or self._no_right.get(pod.namespace)
         if kept is None:
             return ObservedCreation(template=key)
-        answer = kept.answer
+        answer, read = kept.answer, self._read.get(key.controller_uid)
         # The answer came in this round, and what this round has judged does not know of it.
         if answer.pod is not snapshot.admitted.get(key):
             return ObservedCreation(template=key, unread=True)
@@ -102,6 +122,7 @@ class DryRunCreations:
             asked_at_s=kept.asked_at_s,
             took_s=kept.took_s,
             tries=kept.tries,
+            again=read.creation if read is not None else None,
             refused_beside=self._refused_in(snapshot, pod.namespace)
             if answer.outcome in _SHOWS_NOTHING
             else "",
@@ -123,8 +144,9 @@ class DryRunCreations:
         now_s: float,
         *,
         took_s: float = 0.0,
+        read: Call | None = None,
     ) -> None:
-        """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``."""
+        """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``. ``read``: if its template was read for it."""
         before = self._kept.get(template)
         unknown = answer.outcome is CreationOutcome.UNANSWERED
         tries = (before.tries if before is not None else 0) + 1 if unknown else 0
@@ -137,6 +159,17 @@ class DryRunCreations:
             self._no_right[pod.namespace] = kept
         else:
             self._kept[template] = kept
+        self._keep_read(snapshot, template.controller_uid, read, now_s)
+
+    def _keep_read(self, snapshot: Snapshot, uid: str, read: Call | None, now_s: float) -> None:
+        workload = snapshot.workloads.get(uid)
+        if (
+            read is not None
+            and workload is not None
+            and workload.generation
+            and serves_all_pods(workload.kind)
+        ):
+            self._read[uid] = _Read(read, workload.generation, now_s)
 
 
 @dataclass(slots=True)
@@ -201,6 +234,11 @@ def _missing(snapshot: Snapshot, workload: Workload) -> str:
     ):
         return ""
     return f"{len(pods)} of {workload.replicas} pods exist, and it waits for none of them; see its Events"
+
+
+def _generation(snapshot: Snapshot, uid: str) -> int:
+    workload = snapshot.workloads.get(uid)
+    return workload.generation if workload is not None else 0
 
 
 def _template(snapshot: Snapshot, key: TemplateKey) -> _Template:

@@ -23,9 +23,14 @@ from rescheduler.replacements.dry_run import new_pod_manifest
 Json = dict[str, Any]
 
 
-def try_creation(pod: Pod, owner: OwnerRef, template: TemplateKey) -> CreationTrial:
-    """Create, in a dry run, the pod that ``owner`` would create in place of ``pod``, to see what admission makes of it."""
-    steps = ReadThenCall(
+def try_creation(
+    pod: Pod, owner: OwnerRef, template: TemplateKey, again: Call | None = None
+) -> CreationTrial:
+    """Create, in a dry run, the pod that ``owner`` would create in place of ``pod``, to see what admission makes of it.
+
+    ``again``: that dry run, if the template was read a moment ago.
+    """
+    steps = again or ReadThenCall(
         does="try_creation",
         read=_read_owner(owner, pod.namespace),
         then=partial(_tried, pod, owner, template.revision),

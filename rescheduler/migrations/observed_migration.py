@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from rescheduler.calls.call import Call
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.outcomes import CreationOutcome, EvictionOutcome, EvictionResult
@@ -146,6 +147,8 @@ class ObservedCreation:
     """Answers in a row by which nothing is known."""
     refused_beside: str = ""
     """Whose pods, in the namespace, the API server refuses at the moment, and why; looked for only if no dry run shows the pod."""
+    again: Call | None = None
+    """The dry-run creation, while the template that was read for it is not older than a moment and its controller is unchanged."""
     unread: bool = False
     """An answer came in this round, for another move of the same template: the next round knows of it."""
 

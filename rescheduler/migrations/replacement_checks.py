@@ -147,7 +147,7 @@ def _ask(draft: Draft) -> None:
     observed = draft.observed
     pod, template = observed.pod, observed.creation.template
     if pod is not None and pod.controller is not None and template is not None:
-        draft.do(try_creation(pod, pod.controller, template))
+        draft.do(try_creation(pod, pod.controller, template, observed.creation.again))
 
 
 def _wait_beside(draft: Draft, words: str) -> None:

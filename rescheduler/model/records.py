@@ -382,6 +382,8 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     uid: str
     api_version: str = "apps/v1"
     resource_version: str = ""
+    generation: int = 0
+    """Grows with each change of the spec, template included; 0: not known."""
     controller: OwnerRef | None = None
     owner_pods: tuple[OwnerRef, ...] = ()
     """Its owners if all of them are pods."""

@@ -32,6 +32,11 @@ def can_be_tried(owner: OwnerRef) -> bool:
     return (owner.api_version, owner.kind) in _ASKED_OF
 
 
+def serves_all_pods(kind: str) -> bool:
+    """True if controllers of this kind create the same pod in place of any of theirs, whatever its name and labels."""
+    return kind in ("ReplicaSet", "ReplicationController")
+
+
 def new_pod_manifest(
     template: Json, pod: Pod, owner: OwnerRef, *, revision: str = "", stateful_set: Json | None = None
 ) -> Json:

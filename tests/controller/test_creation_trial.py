@@ -57,15 +57,21 @@ def transport(mocker):
 
 
 @pytest.fixture
-def tried(transport, mocker):
-    """The answer to an action on a server that gives these answers in turn."""
+def sent(transport, mocker):
+    """The effect of an action on a server that gives these answers in turn."""
 
     def run(action, *answers):
         transport.send.side_effect = answers
         sender = ApiSender(api=KubeApi(transport, NO_RETRY), gate=mocker.Mock(), still_leader=lambda: True)
-        return sender.send(action).creation
+        return sender.send(action)
 
     return run
+
+
+@pytest.fixture
+def tried(sent):
+    """What the answer says of the replacement."""
+    return lambda action, *answers: sent(action, *answers).creation
 
 
 def posted(transport):
@@ -103,6 +109,21 @@ def test_the_pod_is_that_of_the_template_which_the_server_has_now(tried, transpo
             }
         ],
     }
+
+
+def test_the_next_pod_of_the_template_is_created_without_reading_it_again(sent, transport):
+    first = sent(trial(), owner(), created())
+    pod = posted(transport)
+    other = b.pod("web-1", "shop").owner("ReplicaSet", "web", "web-uid").on("n2").build()
+    again = try_creation(
+        other, OwnerRef("apps/v1", "ReplicaSet", "web", "web-uid"), TemplateKey("web-uid"), first.read
+    )
+    transport.send.reset_mock()
+    second = sent(again, created())
+    assert second.creation.outcome is Outcome.ADMITTED
+    assert (transport.send.call_count, posted(transport)) == (1, pod)
+    assert second.read is None, "its age counts from the reading"
+    assert sent(again, refusal(404, 'namespaces "shop" not found')).creation.outcome is Outcome.NO_EVIDENCE
 
 
 def test_a_pod_of_a_stateful_set_has_its_identity_and_its_claims(tried, transport):

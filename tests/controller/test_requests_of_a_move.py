@@ -25,8 +25,8 @@ def test_the_requests_of_a_plain_move():
         "PUT reservations/status": 3,
         "POST pods of the controller": 1,
         "DELETE pods of the controller": 1,
-        # What admission makes of the replacement: before anything is reserved, and right before the eviction.
-        "GET replicasets": 2,
+        # What admission makes of the replacement: before anything is reserved, and right before the eviction. The template is read once.
+        "GET replicasets": 1,
         "POST pods?dryRun": 2,
         "POST pods/eviction": 1,
         # The replacement: nominated, and let go.

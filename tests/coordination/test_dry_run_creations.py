@@ -2,9 +2,11 @@
 
 import pytest
 
+from rescheduler.calls.call import Call, Verb
 from rescheduler.coordination.dry_run_creations import DryRunCreations, template_of
+from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
-from rescheduler.model.records import PodSpec
+from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.resources import Resources
 from rescheduler.replacements.reasons import NoReplacement
@@ -19,13 +21,9 @@ NO_RIGHT = CreationAnswer(CreationOutcome.NO_RIGHT, "cannot create resource")
 UNANSWERED = CreationAnswer(CreationOutcome.UNANSWERED, "503")
 
 
-def world(cpu="500m"):
-    return b.snapshot(
-        b.node("n1"),
-        b.replicaset("web").cpu(cpu),
-        b.replicaset("web").pod("web-0").cpu("500m").on("n1"),
-        now_s=NOW,
-    )
+def world(cpu="500m", *, kind=b.replicaset, generation=1):
+    owner = kind("web").cpu(cpu).set("metadata.generation", generation)
+    return b.snapshot(b.node("n1"), owner, kind("web").pod("web-0").cpu("500m").on("n1"), now_s=NOW)
 
 
 def web(snapshot):
@@ -37,10 +35,10 @@ def kept():
     return DryRunCreations()
 
 
-def ask(kept, answer, *, snapshot=None, now_s=NOW):
+def ask(kept, answer, *, snapshot=None, now_s=NOW, read=None):
     snapshot = snapshot or world()
     pod = web(snapshot)
-    kept.answered(snapshot, TemplateKey(pod.controller.uid), pod, answer, now_s)
+    kept.answered(snapshot, template_of(snapshot, pod), pod, answer, now_s, read=read)
 
 
 def test_one_answer_is_that_of_every_pod_of_the_template_from_the_next_round_on(kept):
@@ -80,6 +78,50 @@ def test_a_pod_that_admission_gates_would_wait_for_another_program(kept):
     found = Replacements(snapshot).of(web(snapshot))
     assert found.reason is NoReplacement.TEMPLATE_GATED
     assert "queue.example/hold" in found.message
+
+
+def creation():
+    """A dry-run creation of a template that was just read."""
+    return Call(
+        does="try_creation", verb=Verb.CREATE, kind=Kind.POD, key=ObjectKey("default", "web-"), dry_run=True
+    )
+
+
+def again(kept, snapshot, now_s):
+    return kept.observed(kept.informed(snapshot, now_s), web(snapshot)).again
+
+
+@pytest.mark.parametrize("answer", [ADMITTED, REFUSED, UNANSWERED])
+def test_a_template_that_was_just_read_is_not_read_again(kept, answer):
+    ask(kept, answer, read=(read := creation()))
+    assert again(kept, world(), NOW + 4.9) is read
+    ask(kept, answer, now_s=NOW + 4.9)
+    assert again(kept, world(), NOW + 5.1) is None, "its age counts from the reading"
+    ask(kept, answer, read=(other := creation()), now_s=NOW + 5.1)
+    assert again(kept, world(), NOW + 10) is other
+
+
+def test_a_template_is_read_again_once_the_cache_shows_a_change_of_its_controller(kept):
+    """Of the template the cache keeps only what the rules need: another image shows as a generation."""
+    ask(kept, ADMITTED, read=creation())
+    assert again(kept, world(generation=2), NOW + 1) is None
+    ask(kept, ADMITTED, read=creation(), snapshot=world(generation=1))
+    assert again(kept, world(generation=2), NOW + 1) is None, "it was read before or after the change"
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [world(kind=b.statefulset), world(kind=b.job), world(generation=0)],
+    ids=["StatefulSet", "Job", "no generation"],
+)
+def test_a_template_is_read_each_time_where_pods_differ_or_no_generation_is_known(kept, snapshot):
+    ask(kept, ADMITTED, read=creation(), snapshot=snapshot)
+    assert again(kept, snapshot, NOW + 1) is None
+
+
+def test_without_a_template_nothing_is_remembered(kept):
+    ask(kept, UNANSWERED)
+    assert again(kept, world(), NOW) is None
 
 
 def test_a_missing_right_is_not_asked_for_again_for_a_minute(kept):

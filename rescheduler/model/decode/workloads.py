@@ -140,6 +140,7 @@ def workload(
         uid=meta.uid or substitute_uid(kind, namespace, name),
         api_version=f"{resource.group}/{resource.version}" if resource.group else resource.version,
         resource_version=meta.resource_version or "",
+        generation=meta.generation or 0,
         controller=owners.controller,
         owner_pods=owners.pods,
         selector=_selector(kind, spec.selector),
