@@ -1,7 +1,7 @@
 """Steps of what is looked after in rounds and is no Reservation and no move; here those that keep emptied nodes empty.
 
 ``coordination.emptied_nodes`` decides. Looking visits all pods while there is such a node, so it is done once a second
-at most, not in every round.
+at most, not in every round, and each five seconds where nothing changes: times are over then, a little later.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import KeepingRule
 
 _BETWEEN_LOOKS_S: Final = 1.0
+_AT_LATEST_S: Final = 5.0
 
 
 def keeping_machine(node: str) -> ObjectKey:
@@ -61,7 +62,7 @@ class EmptiedNodeKeeper:
         self._looked_s = now_s
         found = tuple(observed_nodes(snapshot, unbound, rules, self.emptying, now_s))
         self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
-        self.again_s = now_s + _BETWEEN_LOOKS_S if found else None
+        self.again_s = now_s + _AT_LATEST_S if found else None
         for observed in found:
             if calls := step(observed, now_s):
                 machine = keeping_machine(observed.node.name)
