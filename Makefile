@@ -125,7 +125,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, and random plans
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
 	$(MAKE) --no-print-directory strangers
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
-	  $$(grep -rl tests.seeds tests --include='*.py')
+	  $$(grep -rlE 'tests.seeds|mark.crossed' tests --include='test_*.py')
 
 SAMPLE ?= 10
 

@@ -21,6 +21,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests.seeds import NIGHTLY
 
 # Examples are judged by what they find, never by how long a loaded machine takes for them.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,13 +47,31 @@ _REAL = ("realcluster", "koordinator", "strangers", "container")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Each test has a time limit, where pytest-timeout is installed (``make install`` does so) and no ``--timeout=0`` is asked for."""
+    """Tests have a time limit, where pytest-timeout is installed (``make install`` does so) and no ``--timeout=0`` is asked for.
+
+    Of a test that is marked ``crossed`` only some combinations of its parameters are kept, all of them in the nightly run.
+    """
+    if not NIGHTLY:
+        left_out = [
+            item for item in items if item.get_closest_marker("crossed") and not on_the_diagonal(item)
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        out = set(left_out)
+        items[:] = [item for item in items if item not in out]
     if not config.pluginmanager.hasplugin("timeout") or config.getoption("timeout") == 0:
         return
     for item in items:
         real = any(item.get_closest_marker(name) for name in _REAL)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(LIMIT_OF_REAL_SERVERS_S if real else LIMIT_S))
+
+
+def on_the_diagonal(item):
+    """True of as many combinations as the longest list of parameters has values: each value of each list is in one."""
+    lists = [mark.args for mark in item.iter_markers("parametrize")]
+    at = [item.callspec.indices[names if isinstance(names, str) else names[0]] for names, _ in lists]
+    sizes = [len(list(values)) for _, values in lists]
+    return any(at == [number % size for size in sizes] for number in range(max(sizes)))
 
 
 def pytest_collection_finish():

@@ -49,6 +49,7 @@ def test_fewest_violations_are_those_of_trying_everything(seed):
     assert fewest_violations(placement, 2, SECONDS).objective <= found.objective + 1e-6
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [1, 2, None])
 @pytest.mark.parametrize("seed", seeds(16, 24, 3))
 def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
@@ -64,6 +65,7 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
     assert round(-found.objective) == best
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [2, 10, None])
 @pytest.mark.parametrize("seed", [880_000, 880_001])
 def test_what_is_counted_by_sizes_is_a_bound_of_what_can_be_emptied(seed, max_moves):

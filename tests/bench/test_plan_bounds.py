@@ -50,6 +50,7 @@ def proved(snapshot, text, max_moves=None):
     return msgspec.structs.replace(made, bounds=bounds(judged))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [1, 2, None])
 @pytest.mark.parametrize("seed", seeds(40, 48, 3))
 def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
@@ -68,6 +69,7 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
     assert bound.proven == (bound.reached == bound.bound)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [1, 2, None])
 @pytest.mark.parametrize("seed", seeds(40, 48, 3))
 def test_the_highest_price_of_emptied_nodes_is_that_of_trying_everything(seed, max_moves):

@@ -92,6 +92,7 @@ def test_a_list_as_the_api_writes_it(tmp_path):
     assert warnings == []
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("order", list(itertools.permutations(["apiVersion", "items", "kind", "metadata"])))
 @pytest.mark.parametrize("typed", [True, False])
 @pytest.mark.parametrize("form", ["json", "yaml"])

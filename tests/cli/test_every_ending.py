@@ -95,6 +95,7 @@ def test_a_reader_that_is_gone_is_no_message(words, name):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
 def test_the_exit_code_stays_right_where_the_message_is_lost(words, name, stderr):

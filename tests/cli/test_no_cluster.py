@@ -29,6 +29,7 @@ NONE = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("words", [("plan",), ("explain", "pod", "--all-pending")])
 @pytest.mark.parametrize("name", NONE)
 def test_a_dump_without_a_cluster_is_refused(command, tmp_path, name, words):

@@ -56,6 +56,7 @@ def test_a_sum_and_a_dry_run(served, window):
     assert served[1].get(WINDOWS).items[0]["spec"]["resources"] == {"cpu": "32"}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)], ids=["create", "dry-run"])
 @pytest.mark.parametrize(
     ("wrong", "words"),

@@ -23,6 +23,7 @@ def test_what_selects_nothing_is_no_success(work, command, name):
     assert said in done.stderr
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("verb", ["drain", "uncordon", "move"])
 @pytest.mark.parametrize("selector", ["a=b=c", "=x", "a b", "a,,b"])
 def test_what_is_no_selector_is_wrong_usage(work, command, verb, selector):

@@ -31,6 +31,7 @@ def test_no_section_may_be_empty_of_everything(section):
     assert problems(f"{section}:\n") == [f"c.yaml:3: {section}: has no value (write one, or remove the key)"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("key", keys())
 @pytest.mark.parametrize("number", ["1000000000000000000000", "-1000000000000000000000", "1e300"])
 def test_no_key_takes_an_absurd_number(key, number):

@@ -57,6 +57,7 @@ def landed_and_left_nothing(scene, move):
     assert scene.faults == []
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_an_eviction_that_is_not_confirmed_gets_its_room(kind, answer):
@@ -87,6 +88,7 @@ WRITES = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("answer", ["504", "cut off", "another shape"])
 @pytest.mark.parametrize("chosen", WRITES)
 def test_no_step_of_a_move_relies_on_an_answer_that_proves_nothing(chosen, answer):

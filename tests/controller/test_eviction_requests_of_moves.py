@@ -115,6 +115,7 @@ def test_while_another_responder_is_at_work_nobody_is_evicted(send, evictions, s
     assert EVICT not in server.paths()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("active", [RESPONDER, EVICTOR])
 @pytest.mark.parametrize("filing", [201, 409])
 def test_in_the_turn_of_ours_or_of_the_last_one_the_pod_is_evicted(send, active, filing):

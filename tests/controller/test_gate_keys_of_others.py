@@ -29,6 +29,7 @@ def delete(scene):
     scene.api.delete(scene.api.get(CONFIG_MAP, DEFAULT_NAMESPACE, GATE_CONFIG_MAP))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("spoil", [clear, delete])
 @pytest.mark.parametrize("after_s", [0.0, 0.4, 0.9, 0.95])
 def test_nothing_is_evicted_on_a_proof_of_keys_that_are_gone(scene, spoil, after_s):

@@ -22,6 +22,7 @@ def intended(scene, name):
     return scene.until(lambda: bool((scene.get_move(name).get("status") or {}).get("evictionRequestedAt")))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", [*OWN, Kind.REPLICA_SET, Kind.NODE])
 @pytest.mark.parametrize("at", ["reserved", "intended"])
 def test_a_404_of_a_proxy_in_the_middle_of_a_move_costs_only_time(scene, kind, at):

@@ -21,6 +21,7 @@ def evicted(scene):
     return scene.calls.of(lambda c: c.evicts)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("given", [False, True], ids=["its own room", "a room that was there"])
 @pytest.mark.parametrize("kinds", [tuple(Kind), (Kind.POD,)], ids=["all watches", "the watch of pods"])
 def test_nothing_is_evicted_while_watches_are_seconds_behind(scene, given, kinds):

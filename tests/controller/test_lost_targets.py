@@ -54,6 +54,7 @@ STEPS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("trouble", [cordoned, tainted, not_ready, deleted])
 @pytest.mark.parametrize("step", STEPS)
 def test_the_replacement_is_placed_elsewhere_at_once(step, trouble):

@@ -4,9 +4,12 @@ import pytest
 from scenes import CONFIG_MAP, MOVE, Scene
 
 from kube_sandbox.controllers.unstructured import deleting, status
+from rescheduler.kube.election import LeaseTiming
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 
 HOUR_S = 3600.0
+SELDOM = LeaseTiming(duration_s=300.0, renew_s=200.0, retry_s=100.0)
+"""Of hours that are about something else than the Lease."""
 
 
 def document(limits="", *, policies="{name: NodeTaints, after: 0s}", finished_ttl="5s"):
@@ -55,7 +58,7 @@ def settled(scene):
 
 def test_one_move_in_the_hour_although_finished_moves_are_deleted_after_5_s(scene):
     scene.taint("n1")
-    scene.start(document=document("movesPerHour: 1"))
+    scene.start(document=document("movesPerHour: 1"), lease=SELDOM)
     scene.until(lambda: moved(scene) == 1)
     scene.advance(60.0)
     assert not scene.api.list(MOVE), "deleted by their ttl"
@@ -67,7 +70,7 @@ def test_one_move_in_the_hour_although_finished_moves_are_deleted_after_5_s(scen
 
 def test_a_cool_down_of_two_hours_lasts_two_hours(scene):
     scene.taint("n1")
-    scene.start(document=document("workloadCooldown: 2h"))
+    scene.start(document=document("workloadCooldown: 2h"), lease=SELDOM)
     scene.until(lambda: moved(scene) == 1)
     moved_s = scene.now_s
     delete_moves(scene)

@@ -121,6 +121,7 @@ def test_moves_of_one_template_share_their_dry_run_creations():
     assert len(world.calls.of(lambda call: call.tries_creation)) <= len(names) + 2
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("right", [True, False], ids=["dry run", "template"])
 @pytest.mark.parametrize(
     ("kind", "strategy"),

@@ -51,6 +51,7 @@ def once(do):
     return lambda call: None if done else done.append(do(call))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("happens", [scaled_up, another_deleted])
 @pytest.mark.parametrize("moment", ["intent", "eviction"])
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])

@@ -65,6 +65,7 @@ def arguments_of(text):
     return policy.args
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("write", [one_plugin, one_strategy])
 @pytest.mark.parametrize("name", PLUGINS)
 def test_every_plugin_is_a_policy_or_a_remark(name, write):

@@ -46,6 +46,7 @@ def undone(moves):
     return found
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("args", [FIXED, EVEN], ids=["fixed", "deviation"])
 @pytest.mark.parametrize("begins", [0.0, 0.5])
 def test_where_all_nodes_swing_alike_or_in_turns_nothing_moves(args, begins):

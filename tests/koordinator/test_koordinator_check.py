@@ -140,6 +140,7 @@ def looked_at(room, held, now_s=1_800_000_000.0):
     return step(with_koordinator(observed, cluster.snapshot(now_s), "koord-scheduler"), now_s, SETTINGS)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("words", CHANGES)
 @pytest.mark.parametrize("phase", ["Pending", "Available"])
 def test_the_reservation_fails_before_a_pod_claims_it(words, phase):

@@ -55,6 +55,7 @@ def api_that_says(body):
     return KubeApi(Says(body), retry=NO_RETRY)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("body", [LOGIN, b"", b"null", b"[]", b'"ok"', b"\xff\xfe"], ids=repr)
 def test_what_is_no_json_object_is_no_success(read, body):
@@ -122,6 +123,7 @@ class Answers:
         return [self.api.get(path)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("read", COMMANDS.values(), ids=COMMANDS)
 @pytest.mark.parametrize(
     "body", [b'{"metadata": 7}', b'{"metadata":{},"spec":[]}', b'{"items":[7]}'], ids=repr

@@ -53,6 +53,7 @@ def test_before_and_all_effects_are_after_and_before_the_next(one):
             assert made.after.policies == following.before.policies, seed
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [None, 5, 40])
 @pytest.mark.parametrize(
     "args",

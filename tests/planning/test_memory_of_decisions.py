@@ -51,6 +51,7 @@ def with_a_move(snapshot):
     return dataclasses.replace(snapshot, migrations={move.key: move})
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("moves", [False, True], ids=["nothing moves", "a pod moves"])
 @pytest.mark.parametrize("seed", seeds(0, 20, 1))
 @pytest.mark.parametrize("chosen", some([*documents(), *pools()], 2), ids=lambda chosen: chosen.name)

@@ -25,6 +25,7 @@ def decided(*names, **limits):
     return decide(snapshot, policies, PlanningInputs(limits=Limits(**limits)), SchedulingState(snapshot))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("moves", [0, 1, 2, 20])
 @pytest.mark.parametrize(
     "names",

@@ -112,6 +112,7 @@ def cluster(policy, way):
     )  # fmt: skip
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("policy", WISHES)
 def test_the_pod_whose_move_disturbs_least_leaves(decide, policy, way):

@@ -396,6 +396,7 @@ def test_a_room_is_no_load_by_measurement_either(decide, app, landings):
     assert list(landings(decide(full, ACTUAL)).values()) == ["n2", "n2"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("deviation", [False, True])
 def test_however_many_rooms_there_are_what_is_too_full_stays_the_same(seed, deviation):

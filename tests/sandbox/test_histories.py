@@ -144,6 +144,7 @@ def test_workers_that_have_just_been_started_end_with_their_pool():
     subprocess.run([sys.executable, "-c", ends], check=True, timeout=60)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_end_it_ends_soon_and_sums_up(jobs, asked):

@@ -109,6 +109,7 @@ def tolerations_lost(held):
     held.scene.taint("n2", key=admission.TAINT)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 @pytest.mark.parametrize(
     ("change", "words"),
@@ -165,6 +166,7 @@ def once(do):
     return lambda call: None if done else done.append(do(call))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 @pytest.mark.parametrize(
     ("change", "check", "words"),
@@ -204,6 +206,7 @@ def moves_of(held):
     return [move["status"] for move in held.scene.api.list(MOVE)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Deployment"])
 @pytest.mark.parametrize("change", [lambda h: h.change(replicas=0), lambda h: h.scene.api.delete(h.owner())])
 def test_nothing_is_evicted_that_no_controller_replaces(kind, change):

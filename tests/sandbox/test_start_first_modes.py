@@ -40,6 +40,7 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
     return key.name, target
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("mode", [MoveMode.AUTO, MoveMode.RESERVE_FIRST])
 @pytest.mark.parametrize("crashes", [0, 3])
 def test_a_move_of_a_policy_that_declares_it_starts_first(scene, mode, crashes):

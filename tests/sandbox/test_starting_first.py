@@ -83,6 +83,7 @@ def test_a_replacement_that_a_failed_move_left_goes_before_the_next_one_starts(s
     assert (s.witness.least, s.witness.most) == (2, 3)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.parametrize("seed", fresh(3, 100))
 def test_a_process_that_dies_at_any_write(scene, replicas, seed):
@@ -138,6 +139,7 @@ EVENTS = (
 )
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("what", EVENTS)
 @pytest.mark.parametrize("seed", fresh(2, 200))
 def test_interruptions_at_any_moment(scene, what, seed):

@@ -68,6 +68,7 @@ def test_what_an_earlier_release_writes_is_admitted(recording):
     assert not denied
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
 @pytest.mark.parametrize("scene", SCENES)
 def test_pods_are_moved_under_the_rules_of_an_earlier_release(release, scene):
