@@ -74,8 +74,11 @@ class Chooser:
     def _holds(self, index: RoundIndex, room: Reservation) -> bool:
         """A pod or another object may hold it, or what is being written for it; or its move still reads what became of it."""
         expectations, key = self.memory.expectations, ObjectKey("", room.name)
-        if key in self.under_way or key in expectations.nodes or expectations.claims.get(room.name):
+        claimed = expectations.claims.get(room.name, frozenset())
+        if key in self.under_way or key in expectations.nodes:
             return True
+        if claimed - {owner.uid for owner in room.status.current_owners}:
+            return True  # the cache does not show this claim yet
         move = key_of_move(room)
         served = index.snapshot.migrations.get(move) if move is not None else None
         if served is not None and served.status.phase not in FINISHED:
