@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -49,6 +50,8 @@ CONTAINER_SECURITY: Final[Json] = {
 }
 """The level restricted of Pod Security."""
 _SLUG: Final = 40
+_NAMES: Final = 4_096
+"""How many names are remembered: each round asks for the same ones again."""
 _MAX_LABEL: Final = 63
 _LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _HAND_OVER_TOLERATION: Final[Json] = {
@@ -248,11 +251,13 @@ def _template_spec(reservation: Reservation) -> Json:
 # Names made of other names: short, legal everywhere in Kubernetes, and always the same for the same thing
 
 
+@lru_cache(_NAMES)
 def slug(name: str, fallback: str) -> str:
     """``name`` as the beginning of an object name: at most 40 characters of a DNS label; never empty."""
     return re.sub(r"[^a-z0-9-]+", "-", name.lower())[:_SLUG].strip("-") or fallback
 
 
+@lru_cache(_NAMES)
 def digest(text: str) -> str:
     """Ten characters that stand for ``text``."""
     return hashlib.blake2b(text.encode(), digest_size=5).hexdigest()
