@@ -103,6 +103,19 @@ class PlanningInputs(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = DEFAULT_NAMESPACE
     """The namespace of placeholders: no pod of another one is taken for a placeholder."""
 
+    @property
+    def passes(self) -> int:
+        """How long each search takes: ``effort``; within limits much shorter, because a cycle uses up few moves and the next one searches anew."""
+        return self.effort if self.unlimited else shorter(self.effort)
+
+
+_SHORTER: Final = 16
+
+
+def shorter(passes: int) -> int:
+    """The passes of a search of which little is used, or that is made again."""
+    return max(1, passes // _SHORTER)
+
 
 NAMED_LEVELS: Final = {"conservative": 0.0, "balanced": 0.5, "aggressive": 1.0}
 

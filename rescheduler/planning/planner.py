@@ -32,7 +32,7 @@ from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipRea
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.protections import Protectors
 from rescheduler.planning.refusals import Refusals, closed_windows
-from rescheduler.planning.relieving import SHORTER, Relieving
+from rescheduler.planning.relieving import Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
 from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.start_first_mode import StartFirst
@@ -205,7 +205,7 @@ class _Planner:
             targets=self._targets,
             budgets=self._budgets,
             replacement=self._replacements.coming,
-            passes=inputs.effort,
+            passes=inputs.passes,
         )
         self.groups = Groups(self, self._limits, self._refusals, emptying)
         self._relieving = Relieving(
@@ -217,7 +217,7 @@ class _Planner:
             targets=self._targets,
             budgets=self._budgets,
             replacement=self._replacements.coming,
-            passes=inputs.effort,
+            passes=inputs.passes,
             few=not inputs.unlimited,
         )
         self._drafts = RepairDrafts(
@@ -227,7 +227,7 @@ class _Planner:
             budgets=self._budgets,
             replacement=self._replacements.coming,
             disruption=self._refusals.disruption,
-            passes=inputs.effort if inputs.unlimited else max(1, inputs.effort // SHORTER),
+            passes=inputs.passes,
             most_pods=inputs.effort * PODS_PER_PASS,
         )
         self.rooms = PendingRooms(

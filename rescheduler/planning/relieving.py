@@ -19,6 +19,7 @@ from rescheduler.planning.availability import AvailabilityLedger
 from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.groups import MakesMoves
+from rescheduler.planning.limits import shorter
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieve import Relieve, strain
@@ -36,8 +37,6 @@ NODES_WITHIN_LIMITS: Final = 16
 """So many nodes, the worst ones, give the pods of a plan within limits."""
 NODES_OF_ENDING_PLAN: Final = 256
 """A plan that ends after fewer moves than that has pods of so many nodes looked at; with more moves, of as many nodes."""
-SHORTER: Final = 16
-"""A plan within limits, and what is searched again, is searched for so many times shorter."""
 PODS: Final = 20_000
 """A search looks at no more pods of a node than its part of so many ..."""
 LEAST_OF_NODE: Final = 8
@@ -58,7 +57,7 @@ class Relieving:
     replacement: Callable[[Pod], Pod]
     passes: int
     few: bool
-    """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at, and not long."""
+    """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at."""
 
     def run(self, policy: RelievingPolicy, proposals: Proposals) -> Proposals:
         """Plan what a search over all candidates finds. Gives what is left to ask about one by one."""
@@ -139,8 +138,7 @@ class Relieving:
         """True if another search may find more, because the rules refused something."""
         problem = _Problem(self, policy, overload, pods)
         known = len(refused)
-        short = self.few or bool(refused)
-        passes = max(1, self.passes // SHORTER) if short else self.passes
+        passes = shorter(self.passes) if refused and not self.few else self.passes
         for candidate, node in problem.moves(self.limits.left, passes):
             if self.limits.exhausted:
                 return False

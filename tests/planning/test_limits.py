@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.planning.limits import NAMED_LEVELS, TABLE, Limits, limits_for
+from rescheduler.planning.limits import NAMED_LEVELS, TABLE, Limits, PlanningInputs, limits_for
 
 OF_PEOPLE = {"requested", "windows"}
 """No matter of aggressiveness: what people ask for is limited apart, and when moves begin they say themselves."""
@@ -29,3 +29,9 @@ def test_balanced_is_the_default():
 def test_levels_outside_are_clamped():
     assert limits_for(-3) == limits_for(0)
     assert limits_for(7) == limits_for(1)
+
+
+def test_a_plan_within_limits_searches_shorter():
+    assert PlanningInputs(effort=128, unlimited=True).passes == 128
+    assert PlanningInputs(effort=128).passes == 8
+    assert PlanningInputs(effort=1).passes == 1
