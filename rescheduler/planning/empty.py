@@ -39,8 +39,8 @@ EXCHANGES: Final = 24
 """Exchanges of nodes from which a repetition takes the one that leaves most room."""
 MOST_EXCHANGED: Final = 3
 """Nodes that an exchange stops emptying at most; one more is emptied for them."""
-ATTEMPTS: Final = 100
-"""How often an exchange takes pods off a node again to make room for another."""
+ATTEMPTS: Final = 30
+"""How often an exchange takes pods off a node again to make room for another: of those that succeed hardly one needs a third of that."""
 TRIED_AGAIN: Final = 0.02
 """An exchange that was tried before is taken for one that leaves less room, by so large a share."""
 
@@ -105,6 +105,7 @@ class Empty:
         self.members = [sorted(source.pods, key=self._largest_first) for source in sources]
         """By source, its pods, the largest first."""
         self._lost, scarcity = self._room_lost(free, whole)
+        self._losses: list[list[float]] = self._lost.tolist()
         self._largest_loss = (self._lost * scarcity).max(axis=1, initial=0.0)
         self._most = self._highest_price()
         self._fewest_moves = _filled(
@@ -278,10 +279,10 @@ class Empty:
 
     def _choose(self, solution: SearchSolution, *, fewer_moves: bool) -> _Exchange | None:
         """Of some exchanges by chance the one that leaves most room; None: there is none with enough for all pods."""
-        rng, before = self._rng, list(solution.emptied)
+        rng, before, lost = self._rng, list(solution.emptied), self._losses
         known = set(before)
         others = [number for number in range(len(self._sources)) if number not in known]
-        room = 1.0 - self._lost[before].sum(axis=0)
+        room: list[float] = (1.0 - self._lost[before].sum(axis=0)).tolist()
         most_moves, moves = self.state.problem.most_moves, len(solution.ways)
         best: _Exchange | None = None
         most = 0.0
@@ -296,13 +297,15 @@ class Empty:
                 continue
             if most_moves is not None and moves + added > most_moves:
                 continue
-            after = (
-                room
-                + self._lost[list(exchange.leave)].sum(axis=0)
-                - self._lost[list(exchange.come)].sum(axis=0)
+            # A few rows of a few sources: numpy would take longer.
+            least = min(
+                part
+                + sum([lost[n][row] for n in exchange.leave])
+                - sum([lost[n][row] for n in exchange.come])
+                for row, part in enumerate(room)
             )
-            left = float(after.min()) - TRIED_AGAIN * self._tried[exchange]
-            if after.min() >= 0 and (best is None or left > most):
+            left = least - TRIED_AGAIN * self._tried[exchange]
+            if least >= 0 and (best is None or left > most):
                 best, most = exchange, left
         if best is not None:
             self._tried[best] += 1
@@ -310,9 +313,12 @@ class Empty:
 
     def _difference(self, exchange: _Exchange) -> tuple[int, int]:
         """By how much the sum of prices, and the moves, become more."""
-        come, leave = ([self._sources[n] for n in some] for some in (exchange.come, exchange.leave))
-        price = sum(s.price for s in come) - sum(s.price for s in leave)
-        return price, sum(len(s.pods) for s in come) - sum(len(s.pods) for s in leave)
+        price = moves = 0
+        for number in exchange.come:
+            price, moves = price + self._sources[number].price, moves + len(self.members[number])
+        for number in exchange.leave:
+            price, moves = price - self._sources[number].price, moves - len(self.members[number])
+        return price, moves
 
     def _affords(self, numbers: Sequence[int]) -> bool:
         sources = [self._sources[number] for number in numbers]

@@ -360,9 +360,9 @@ class SearchState:
                 left[row, pod.source] += sign * amount
 
     def _take(self, amounts: Amounts, node: int, stage: int, sign: int) -> None:
-        slack = 0.0
+        slack, stages = 0.0, self._rows[stage - 1 :]
         for row, amount in amounts:
-            for rows in self._rows[stage - 1 :]:
+            for rows in stages:
                 rows[row][node] -= sign * amount
             slack += amount * self._slack_per_unit[row][node]
         self.slack[node] -= sign * slack

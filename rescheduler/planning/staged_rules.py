@@ -73,12 +73,15 @@ class MarkedDomains:
         if domain < 0:
             return
         before = by_domain.get(domain, 0)
-        by_domain[domain] = before + sign
-        if before and before + sign and len(self._stages) == 1:
+        after = by_domain[domain] = before + sign
+        if before and after and len(self._stages) == 1:
             return  # others are there before and after
         for stage in self._stages:
             known = self._open.get((mark.key, stage))
-            if known is not None and known.item(node) != (now := self._is_open(mark.key, domain, stage)):
+            if known is None:
+                continue
+            now = after <= 0 if len(self._stages) == 1 else self._is_open(mark.key, domain, stage)
+            if known.item(node) != now:
                 known[mark.domains == domain] = now
 
 
