@@ -21,7 +21,7 @@ from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess, change_at
-from rescheduler.policies.framework import NO_NEED, Overload, PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.framework import NO_NEED, Overload, PolicyView, PolicyWarning
 from rescheduler.policies.measurement_warnings import measurement_warnings
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
@@ -180,39 +180,26 @@ class LowNodeUtilization:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        load = self._load(view)
-        bounds = self._bounds(view, load)
-        pod = candidate.pod
-        here = view.state.node_index[pod.node]
-        work = self._work(view)
-        relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
-        if relief <= 0:
-            return nowhere(view)
-        after = np.full(view.nodes.size, -1.0)
-        for resource in self._resources:
-            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource]))
-        gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
-        gain[load.nodes_left(pod, self.name)] = 0.0  # a load that comes and goes takes no pod to and fro
-        return np.where(bounds.free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
+        return self._gains(candidate.pod, slice(None), view)
 
     def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
         """The same for one node."""
-        load = self._load(view)
+        return float(self._gains(pod, slice(node, node + 1), view)[0])
+
+    def _gains(self, pod: Pod, nodes: slice, view: PolicyView) -> FloatArray:
+        load, work = self._load(view), self._work(view)
         bounds = self._bounds(view, load)
-        here = view.state.node_index[pod.node]
-        work = self._work(view)
+        here, free = view.state.node_index[pod.node], bounds.free[nodes]
         relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
         if relief <= 0:
-            return NO_NEED
-        if not bounds.free[node] or node in load.nodes_left(pod, self.name):
-            return 0.0
-        after = -1.0
+            return np.full(len(free), NO_NEED)
+        after = np.full(len(free), -1.0)
         for resource in self._resources:
-            above = load.above_with(pod, resource, bounds.most[resource], slice(node, node + 1))
-            after = max(after, float(above[0]))
-        if after > _EPSILON:
-            return 0.0
-        return min(max((self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief), 0.0), 1.0)
+            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource], nodes))
+        gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
+        # A load that comes and goes takes no pod to and fro.
+        gain[np.isin(np.arange(view.nodes.size)[nodes], load.nodes_left(pod, self.name))] = 0.0
+        return np.where(free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
 
     def overload(self, view: PolicyView) -> Overload | None:
         """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
