@@ -8,7 +8,6 @@ from harness.controlplane.api import Api
 from harness.controlplane.binaries import BinariesMissing, build, cache_folder, find
 from harness.controlplane.other_versions import module_text
 from harness.controlplane.world import World
-from rescheduler.kube.transport import TransportError
 
 REAL = pytest.mark.realcluster
 
@@ -67,16 +66,6 @@ def test_without_a_scheduler_nothing_is_bound(control_plane, world):
     finally:
         control_plane.start_scheduler()
     assert world.wait_bound(pod["metadata"]["name"], seconds=30) == node
-
-
-@REAL
-def test_the_api_server_goes_and_comes_back_with_its_objects(control_plane, world):
-    world.pod("p", gates=["example.com/wait"])
-    control_plane.stop_apiserver()
-    with pytest.raises(TransportError):
-        world.api.get("/version")
-    control_plane.start_apiserver()
-    assert world.get_pod("p")["metadata"]["name"] == "p"
 
 
 def test_a_folder_that_lacks_programs_is_named(monkeypatch, tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.controlplane.world import World, controller_reference, gates_of, keys_on, node_of
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.names import GATE
 
@@ -200,6 +201,8 @@ def test_the_gate_is_in_force_from_the_first_answer_of_a_restarted_api_server(wo
     reference = controller_reference(owner.body)
     world.api.patch(GATE_KEYS, keys_on({controller_key(world.namespace, owner.uid): "room"})).expect(200)
     control_plane.stop_apiserver()
+    with pytest.raises(TransportError):
+        world.api.get("/version")
     control_plane.start_apiserver()
     assert gates_of(world.pod("p", owner=reference)) == [GATE]
     world.api.patch(GATE_KEYS, {"data": {controller_key(world.namespace, owner.uid): None}}).expect(200)

@@ -9,6 +9,7 @@ from rescheduler.model.usage import Readings, usage_key
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.policies.sure_overload import AnomalyArgs
 from rescheduler.testing import builders as b
+from tests.seeds import some
 
 TARGETS = {"thresholds": {"cpu": 40.0}, "target_thresholds": {"cpu": 55.0}}
 
@@ -122,7 +123,7 @@ def test_jitter_of_15_points_on_an_even_cluster_moves_nothing_in_300_cycles(devi
     assert cluster.run(300) == 0
 
 
-@pytest.mark.parametrize("statistic", ["p50", "p90", "p95", "p99", "peak"])
+@pytest.mark.parametrize("statistic", some(["p50", "p90", "p95", "p99", "peak"], 2))
 def test_by_any_statistic_jitter_moves_nothing_and_a_hot_spot_goes_by_one_move(statistic):
     window = UsageWindow(settings=UsageSettings(statistic=UsageStatistic(statistic)))
     loads = [Load(f"p-{n}-{i}", f"n{n}", steady(500)) for n in range(10) for i in range(10)]
