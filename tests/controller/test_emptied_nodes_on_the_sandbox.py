@@ -1,13 +1,16 @@
 """Nodes that the controller has emptied: cordoned or tainted, given back in time or at once, never taken from an administrator."""
 
+import msgspec
 import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import NODE, POD, annotations_of, spec, status
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
+from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.testing import builders as b
 from tests.seeds import parts
 
 PLAIN = b"""\
@@ -329,3 +332,10 @@ def test_a_round_within_a_second_of_the_last_look_asks_for_another_look():
     assert keeper.again_s == 101.0
     assert list(keeper.steps(nothing, (), (), 101.0)) == []
     assert keeper.again_s is None
+
+
+def test_a_node_that_is_kept_is_looked_at_again_within_five_seconds():
+    node = msgspec.structs.replace(b.node("n1").build(), kept_empty=KeptEmpty(Hold.CORDONED, 500.0))
+    keeper = EmptiedNodeKeeper()
+    list(keeper.steps(Snapshot(taken_at_s=100.0, nodes={"n1": node}), (), (), 100.0))
+    assert keeper.again_s == 105.0

@@ -87,6 +87,14 @@ def test_a_token_file_that_is_rotated_is_read_again_after_a_refusal(write, fault
             ),
             "certificate or key cannot be used",
         ),
+        (
+            config(
+                clusters=[
+                    {"name": "c", "cluster": {"server": "https://a", "certificate-authority-data": "bm8="}}
+                ]
+            ),
+            "certificate or key cannot be used",
+        ),
         (config(user={"client-certificate-data": "%%%"}, server="https://127.0.0.1:1"), "cannot be used"),
         (
             config(
