@@ -12,13 +12,15 @@ from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.usage_settings import UsageSettings
 from rescheduler.testing import builders as b
-from tests.seeds import NIGHTLY
+from tests.seeds import NIGHTLY, some
 
 DAY_S = 86_400.0
 EVERY_S = 300.0
 """Samples are further apart than in the controller, so that days pass quickly."""
 A_DAY = round(DAY_S / EVERY_S)
 LONG = 2 if NIGHTLY else 1
+SAMPLES = 1 if NIGHTLY else 2
+"""For each decision, of those by the shipped window for each that is made there."""
 FIXED = {"thresholds": {"cpu": 45.0}, "target_thresholds": {"cpu": 60.0}}
 OF_A_DAY = UsageSettings(window_s=DAY_S, statistic=UsageStatistic.P95)
 EVEN = {"use_deviation_thresholds": True, "target_thresholds": {"cpu": 10.0}}
@@ -53,18 +55,18 @@ def undone(moves):
 def test_where_all_nodes_swing_alike_or_in_turns_nothing_moves(args, begins):
     """In turns: one half by day, the other by night. By what is used now, pods would follow the sun."""
     cluster = days(lambda n: wave(200, 700, begins * (n < 5)), **args)
-    assert cluster.run((1 + LONG) * A_DAY, EVERY_S) == 0
+    assert cluster.run((1 + LONG) * A_DAY // SAMPLES, EVERY_S, SAMPLES) == 0
 
 
 @pytest.mark.parametrize("args", [FIXED, EVEN], ids=["fixed", "deviation"])
 def test_where_half_of_the_nodes_swing_between_20_and_70_percent_no_move_is_undone(args):
     cluster = days(lambda n: wave(200, 700) if n < 5 else lambda _: 300, **args)
-    cluster.run(4 * A_DAY, EVERY_S)
+    cluster.run(4 * A_DAY // SAMPLES, EVERY_S, SAMPLES)
     assert cluster.moves
     assert undone(cluster.moves) == []
     assert len(cluster.moves) <= 14  # ten are the fewest that bring five nodes from 70 to 60 %
     assert all(at_s >= b.NOW_S + 22 * 3600 for at_s, *_ in cluster.moves)  # half a day says nothing of a day
-    assert cluster.run(LONG * A_DAY, EVERY_S) == 0
+    assert cluster.run(LONG * A_DAY // SAMPLES, EVERY_S, SAMPLES) == 0
     for _ in range(48):
         cluster.now_s += DAY_S / 48
         assert max(cluster.load(name) for name in cluster.names) <= 0.6 * 1000 * CORES
@@ -88,16 +90,13 @@ def one_after_the_other(node):
 
 @pytest.mark.parametrize(
     ("args", "use_of", "seed"),
-    [
-        ({}, in_turns, 1),
-        (FIXED, in_turns, 3),
-        (EVEN, one_after_the_other, 5),
-    ],
+    some([({}, in_turns, 1), (FIXED, in_turns, 3), (EVEN, one_after_the_other, 5)], 2),
 )
 def test_by_the_shipped_window_no_move_is_undone(args, use_of, seed):
     cluster = days(use_of, UsageSettings(), seed, **args)
-    cluster.run(DECISIONS, SHIPPED_S, A_DECISION)
-    later = cluster.run(LONG * DECISIONS, SHIPPED_S, A_DECISION)
+    decisions, samples = DECISIONS // SAMPLES, A_DECISION * SAMPLES
+    cluster.run(decisions, SHIPPED_S, samples)
+    later = cluster.run(LONG * decisions, SHIPPED_S, samples)
     assert undone(cluster.moves) == []
     assert later <= 1 or "use_deviation_thresholds" in args  # of which the mean is measured anew
 
