@@ -20,7 +20,7 @@ EVERY_S = 300.0
 A_DAY = round(DAY_S / EVERY_S)
 LONG = 2 if NIGHTLY else 1
 SAMPLES = 1 if NIGHTLY else 2
-"""For each decision, of those by the shipped window for each that is made there."""
+"""By how many times there are more samples for a decision than at night."""
 FIXED = {"thresholds": {"cpu": 45.0}, "target_thresholds": {"cpu": 60.0}}
 OF_A_DAY = UsageSettings(window_s=DAY_S, statistic=UsageStatistic.P95)
 EVEN = {"use_deviation_thresholds": True, "target_thresholds": {"cpu": 10.0}}
