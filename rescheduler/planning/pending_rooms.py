@@ -78,8 +78,8 @@ class PendingRooms:
     _drafts_left: int = _MOST_DRAFTS
     _denied: set[str] = field(default_factory=set)
     """Uids of pods that a budget or a limit keeps from moving with the others of a way."""
-    _left: list[PendingRoom] = field(default_factory=list)
-    """Pods without room."""
+    left: list[PendingRoom] = field(default_factory=list)
+    """Pods without room, and why."""
     _members: GroupMembers = field(init=False)
     _before: TrialMark | None = None
     """The trial before the placeholders of rooms that wait were taken off."""
@@ -105,12 +105,16 @@ class PendingRooms:
         self.drafts.refused.clear()
         self._drafts_left = _MOST_DRAFTS
         self._denied.clear()
-        self._left.clear()
+        self.left = []
         self._found.clear()
+
+    def touched(self) -> bool:
+        """True if anything was changed in the trial for the sake of rooms; else the moves of the plan and ``left`` are all that is to be kept of it."""
+        return bool(self._rooms or self.trial.holders)
 
     def records(self) -> tuple[PendingRoom, ...]:
         """What the plan says of each pod: those with room first, in the order of the plan."""
-        return (*map(_record, self._rooms), *self._left)
+        return (*map(_record, self._rooms), *self.left)
 
     def arrivals(self) -> list[tuple[Pod, str]]:
         """The pods, also those of Reservations, that get room, with their nodes."""
@@ -122,7 +126,7 @@ class PendingRooms:
 
     def run(self, policy: RoomMakingPolicy, proposals: Proposals) -> None:
         """Plan room for the pods that the policy proposes."""
-        known = {room.pod.uid for room in self._left}  # of an earlier round
+        known = {room.pod.uid for room in self.left}  # of an earlier round
         gangs = gangs_of((one for one in proposals if one.pod.uid not in known), self._members)
         if not gangs:
             return
@@ -158,7 +162,7 @@ class PendingRooms:
 
     def _leave_the_rest(self, gangs: Iterable[Gang]) -> None:
         """Pods of which enough others found room: they are planned for once those run."""
-        known = {room.candidate.pod.uid for room in self._rooms} | {room.pod.uid for room in self._left}
+        known = {room.candidate.pod.uid for room in self._rooms} | {room.pod.uid for room in self.left}
         for gang in gangs:
             rest = tuple(one for one in gang if one.pod.uid not in known)
             if rest:
@@ -291,7 +295,7 @@ class PendingRooms:
     def _leave(self, gang: Gang, why: Blocked) -> None:
         for candidate in gang:
             self.plan.skipped.add(candidate, why)
-            self._left.append(
+            self.left.append(
                 PendingRoom(
                     pod=_ref(candidate.pod),
                     policy=candidate.policy,

@@ -272,14 +272,14 @@ class _Planner:
         drafted = wanting(self._policies, asked) if self._stuck and not self._limits.exhausted else ()
         if not drafted:
             return
-        early, steps, rooms = early_steps(self.steps), self.steps.copy(), self.rooms.records()
+        early, steps, touched = early_steps(self.steps), self.steps.copy(), self.rooms.touched()
         repaired = {step.pod.uid for step in early if step.move.reason != MAKES_ROOM}
-        answers = self.skipped, self._stuck, self.groups.stay
+        answers = self.skipped, self._stuck, self.groups.stay, self.rooms.left
         self._start_again()
         draft = self._chains.draft(drafted)
         if draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first:
             return
-        if rooms:
+        if touched:
             self._attempt(asked, RepairDraft())
             return
         self._start_again()
@@ -287,7 +287,7 @@ class _Planner:
             self._plan(step._replace(mark=self.trial.take_off(step.pod)))
             self._limits.take(step.pod, follows=bool(step.after))
             self._availability.take(step.pod, step.move.policy)
-        self.skipped, self._stuck, self.groups.stay = answers
+        self.skipped, self._stuck, self.groups.stay, self.rooms.left = answers
 
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
         """Plan anew. ``asked``: what the policies propose before anything is planned."""
