@@ -24,7 +24,7 @@ from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.seeds import examples
 
-QUICK = settings(max_examples=examples(15, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(10, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY = Limits(
     moves_at_once=100,
     moves_per_hour=100,

@@ -128,6 +128,7 @@ def test_no_room_is_used_twice_even_if_all_old_pods_that_nobody_waits_for_still_
                 state.remove(pods[move.pod.uid])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inputs", [PlanningInputs(unlimited=True), WITHIN_LIMITS])
 @pytest.mark.parametrize("names", [ORDINARY, PACKING])
 @QUICK
