@@ -68,10 +68,12 @@ def pytest_collection_modifyitems(config, items):
 
 def on_the_diagonal(item):
     """True of as many combinations as the longest list of parameters has values: each value of each list is in one."""
-    lists = [mark.args for mark in item.iter_markers("parametrize")]
-    at = [item.callspec.indices[names if isinstance(names, str) else names[0]] for names, _ in lists]
-    sizes = [len(list(values)) for _, values in lists]
-    return any(at == [number % size for size in sizes] for number in range(max(sizes)))
+    sizes = [len(list(mark.args[1])) for mark in item.iter_markers("parametrize")]
+    at, number = [], next(iter(item.callspec.indices.values()))
+    for size in reversed(sizes):  # pytest counts combinations, the last list first
+        at.insert(0, number % size)
+        number //= size
+    return any(at == [each % size for size in sizes] for each in range(max(sizes)))
 
 
 def pytest_collection_finish():
