@@ -20,7 +20,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 
 UNFINISHED_PODS: Final = "status.phase!=Succeeded"
-"""Pods that are over hold nothing; a pod that ends is reported as deleted. Of those that failed ``reflector`` keeps the few that a kubelet refused."""
+"""Pods that are over hold nothing; a pod that ends is reported as deleted. Of those that failed ``reflector`` keeps placeholders and the few that a kubelet refused."""
 
 _JOIN_S: Final = 5.0
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
+from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodPhase
 from rescheduler.model.times import RECONNECT_S
 
@@ -410,8 +411,13 @@ class Reflector:
 
 
 def _over(record: Any) -> bool:
-    """True for a pod that has failed after its kubelet took it: it counts as deleted. One that a kubelet did not take tells of its node."""
-    return isinstance(record, Pod) and record.phase is PodPhase.FAILED and not record.not_taken
+    """True for a pod that has failed after its kubelet took it: it counts as deleted.
+
+    One that a kubelet did not take tells of its node. A placeholder keeps its name from the next one until it is deleted.
+    """
+    if not isinstance(record, Pod) or record.phase is not PodPhase.FAILED:
+        return False
+    return not record.not_taken and LABEL_PLACEHOLDER not in record.labels
 
 
 class Reflected:

@@ -105,8 +105,7 @@ def recreate(draft: ReservationDraft, size: Resources | None) -> None:
     """Make a new placeholder for one that is gone. Nothing was held, so nothing is lost."""
     observed = draft.observed
     if observed.placeholders:
-        ended = (pod for pod in observed.placeholders if pod.terminal and not pod.deleting)
-        draft.do(*map(delete_placeholder, ended))
+        draft.delete_ended()
     elif observed.turn is not PlaceholderTurn.GIVE_WAY:
         part = Part(size=size, waits=True, volumes=observed.volumes)
         draft.do(create_placeholder(observed.reservation, draft.status.node_name, draft.settings, part))

@@ -60,7 +60,7 @@ class ReservationDraft:
             self.change(current_owners=(), allocated=NO_RESOURCES)
         if event in _LOSSES and self._goes_elsewhere():
             self.without_node(message)
-            self.delete_placeholders()
+            self.do(*(delete_placeholder(pod) for pod in self._standing() if not pod.terminal))
             return
         self.status = transition(self.status, event, message, self.now_s)
         if self.status.phase in FINISHED:
@@ -88,7 +88,22 @@ class ReservationDraft:
 
     def delete_placeholders(self) -> None:
         """Delete those that stand."""
-        self.do(*(delete_placeholder(pod) for pod in self.observed.placeholders if not pod.deleting))
+        self.do(*map(delete_placeholder, self._standing()))
+
+    def delete_ended(self) -> None:
+        """Delete those that have ended, which makes room for the next ones, each ``retarget_s`` after it was made at the earliest.
+
+        A kubelet that ends each at once, because a device is missing, say, would get them as fast as they can be made.
+        """
+        for pod in self._standing():
+            due_s = pod.created_at_s + self.settings.retarget_s
+            if pod.terminal and self.now_s >= due_s:
+                self.do(delete_placeholder(pod))
+            elif pod.terminal:
+                self.wake(due_s)
+
+    def _standing(self) -> list[Pod]:
+        return [pod for pod in self.observed.placeholders if not pod.deleting]
 
     def let_go(self) -> None:
         """Release everything: the claimant's gate first, so that no pod waits for room that is being freed."""

@@ -165,7 +165,7 @@ def _pending(draft: ReservationDraft) -> None:
     elif placeholder.deleting:
         return
     elif placeholder.terminal:
-        draft.do(delete_placeholder(placeholder))
+        draft.delete_ended()
         draft.enter(ReservationEvent.UNSCHEDULABLE, f"the node refused the placeholder {placeholder.key}")
     elif placeholder.node:
         _bound(draft, placeholder)

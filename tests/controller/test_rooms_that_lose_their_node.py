@@ -46,6 +46,19 @@ def test_a_drain_moves_it_at_once(seed):
 
 
 @seeds
+def test_a_kubelet_that_evicts_the_placeholder_gets_another_one_half_a_minute_after_it(seed):
+    scene = reserved(seed)
+    (evicted,) = scene.placeholders()
+    scene.api.patch(evicted, {"status": {"phase": "Failed", "reason": "Evicted"}}, subresource="status")
+    began_s = scene.now_s
+    scene.until(lambda: scene.phase("room") == "Pending", 30.0)
+    scene.until(lambda: scene.phase("room") == "Available", 60.0)
+    (another,) = scene.placeholders()
+    assert another["metadata"]["uid"] != evicted["metadata"]["uid"]
+    assert scene.now_s - began_s <= 40.0
+
+
+@seeds
 def test_a_cordon_of_more_than_a_minute_moves_it(seed):
     scene = reserved(seed)
     scene.cordon("n2")

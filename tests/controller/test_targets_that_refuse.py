@@ -67,17 +67,33 @@ def tried(scene):
     return [(call.body["spec"]["target"]["nodeName"], call.at_s) for call in made]
 
 
+def placeholders(scene):
+    """When those were created that are no dry run."""
+    made = scene.calls.of(lambda c: c.method == "POST" and c.path.endswith("/rescheduler/pods") and not c.dry)
+    return [call.at_s for call in made]
+
+
 @pytest.mark.parametrize("refuse", [by_scheduler, by_admission, by_kubelet])
 def test_the_next_plan_goes_to_another_node(refuse):
     scene = Scene({"n1": 4, "n2": 8, "n3": 4})
     scene.workload()
     scene.taint("n1")
     refuse(scene, "n2")
-    # Each placeholder that the kubelet ends is made again at once: hundreds in a second where no call takes time.
-    scene.start(document=DOCUMENT.replace(b"{ttl: 20s", b"{ttl: 5s"))
+    scene.start(document=DOCUMENT)
     scene.until(lambda: bool(scene.on("n3")) and bool(scene.ready()), 400.0)
     assert [node for node, _ in tried(scene)] == ["n2", "n3"]
     assert not scene.faults
+
+
+def test_a_kubelet_that_ends_each_placeholder_gets_one_in_half_a_minute():
+    scene = Scene({"n1": 4, "n2": 8})
+    scene.workload()
+    scene.taint("n1")
+    by_kubelet(scene, "n2")
+    scene.start(document=DOCUMENT.replace(b"{ttl: 20s", b"{ttl: 150s"))
+    scene.until(lambda: len(placeholders(scene)) == 5, 400.0)
+    apart = [after - before for before, after in itertools.pairwise(placeholders(scene))]
+    assert all(29.0 < waited_s < 35.0 for waited_s in apart), apart
 
 
 def test_a_node_that_alone_would_do_is_tried_again_after_longer_and_longer():

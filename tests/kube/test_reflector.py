@@ -22,6 +22,7 @@ from rescheduler.kube.reflector import (
     WatchRequest,
 )
 from rescheduler.model.kinds import Kind
+from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey
 from rescheduler.testing.builder_base import CREATED
 from rescheduler.testing.builders import pod
@@ -127,6 +128,14 @@ def test_a_pod_that_has_failed_counts_as_deleted_unless_its_kubelet_did_not_take
         [(ChangeType.MODIFIED, "refused")],
         [],
     ]
+
+
+def test_a_placeholder_that_has_failed_is_seen_until_it_is_deleted():
+    reflector = Reflector(Kind.POD, watch_list=False)
+    holder = pod("holder").on("n").label(**{LABEL_PLACEHOLDER: "room"})
+    reflector.on_page([holder.build()], "10", "", 0.0)
+    (changed,) = reflector.on_change(holder.phase("Failed").build(), "11", deleted=False, now_s=1.0)
+    assert (changed.type, changed.record.terminal) == (ChangeType.MODIFIED, True)
 
 
 def test_a_successor_of_the_same_name_is_another_object():

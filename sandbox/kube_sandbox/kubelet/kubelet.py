@@ -222,7 +222,7 @@ class Kubelet:
             case PodStep.REJECT if worker.rejection is not None:
                 reason, message = worker.rejection
                 return (written.rejected(obj, reason=reason, message=message, now_s=now_s),)
-            case PodStep.START:
+            case PodStep.START if not worker.ended:
                 worker.started_s = now_s
                 self._plan_steps(worker, uid, now_s)
                 return (self._running(worker, ready=self._ready_seconds(pod) <= 0, now_s=now_s),)
