@@ -61,6 +61,7 @@ class ReservationDraft:
         if event in _LOSSES and self._goes_elsewhere():
             self.without_node(message)
             self.do(*(delete_placeholder(pod) for pod in self._standing() if not pod.terminal))
+            self.delete_ended()
             return
         self.status = transition(self.status, event, message, self.now_s)
         if self.status.phase in FINISHED:

@@ -111,8 +111,19 @@ def test_a_preallocation_that_was_admitted_and_refused_goes_for_a_hand_over_and_
     assert again.status.phase is ReservationPhase.WAITING
     made = next(action for action in again.calls if action.does == "create_placeholder")
     assert (made.holds_on, part(made)[1]) == ("n2", True)
-    ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED)
+    ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED, created_at_s=NOW - SETTINGS.retarget_s)
     assert "delete_placeholder" in kinds(look(waiting, placeholder=ended))
+
+
+def test_a_placeholder_that_has_just_been_made_and_has_ended_stands_for_a_while():
+    ended = replace(placeholder(phase=PodPhase.FAILED), created_at_s=NOW - 10.0)
+    for phase in (ReservationPhase.PENDING, ReservationPhase.AVAILABLE):
+        found = look(anywhere(phase), placeholder=ended)
+        assert (found.status.phase, found.wake_at_s) == (
+            ReservationPhase.PENDING,
+            NOW - 10.0 + SETTINGS.retarget_s,
+        )
+        assert not {"delete_placeholder", "create_placeholder"} & set(kinds(found))
 
 
 QUEUE = "queue.example.com/admission"
@@ -276,7 +287,7 @@ def anywhere(phase=ReservationPhase.AVAILABLE, **fields):
     [
         (None, []),
         (placeholder(deleting=True), []),
-        (placeholder(phase=PodPhase.FAILED), ["delete_placeholder"]),
+        (replace(placeholder(phase=PodPhase.FAILED), created_at_s=NOW - 60.0), ["delete_placeholder"]),
     ],
     ids=["gone", "deleting", "failed"],
 )
