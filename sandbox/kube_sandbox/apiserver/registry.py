@@ -70,7 +70,7 @@ class ResourceType:
 
 @dataclass(slots=True)
 class Registry:
-    """The resources that are served now."""
+    """The resources that are served now. Other threads read while one writes, so a change makes another table."""
 
     _by_path: dict[tuple[str, str, str], ResourceType] = field(default_factory=dict)
     generation: int = 0
@@ -79,13 +79,14 @@ class Registry:
 
     def add(self, resource: ResourceType) -> None:
         """Serve ``resource``; it replaces one of the same group, version and name."""
-        self._by_path[resource.group, resource.version, resource.plural] = resource
+        key = resource.group, resource.version, resource.plural
+        self._by_path = {**self._by_path, key: resource}
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> None:
         """Stop serving all versions of a resource."""
-        for key in [k for k in self._by_path if k[0] == group and k[2] == plural]:
-            del self._by_path[key]
+        left = {k: kept for k, kept in self._by_path.items() if (k[0], k[2]) != (group, plural)}
+        self._by_path = left
         self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> ResourceType | None:
@@ -107,14 +108,14 @@ class Registry:
         return None
 
     def __iter__(self) -> Iterator[ResourceType]:
-        return iter(tuple(self._by_path.values()))
+        return iter(self._by_path.values())
 
     def serves(self, group: str, version: str | None) -> bool:
         """True if it has a resource of this group, and of this version if there is one."""
-        known, served = self._served
-        if known != self.generation:
+        (known, served), generation = self._served, self.generation
+        if known != generation:
             served = frozenset((g, each) for g, v, _ in self._by_path for each in (v, None))
-            self._served = self.generation, served
+            self._served = generation, served
         return (group, version) in served
 
     def versions(self) -> dict[str, list[str]]:
