@@ -21,6 +21,7 @@ from rescheduler.policies.keeping_empty import KeepingRule
 
 _BETWEEN_LOOKS_S: Final = 1.0
 _AT_LATEST_S: Final = 5.0
+"""After the last look, while a node is kept and nothing wakes a round."""
 
 
 def keeping_machine(node: str) -> ObjectKey:

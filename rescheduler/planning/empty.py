@@ -40,7 +40,7 @@ EXCHANGES: Final = 24
 MOST_EXCHANGED: Final = 3
 """Nodes that an exchange stops emptying at most; one more is emptied for them."""
 ATTEMPTS: Final = 30
-"""How often an exchange takes pods off a node again to make room for another: of those that succeed hardly one needs a third of that."""
+"""How often an exchange takes pods off a node again to make room for another: of those that succeed hardly one needs half of that."""
 TRIED_AGAIN: Final = 0.02
 """An exchange that was tried before is taken for one that leaves less room, by so large a share."""
 
