@@ -109,7 +109,7 @@ def higher_priority_waits(
         for pod in candidates[:MOST_JUDGED]:
             if _kind(pod) in nowhere:
                 continue
-            asked = _tolerating(pod)
+            asked = tolerating(pod)
             feasible = state.feasible(pod).copy()
             feasible[index] = state.feasible_at(asked, index)
             if (
@@ -154,8 +154,8 @@ def _holds_out(pod: Pod) -> bool:
     return tolerates(pod.spec.tolerations, _TAINT)
 
 
-def _tolerating(pod: Pod) -> Pod:
-    """The pod as it is judged once our taint is gone."""
+def tolerating(pod: Pod) -> Pod:
+    """The pod as it is judged once our hand-over taints, which stand for seconds, are gone."""
     tolerations = (*pod.spec.tolerations, _TOLERATION)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, tolerations=tolerations))
 

@@ -22,6 +22,7 @@ from rescheduler.model.room_pod import pinned
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import RefusedTargets, holds
 from rescheduler.planning.platforms import Platforms
+from rescheduler.planning.priorities import tolerating
 from rescheduler.planning.start_first_mode import may_start_beside, unadopted_of
 from rescheduler.planning.transient_pods import minds_the_old_pod
 from rescheduler.replacements.replacement import Replacements
@@ -74,7 +75,8 @@ def move_refusal(
     """Why the replacement of ``pod`` would not fit ``target`` now, or None if it would.
 
     ``placeholder``: holds its room, and gives it up. ``passing``: other pods that stand in ``state`` and may not be
-    there when the replacement comes. Judged with the old pod gone, and while it still ends.
+    there when the replacement comes. Judged with the old pod gone, and while it still ends. The hand-over taint of another
+    Reservation on ``target`` does not count: it stands for seconds, and a replacement is released with the toleration.
     """
     if pod.node == target:
         return Refusal(PLUGIN, "the pod is on the target already", unresolvable=True)
@@ -83,9 +85,9 @@ def move_refusal(
     if unfit is not None:
         return unfit
     found = replacements.of(pod)
-    replacement = found.pod
-    if replacement is None:
+    if found.pod is None:
         return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
+    replacement = tolerating(found.pod)
     mark = state.checkpoint()
     try:
         if placeholder is not None:
@@ -112,7 +114,7 @@ def start_first_refusal(
     """Why mode StartFirst would not bring ``pod`` to ``target`` now, or None if it would.
 
     Judged as the replacement is before its adoption, next to the running old pod; and as the pod that stays on the
-    target once the old one is gone. ``passing`` as for ``move_refusal``.
+    target once the old one is gone. ``passing`` and hand-over taints as for ``move_refusal``.
     """
     snapshot, found = replacements.snapshot, replacements.of(pod)
     unfit = _unfit(snapshot, state, target)
@@ -120,7 +122,8 @@ def start_first_refusal(
         return unfit
     if found.pod is None:
         return Refusal(PLUGIN, f"the pod {found.message}", unresolvable=True)
-    unadopted = unadopted_of(pod, found.pod, snapshot)
+    replacement = tolerating(found.pod)
+    unadopted = unadopted_of(pod, replacement, snapshot)
     if unadopted is None:
         return Refusal(PLUGIN, "the ReplicaSet of the pod is not known", unresolvable=True)
     refusal = _refusal(state, pinned(unadopted, target), target)
@@ -128,7 +131,7 @@ def start_first_refusal(
         return refusal._replace(reason=f"{refusal.reason}, next to the running old pod")
     others = [one for one in passing if one.uid != pod.uid]
     return _passing_refusal(state, unadopted, target, others) or _staying_refusal(
-        state, pod, found.pod, target
+        state, pod, replacement, target
     )
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, HOSTNAME, ZONE
 from rescheduler.model.records import AvoidEntry, SpreadConstraint
 from rescheduler.planning.single_pod import choose_room, choose_target, move_refusal, start_first_refusal
 from rescheduler.replacements.replacement import Replacements
@@ -68,6 +68,16 @@ def test_unfit_nodes_are_neither_taken_nor_chosen(app, node, word):
     assert word in move_refusal(replacements, state, pod, "n2").reason
     assert word in start_first_refusal(replacements, state, pod, "n2").reason
     assert choose_target(replacements, state, pod).node == ""
+
+
+def test_the_taint_of_another_hand_over_on_the_target_ends_no_move(app):
+    """It stands for seconds, and the replacement is released with the toleration; a taint of somebody else refuses."""
+    ours = {"key": ANNOTATION_HANDOVER_TAINT, "value": "n2", "effect": "NoSchedule"}
+    for taints, refused in (([ours], False), ([ours, {"key": "theirs", "effect": "NoSchedule"}], True)):
+        target = b.node("n2").set("spec.taints", taints)
+        question = (*asked(b.snapshot(b.node("n1"), target, app("web", ["n1"]))), "n2")
+        assert (move_refusal(*question) is not None) is refused
+        assert (start_first_refusal(*question) is not None) is refused
 
 
 def test_the_scheduler_s_words_are_named_for_each_resource(app):
