@@ -16,6 +16,7 @@ from rescheduler.guard import review
 from rescheduler.guard.decision import WITHOUT_ROOM, Allow, Answer, AskAgain, Gone, Known, Why, decide
 from rescheduler.guard.filer import Caches, Filer, GuardRules, why_stays
 from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
+from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.event_correlator import Occurrence
@@ -132,10 +133,9 @@ def user_of(api: KubeApi, namespace: str = DEFAULT_NAMESPACE) -> str:
     """The name by which the API server knows this process; that of the installed ServiceAccount if it does not say."""
     review_of_self = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
-        answer = msgspec.json.decode(
-            api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review_of_self), type=_Self
-        )
-    except (ApiError, TransportError, msgspec.DecodeError):
+        body = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review_of_self)
+        answer = read_answer(body, _Self)
+    except (ApiError, TransportError):
         return f"system:serviceaccount:{namespace}:rescheduler"
     return answer.status.user_info.username
 

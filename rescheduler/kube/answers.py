@@ -7,8 +7,9 @@ Nor does any of them prove that nothing was written: ``may_have_happened``.
 
 from __future__ import annotations
 
+import threading
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +21,8 @@ T = TypeVar("T")
 _SHOWN: Final = 80
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
 """Goes through the whole text and keeps nothing of it."""
+_DECODERS: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
+_BUILDING: Final = threading.Lock()
 
 
 class NotAnApiServerError(TryLaterError):
@@ -69,13 +72,22 @@ def is_object(body: bytes) -> bool:
 
 
 def read_answer(body: bytes, shape: type[T] | msgspec.json.Decoder[T]) -> T:
-    """The body as ``shape``: a type, or a decoder where threads may meet at its first use.
+    """The body as ``shape``: a type, or a decoder. Usable from many threads, also at the first use of a type.
 
     Raises:
         NotAnApiServerError: it has another shape.
     """
-    decoder = shape if isinstance(shape, msgspec.json.Decoder) else msgspec.json.Decoder(shape)
+    decoder = shape if isinstance(shape, msgspec.json.Decoder) else _decoder_of(shape)
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotAnApiServerError(body, str(error)) from error
+
+
+def _decoder_of(shape: type[T]) -> msgspec.json.Decoder[T]:
+    """One thread at a time builds decoders: msgspec shows a type to other threads before it is complete, and the process ends (SIGSEGV)."""
+    found = _DECODERS.get(shape)
+    if found is None:
+        with _BUILDING:
+            found = _DECODERS.setdefault(shape, msgspec.json.Decoder(shape))
+    return found

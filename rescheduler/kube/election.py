@@ -68,9 +68,12 @@ class Lease(msgspec.Struct, frozen=True):
     raw: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+_LEASE: Final = msgspec.json.Decoder(Lease)
+
+
 def parse_lease(body: bytes) -> Lease:
     """A Lease from JSON. Raises msgspec.DecodeError."""
-    return msgspec.structs.replace(msgspec.json.decode(body, type=Lease), raw=msgspec.json.decode(body))
+    return msgspec.structs.replace(_LEASE.decode(body), raw=msgspec.json.decode(body))
 
 
 class LeaseAction(enum.Enum):

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import NotAnApiServerError, read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.webhook.match_conditions import MatchCondition, match_conditions
@@ -192,8 +192,8 @@ class WebhookConfiguration(Generic[AnyWebhook]):
         """True if exactly that is stored."""
         stored = read_answer(self.api.get(self._path), _Stored).webhooks or []
         try:
-            return tuple(msgspec.json.decode(raw, type=self.kind) for raw in stored) == wanted
-        except msgspec.ValidationError:
+            return tuple(read_answer(bytes(raw), self.kind) for raw in stored) == wanted
+        except NotAnApiServerError:
             return False
 
     def write(self, wanted: tuple[AnyWebhook, ...]) -> None:

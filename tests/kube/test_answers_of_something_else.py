@@ -1,15 +1,19 @@
 """A proxy or a login page that answers 200, and servers that answer another shape: never a success, never a crash."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescheduler
 from rescheduler.cli.workload import parse_workload, read_workload
-from rescheduler.kube.answers import NotAnApiServerError
+from rescheduler.kube.answers import NotAnApiServerError, read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.discovery import discover
@@ -155,3 +159,26 @@ def test_every_answer_goes_through_the_one_decoder():
         if "msgspec.json.decode(" in path.read_text()
     }
     assert found <= set(NO_ANSWERS)
+
+
+def test_threads_that_meet_at_the_first_use_of_a_type_all_read_the_answer():
+    """While msgspec looks at a type it shows the unfinished result to other threads, which ended the process (SIGSEGV)."""
+    threads, patience_s = 8, sys.getswitchinterval()
+    body, together = b'{"a0": {"b0": 7}}', Barrier(threads)
+
+    def read(shape):
+        together.wait()
+        return read_answer(body, shape).a0.b0
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for number in range(50):
+                inner = msgspec.defstruct(f"Inner{number}", [(f"b{i}", int, 0) for i in range(20)])
+                outer = msgspec.defstruct(
+                    f"Outer{number}",
+                    [(f"a{i}", inner, msgspec.field(default_factory=inner)) for i in range(20)],
+                )
+                assert list(pool.map(read, [outer] * threads)) == [7] * threads
+    finally:
+        sys.setswitchinterval(patience_s)
