@@ -13,12 +13,15 @@ PLANES ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 unexport PYTHONDONTWRITEBYTECODE
 
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
-# the output: a test that passes then depends on the tests before it, and is to be mended.
+# the output: a test that passes then depends on the tests before it, and is to be mended. If a process died, there are tests
+# that were not run, and nothing is tried: pytest-xdist does not start another one, because it may wait for ever after that.
 # Each kind of test remembers its own failures, because two kinds run at once.
 define pytest
-$(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ -n "$$CI" ] && \
+$(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && \
 	  $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) --last-failed --last-failed-no-failures none; }
 endef
+
+EACH_FILE := --dist loadfile --max-worker-restart 0
 
 # The files with tests of a kind, and the folders whose conftest.py marks some: only they are read.
 files = $$(grep -rlE 'mark\.$(1)\b' tests --include='*.py' | sed 's|/conftest.py$$||')
@@ -72,7 +75,7 @@ collected: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq -o cache_dir=.pytest_cache/$@ > build/collected.log || { cat build/collected.log; exit 1; }
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) --dist loadfile --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
+	$(call pytest,-n $(JOBS) $(EACH_FILE) --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick
@@ -84,7 +87,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers helm && \
 	  { ! command -v go >/dev/null || $(BIN)/python -m harness.differential --clusters 0; } && \
-	  { $(call pytest,-n $(PLANES) --dist loadfile -m realcluster $(call files,realcluster)); }; \
+	  { $(call pytest,-n $(PLANES) $(EACH_FILE) -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \

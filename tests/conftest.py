@@ -43,6 +43,7 @@ LIMIT_S = 600.0
 """Of a test: many times what the slowest takes on a loaded machine, so that a loop without end fails and is not waited for."""
 LIMIT_OF_REAL_SERVERS_S = 1800.0
 """Of a test that starts real servers, or waits for them."""
+_LOST = pytest.StashKey[bool]()
 _REAL = ("realcluster", "koordinator", "strangers", "container")
 
 
@@ -74,6 +75,20 @@ def on_the_diagonal(item):
         at.insert(0, number % size)
         number //= size
     return any(at == [each % size for size in sizes] for each in range(max(sizes)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """A process of pytest-xdist died, and the tests that it still had are never run."""
+    if error:
+        node.config.stash[_LOST] = True
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """That is no failure of single tests, which may be run again by themselves (Makefile)."""
+    if session.config.stash.get(_LOST, False):
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
 
 def pytest_collection_finish():
