@@ -54,12 +54,18 @@ def kubectl(plane, _):
     )
 
 
-@pytest.fixture
-def plane(control_plane):
-    """A control plane of its own, with the project installed."""
+@pytest.fixture(scope="module")
+def of_its_own(control_plane):
+    """A control plane from which the project may be removed."""
     with ControlPlane(binaries=control_plane.binaries) as plane, KubeletThread(plane.api().transport):
-        installed(plane)
         yield plane
+
+
+@pytest.fixture
+def plane(of_its_own):
+    """With the project installed."""
+    installed(of_its_own)
+    return of_its_own
 
 
 def installed(plane):
@@ -181,36 +187,6 @@ def check_clean(world, node):
     world.wait_ready("held", 1, LIMIT_S)
 
 
-@pytest.mark.parametrize("way", [command, kubectl])
-def test_nothing_stays_behind_and_new_pods_start(plane, world, tmp_path, way):
-    node = leave_behind(plane, world, tmp_path / "log")
-    scale(world, 4)  # their rooms are held, and nobody hands them over any more
-    done = way(plane, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_clean(world, node)
-    again = way(plane, tmp_path) if way is command else done
-    assert again.returncode == 0, again.stdout + again.stderr
-
-
-def test_finalizers_of_others_and_a_controller_at_work(plane, world, tmp_path):
-    node = leave_behind(plane, world, tmp_path / "log")
-    world.api.patch(f"{RESERVATIONS}/one", {"metadata": {"finalizers": ["example.com/keep"]}}).expect()
-    process = controller(plane, tmp_path / "log")
-    lease = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
-    killed = world.api.get(lease).expect().body["spec"]["holderIdentity"]
-    try:
-        world.wait(lambda: world.api.get(lease).expect().body["spec"]["holderIdentity"] != killed, LIMIT_S)
-        done = command(plane, tmp_path)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "renews the Lease; stop that process" in done.stderr
-    finally:
-        process.terminate()
-        process.wait(60)
-    done = command(plane, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_clean(world, node)
-
-
 def held_at_once(world, within_s):
     """Whether a pod of a controller that has a gate key is gated."""
     owner = (
@@ -239,7 +215,7 @@ def held_at_once(world, within_s):
 def test_installed_again_the_gate_holds_after_a_restart_of_the_api_server_and_not_before(
     plane, world, tmp_path
 ):
-    """As the last words of ``uninstall`` say; without one the webhook is the way."""
+    """As the last words of ``uninstall`` say; without one the webhook is the way. The first of these tests, which need no gate in force."""
     assert held_at_once(world, LIMIT_S)
     done = command(plane, tmp_path)
     assert "Before it is installed here again, restart the API servers" in done.stdout, done.stderr
@@ -248,3 +224,33 @@ def test_installed_again_the_gate_holds_after_a_restart_of_the_api_server_and_no
     plane.stop_apiserver()
     plane.start_apiserver()
     assert held_at_once(world, LIMIT_S)
+
+
+@pytest.mark.parametrize("way", [command, kubectl])
+def test_nothing_stays_behind_and_new_pods_start(plane, world, tmp_path, way):
+    node = leave_behind(plane, world, tmp_path / "log")
+    scale(world, 4)  # their rooms are held, and nobody hands them over any more
+    done = way(plane, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_clean(world, node)
+    again = way(plane, tmp_path) if way is command else done
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_finalizers_of_others_and_a_controller_at_work(plane, world, tmp_path):
+    node = leave_behind(plane, world, tmp_path / "log")
+    world.api.patch(f"{RESERVATIONS}/one", {"metadata": {"finalizers": ["example.com/keep"]}}).expect()
+    process = controller(plane, tmp_path / "log")
+    lease = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
+    killed = world.api.get(lease).expect().body["spec"]["holderIdentity"]
+    try:
+        world.wait(lambda: world.api.get(lease).expect().body["spec"]["holderIdentity"] != killed, LIMIT_S)
+        done = command(plane, tmp_path)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "renews the Lease; stop that process" in done.stderr
+    finally:
+        process.terminate()
+        process.wait(60)
+    done = command(plane, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    check_clean(world, node)

@@ -24,6 +24,7 @@ from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.webhook import GateWebhook, Webhook
+from tests.seeds import some
 
 pytestmark = pytest.mark.realcluster
 
@@ -77,7 +78,7 @@ class Servers:
         return bool(gates_of(answer.expect(201).body))
 
 
-@pytest.fixture(params=["Policy", "Webhook"])
+@pytest.fixture
 def servers(request, old_flags, policies_served):
     """servers(deaf=…): a control plane for each test, for its API servers differ."""
     if request.param == "Policy" and not policies_served:
@@ -123,6 +124,7 @@ def nothing_left(world):
     assert not [p for p in world.pods() if gates_of(p)]
 
 
+@pytest.mark.parametrize("servers", PLUGINS, indirect=True)
 def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sent(servers):
     both = servers(deaf=False)
     lags = []
@@ -148,6 +150,7 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
             nothing_left(world)
 
 
+@pytest.mark.parametrize("servers", some(PLUGINS, 2), indirect=True)
 def test_a_replacement_that_comes_ungated_is_a_soft_failure(servers):
     one = servers(deaf=True)
     one.begin()
