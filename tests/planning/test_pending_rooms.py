@@ -348,6 +348,7 @@ def test_pods_step_aside_for_a_daemon_pod_on_its_one_node():
     found = made(*nodes("2", "2", "2"), web("a", "n1", cpu="2"), web("b", "n2", cpu="2"), agent("n1"))
     assert rooms(found) == {"agent-n1": ("n1", ["a-1"])}
     assert steps(found) == [("a-1", "n3", [])]
+    assert found.after.empty_nodes == 1, "a node with nothing but its own pods is empty, also if they are to come"
 
 
 def test_the_pods_of_a_daemon_set_get_room_one_by_one():
