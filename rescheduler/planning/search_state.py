@@ -246,12 +246,12 @@ class SearchState:
         return InTheWay(groups, beyond)
 
     def _standing(self, numbers: Iterable[int], domains: IntArray, node: int) -> list[int]:
-        """Those that are in the domain of the node and do not leave it."""
+        """Those that are in the domain of the node and do not leave it; none on a node without the topology key."""
         there = int(domains[node])
         return [
             one
             for one in numbers
-            if one not in self.ways and there == domain_of(domains, self.pods[one].source)
+            if one not in self.ways and there == domain_of(domains, self.pods[one].source) >= 0
         ]
 
     def made_way(self, number: int) -> list[int]:

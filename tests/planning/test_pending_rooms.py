@@ -10,6 +10,7 @@ from bench.pending import generate, refused
 from rescheduler.planning import pending_rooms
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.planner import plan
+from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -293,6 +294,21 @@ def test_hard_topology_spread():
     assert rooms(found) == {"big": ("n1", ["a-1"])}
 
 
+def test_pods_that_wait_are_in_the_way_of_nobody_where_a_node_lacks_the_topology_key():
+    """No rule lets them in there, and none of them stands anywhere that it could leave."""
+    app = b.replicaset("app").cpu("1").replicas(3).template_label(team="app")
+    app = app.spread("rack", 1, hard=True, team="app")
+    waiting = [app.pod(f"app-{number}").unschedulable() for number in range(3)]
+    full = [b.node("n1").cpu("2").label(rack="r1"), b.pod("alone").cpu("2").on("n1")]
+    cluster = b.snapshot(*full, b.node("n2").cpu("2"), app, *waiting)
+    policies = [NodeTaints(NodeTaintsArgs()), PendingPods(PendingPodsArgs())]
+    found = plan(cluster, policies, PlanningInputs(unlimited=True), SchedulingState(cluster))
+    assert found.moves == ()
+    assert {room.message for room in found.rooms} == {
+        "no pods that may be moved leave room enough for it on any node"
+    }
+
+
 def expected_sibling():
     """app-2 waits and is expected on n1, where big would fit without it or z-1; it is of the kind of app-1, which stands."""
     app = b.replicaset("app").cpu("300m").replicas(2).template_label(team="app")
@@ -348,7 +364,9 @@ def test_pods_step_aside_for_a_daemon_pod_on_its_one_node():
     found = made(*nodes("2", "2", "2"), web("a", "n1", cpu="2"), web("b", "n2", cpu="2"), agent("n1"))
     assert rooms(found) == {"agent-n1": ("n1", ["a-1"])}
     assert steps(found) == [("a-1", "n3", [])]
-    assert found.after.empty_nodes == 1, "a node with nothing but its own pods is empty, also if they are to come"
+    assert found.after.empty_nodes == 1, (
+        "a node with nothing but its own pods is empty, also if they are to come"
+    )
 
 
 def test_the_pods_of_a_daemon_set_get_room_one_by_one():

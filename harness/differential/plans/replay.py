@@ -67,7 +67,7 @@ def placeholder(replacement: Manifest) -> Manifest:
     spec, affinity = replacement["spec"], replacement["spec"].get("affinity") or {}
     kept = {
         name: spec[name]
-        for name in ("containers", "initContainers", "tolerations", "nodeSelector", "overhead")
+        for name in ("containers", "initContainers", "resources", "tolerations", "nodeSelector", "overhead")
         if name in spec
     }
     node = {"nodeAffinity": affinity["nodeAffinity"]} if affinity.get("nodeAffinity") else {}
