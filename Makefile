@@ -5,9 +5,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# One test process for each core, and half as many again on the real control plane, whose tests mostly wait for its servers.
+# One process for each core, and half as many again for tests, of which many wait: for servers, for commands, for time to pass.
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
-PLANES ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
+TESTERS ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 
 # Python keeps what it compiles, whatever the environment says: hundreds of commands that tests start import the same modules.
 unexport PYTHONDONTWRITEBYTECODE
@@ -75,7 +75,7 @@ collected: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq -o cache_dir=.pytest_cache/$@ > build/collected.log || { cat build/collected.log; exit 1; }
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(JOBS) $(EACH_FILE) --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
+	$(call pytest,-n $(TESTERS) $(EACH_FILE) --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick
@@ -87,7 +87,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers helm && \
 	  { ! command -v go >/dev/null || $(BIN)/python -m harness.differential --clusters 0; } && \
-	  { $(call pytest,-n $(PLANES) $(EACH_FILE) -m realcluster $(call files,realcluster)); }; \
+	  { $(call pytest,-n $(TESTERS) $(EACH_FILE) -m realcluster $(call files,realcluster)); }; \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
