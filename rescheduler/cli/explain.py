@@ -27,6 +27,7 @@ from rescheduler.planning.history import History
 from rescheduler.planning.plan import Skipped
 from rescheduler.planning.planner import decide
 from rescheduler.planning.protections import Protectors
+from rescheduler.planning.single_pod import take_off
 from rescheduler.planning.why_no_room import NearestWays
 from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.replacements.replacement import Replacements
@@ -205,7 +206,7 @@ def explain(state: SchedulingState, pod: Pod) -> Explanation:
     refusing = [state.node_index[v.node] for v in verdicts if not v.feasible]
     mark = state.checkpoint()
     if pod.node:
-        state.remove(pod)
+        take_off(state, pod)  # it stands nowhere if it has ended
     best: dict[str, int] = {}
     for resource, amount in pod.spec.requests.items():
         if amount and refusing:

@@ -83,12 +83,14 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     pod = explanation.pod
     feasible = sorted((v for v in explanation.verdicts if v.feasible), key=lambda v: (-v.score, v.node))
     where = f"on {pod.node}, computed as if it were removed" if pod.node else "pending"
+    if pod.terminal:
+        where = f"{pod.phase}, it holds nothing any more"
     total = len(explanation.verdicts)
     role = "good" if feasible else "bad"
     answer = f"{len(feasible)} of {plural(total, 'node')} would take it" if total else "there are no nodes"
     name = f"{pod.namespace}/{pod.name}"
     lines = [f"{style(name, 'heading')} ({where}): {style(answer, role)}"]
-    if len(f"{name} ({where}): {answer}") > _WIDTH and pod.node:
+    if len(f"{name} ({where}): {answer}") > _WIDTH and pod.node and not pod.terminal:
         lines = [
             f"{style(name, 'heading')} (on {pod.node}):",
             f"  computed as if it were removed: {style(answer, role)}",

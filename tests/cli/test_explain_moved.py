@@ -7,6 +7,7 @@ import pytest
 
 from rescheduler.model.past_moves import PastMove, encode_past_move
 from rescheduler.model.times import parse_timestamp
+from rescheduler.testing.builders import node, pod
 
 from .conftest import NOW
 
@@ -46,6 +47,15 @@ def test_a_pod_is_named_as_kubectl_names_it_and_a_mistyped_name_gets_a_suggestio
     done = command("explain", "pod", "shop/web-11", "--from", dump(untidy), "--now", NOW)
     assert done.exit_code == 2
     assert "there is no pod shop/web-11; did you mean web-1" in done.stderr
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_is_explained_although_it_stands_nowhere(explain, phase):
+    """As the pods of Jobs that are done, and those that a kubelet has evicted."""
+    ended = pod("ended").cpu("1").on("n1").set("status.phase", phase)
+    text = explain([one.manifest() for one in (node("n1").cpu("2"), node("n2").cpu("1"), ended)], "ended")
+    assert f"default/ended ({phase}, it holds nothing any more): 2 of 2 nodes would take it" in text
+    assert f"protected: has ended ({phase})" in text
 
 
 def test_a_budget_is_named_with_its_namespace(explain, untidy):
