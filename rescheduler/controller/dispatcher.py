@@ -241,7 +241,7 @@ class Dispatcher:
                 claimed = expectations.claims.get(key.name, frozenset())
                 expectations.claims[key.name] = claimed | _owners(status)
             case Call(key=key, status=MigrationStatus() as status) if status.eviction_requested_at_s:
-                expectations.intents.add(key)
+                expectations.intents[key] = status.eviction_requested_at_s
             case GateProbe(owner, namespace):
                 self.memory.proofs.asks(owner, namespace, now_s)
             case _:
@@ -268,11 +268,10 @@ class Dispatcher:
             case Call(key=key, status=MigrationStatus() as status):
                 if status.phase is MigrationPhase.FAILED and status.evicted_at_s:
                     self.memory.lag.failed(status.finished_at_s)
-                (
-                    expectations.intents.add
-                    if status.eviction_requested_at_s
-                    else expectations.intents.discard
-                )(key)
+                if status.eviction_requested_at_s:
+                    expectations.intents[key] = status.eviction_requested_at_s
+                else:
+                    expectations.intents.pop(key, None)
             case _:
                 pass
 

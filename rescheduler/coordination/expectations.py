@@ -41,7 +41,7 @@ class Noted(NamedTuple):
     claim: frozenset[str] | None
     node: str | None
     begun: bool
-    intent: bool
+    intent_s: float | None
 
 
 @dataclass(slots=True)
@@ -57,23 +57,23 @@ class Expectations:
     """Machine -> node of the room that it chose last."""
     begun: set[ObjectKey] = field(default_factory=set)
     """Moves whose first step was written; the cache may still show them as Pending."""
-    intents: set[ObjectKey] = field(default_factory=set)
-    """Moves whose last written status has the intent to evict; the cache may not show it yet."""
+    intents: dict[ObjectKey, float] = field(default_factory=dict)
+    """Moves whose last written status has the intent to evict, with its time; the cache may not show it yet."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
     """Machine -> writes that the cache must show, and when the last of them was made."""
 
     def noted(self, machine: ObjectKey) -> Noted:
         """What is noted now, to be restored if what is being sent was not written after all."""
         claim = None if machine.namespace else self.claims.get(machine.name)
-        return Noted(claim, self.nodes.get(machine), machine in self.begun, machine in self.intents)
+        return Noted(claim, self.nodes.get(machine), machine in self.begun, self.intents.get(machine))
 
     def restore(self, machine: ObjectKey, noted: Noted) -> None:
         """Note again what was noted then."""
         if not machine.namespace:
             _set_or_drop(self.claims, machine.name, noted.claim)
         _set_or_drop(self.nodes, machine, noted.node)
-        for table, member in ((self.begun, noted.begun), (self.intents, noted.intent)):
-            (table.add if member else table.discard)(machine)
+        _set_or_drop(self.intents, machine, noted.intent_s)
+        (self.begun.add if noted.begun else self.begun.discard)(machine)
 
     def wrote(self, machine: ObjectKey, touched: tuple[Touched, ...], now_s: float) -> None:
         """Remember what must show up in the cache before this machine acts again."""
@@ -99,8 +99,7 @@ class Expectations:
     def forget(self, live: Collection[ObjectKey]) -> None:
         """Drop the entries of machines that do not exist any more."""
         self.begun.intersection_update(live)
-        self.intents.intersection_update(live)
-        for table in (self.nodes, self._unseen):
+        for table in (self.nodes, self.intents, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]
         for name in [n for n in self.claims if ObjectKey("", n) not in live]:

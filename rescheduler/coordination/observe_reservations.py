@@ -84,7 +84,7 @@ class ReservationObserver:
 
     def _one(self, reservation: Reservation) -> ObservedReservation:
         """One Reservation, before the order on its node and the assignment are known."""
-        migration = self.links.get(reservation.name)
+        migration = self._migration(reservation)
         placeholders = self._placeholders(reservation)
         volumes = self._volumes(reservation)
         observed = ObservedReservation(
@@ -115,6 +115,15 @@ class ReservationObserver:
             choice=self._choice(reservation, holder),
         )
         return with_koordinator(observed, self.index.snapshot, self.koordinator_scheduler)
+
+    def _migration(self, reservation: Reservation) -> PodMigration | None:
+        """With the intent that was written: each kind has a watch of its own, and that of pods may show the replacement first."""
+        migration = self.links.get(reservation.name)
+        if migration is None or migration.finished or migration.status.eviction_requested_at_s:
+            return migration
+        intended_s = self.memory.expectations.intents.get(migration.key, 0.0)
+        status = msgspec.structs.replace(migration.status, eviction_requested_at_s=intended_s)
+        return msgspec.structs.replace(migration, status=status) if intended_s else migration
 
     def _failure(self, machine: ObjectKey) -> str:
         failure = self.memory.backoff.failures.get(machine)  # also while it is tried again

@@ -3,7 +3,7 @@
 import pytest
 from scenes import Scene
 
-from kube_sandbox.controllers.unstructured import annotations
+from kube_sandbox.controllers.unstructured import annotations, spec
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_SEEN
 
@@ -69,3 +69,15 @@ def test_where_the_measuring_write_is_refused_the_move_goes_on_as_before(scene):
     scene.until(lambda: scene.over(name))
     assert scene.phase(name) == "Succeeded", scene.state(name)
     assert not any(ANNOTATION_SEEN in annotations(p) for p in scene.placeholders())
+
+
+@pytest.mark.parametrize("behind_s", [0.5, 2.0])
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
+def test_each_replacement_lands_in_its_room_whichever_watch_is_behind(scene, kind, behind_s):
+    """Nothing orders the events of different kinds: a replacement may be seen before the intent to evict its pod."""
+    scene.program.caches.lag(behind_s, {kind})
+    moves = [scene.move(pod, "n2") for pod in scene.ready()]
+    scene.until(lambda: scene.over(*moves), 150.0)
+    assert [scene.reason(move) for move in moves] == ["Landed"] * 2
+    assert {spec(pod)["nodeName"] for pod in scene.ready()} == {"n2"}
+    assert scene.faults == []
