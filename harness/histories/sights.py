@@ -40,6 +40,9 @@ _FAR_S: Final = 10.0
 _NOTICED_S: Final = 4.0
 """For so long what was seen in time before may lead to an eviction."""
 _LAGS_FOR_S: Final = (3.0, 20.0)
+_ALONE: Final = 0.5
+"""Share of the short lags that are of one watch alone: nothing orders the events of different kinds."""
+_OURS: Final = (Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION)
 _DELETED: Final = 0.3
 """Share of these in which the ConfigMap is deleted."""
 _MOST: Final = 3
@@ -124,9 +127,11 @@ class Sights:
             self._cluster.api.patch(found, {"data": dict.fromkeys(found.get("data") or {})})
 
     def _lag(self, seconds: float) -> None:
-        self._program.caches.lag(seconds)
         now_s, lasts_s, before = self._cluster.clock(), self._rng.choice(_LAGS_FOR_S), set[str]()
         far = seconds > _FAR_S
+        of_its_own = random.Random(f"one kind {now_s}")  # noqa: S311 - reproducible
+        alone = not far and of_its_own.random() < _ALONE
+        self._program.caches.lag(seconds, (of_its_own.choice(_OURS),) if alone else tuple(RESOURCES))
 
         def noticed() -> None:
             before.update(self._evicted())
