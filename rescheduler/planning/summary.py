@@ -65,9 +65,8 @@ class Figures:
             self._add(index[step.move.target], new.cpu_milli, new.memory_bytes, 1)
         for pod, node in arrivals:
             self._add(index[node], pod.spec.requests.cpu_milli, pod.spec.requests.memory_bytes, 1)
-            self.counted[index[node]] -= belongs_to_node(
-                pod
-            )  # a DaemonSet's: what it waits for is its own node
+            if belongs_to_node(pod):  # a DaemonSet's: what it waits for is its own node
+                self.counted[index[node]] -= 1
 
     def _add(self, node: int, cpu_milli: int, memory_bytes: int, sign: int) -> None:
         self.cpu[node] += sign * cpu_milli
