@@ -242,7 +242,7 @@ def _effect_of(call: Call, body: bytes) -> Effect:
         return NO_EFFECT
     if call.verb is Verb.DELETE:
         return Effect(touched=(Touched(kind=call.kind, key=call.key, deleted=True),))
-    metadata = read_answer(body, _WRITTEN).metadata
+    metadata = read_answer(body, _Written).metadata
     version = metadata.resource_version if metadata else ""
     return Effect(touched=(Touched(kind=call.kind, key=call.key, version=version),))
 
@@ -286,6 +286,3 @@ class _Meta(msgspec.Struct, rename="camel"):
 
 class _Written(msgspec.Struct):
     metadata: _Meta | None = None
-
-
-_WRITTEN: Final = msgspec.json.Decoder(_Written)

@@ -71,13 +71,13 @@ def is_object(body: bytes) -> bool:
     return body.lstrip()[:1] == b"{"
 
 
-def read_answer(body: bytes, shape: type[T] | msgspec.json.Decoder[T]) -> T:
-    """The body as ``shape``: a type, or a decoder. Usable from many threads, also at the first use of a type.
+def read_answer(body: bytes, shape: type[T]) -> T:
+    """The body as ``shape``. Usable from many threads, also at the first use of a type.
 
     Raises:
         NotAnApiServerError: it has another shape.
     """
-    decoder = shape if isinstance(shape, msgspec.json.Decoder) else _decoder_of(shape)
+    decoder = _decoder_of(shape)
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -44,7 +44,6 @@ class _Page(msgspec.Struct):
     metadata: _PageMeta | None = None
 
 
-_PAGE = msgspec.json.Decoder(_Page)
 _ITEMS: Final = b'"items":['
 _HEAD_BYTES: Final = 4 << 10
 """The token stands before the items in what an API server writes, and is shorter."""
@@ -248,7 +247,7 @@ def page_token(page: bytes) -> str:
     token = _token_before_items(page)
     if token:
         return token
-    meta = read_answer(page, _PAGE).metadata
+    meta = read_answer(page, _Page).metadata
     return (meta.continue_ or "") if meta else ""
 
 
@@ -258,7 +257,7 @@ def _token_before_items(page: bytes) -> str:
     if at < 0:
         return ""
     try:
-        meta = read_answer(page[: at + len(_ITEMS)] + b"]}", _PAGE).metadata
+        meta = read_answer(page[: at + len(_ITEMS)] + b"]}", _Page).metadata
     except NotAnApiServerError:
         return ""  # something else has that name: the whole page tells
     return (meta.continue_ or "") if meta else ""

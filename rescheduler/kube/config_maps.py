@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
@@ -29,11 +28,6 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] | None = None
 
 
-_CONFIG_MAP: Final = msgspec.json.Decoder(
-    _ConfigMap
-)  # made at import: a first use is not safe from two threads
-
-
 @dataclass(frozen=True, slots=True)
 class StoredConfigMap:
     """A ConfigMap as it was read. ``version``: its resourceVersion; empty if it does not exist."""
@@ -51,7 +45,7 @@ def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
         body = api.get(CONFIG_MAPS.object_path(namespace, name))
     except NotFoundError:
         return StoredConfigMap()
-    found = read_answer(body, _CONFIG_MAP)
+    found = read_answer(body, _ConfigMap)
     meta = found.metadata or _Meta()
     noted = meta.annotations or {}
     return StoredConfigMap(found.data or {}, meta.resource_version, valid_until_s(noted), noted)

@@ -28,9 +28,6 @@ class _List(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-_LIST: Final = msgspec.json.Decoder(_List)
-
-
 def node_autoscaler_reports(api: KubeApi, now_s: float) -> bool:
     """True if cluster-autoscaler has written its status within ten minutes, or Karpenter has a NodePool.
 
@@ -49,7 +46,7 @@ def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
 
 def _has_node_pools(api: KubeApi) -> bool:
     try:
-        return bool(read_answer(api.get(_NODE_POOLS, {"limit": "1"}), _LIST).items)
+        return bool(read_answer(api.get(_NODE_POOLS, {"limit": "1"}), _List).items)
     except (NotFoundError, TryLaterError, AccessError):
         return False
 

@@ -143,7 +143,6 @@ NO_ANSWERS = {
     "answers.py": "the one place",
     "election.py": "its errors are those of an answer to the elector",
     "metrics_api.py": "items of a list, of which each may be damaged",
-    "registration.py": "items of a list, of which each may be damaged",
     "reservation_client.py": "the template that the command was given",
     "reserve_create.py": "the files that the command was given, and what it is about to send",
 }
