@@ -82,15 +82,18 @@ def explanation_text(explanation: Explanation, style: Style = plain) -> str:
     """A few lines: the best nodes with their scores, and the others grouped by reason."""
     pod = explanation.pod
     feasible = sorted((v for v in explanation.verdicts if v.feasible), key=lambda v: (-v.score, v.node))
-    where = f"on {pod.node}, computed as if it were removed" if pod.node else "pending"
-    if pod.terminal:
+    stands = bool(pod.node) and not pod.terminal
+    where = "pending"
+    if stands:
+        where = f"on {pod.node}, computed as if it were removed"
+    elif pod.terminal:
         where = f"{pod.phase}, it holds nothing any more"
     total = len(explanation.verdicts)
     role = "good" if feasible else "bad"
     answer = f"{len(feasible)} of {plural(total, 'node')} would take it" if total else "there are no nodes"
     name = f"{pod.namespace}/{pod.name}"
     lines = [f"{style(name, 'heading')} ({where}): {style(answer, role)}"]
-    if len(f"{name} ({where}): {answer}") > _WIDTH and pod.node and not pod.terminal:
+    if len(f"{name} ({where}): {answer}") > _WIDTH and stands:
         lines = [
             f"{style(name, 'heading')} (on {pod.node}):",
             f"  computed as if it were removed: {style(answer, role)}",
