@@ -33,7 +33,8 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, Skipped, SkipReason, stages_of
-from rescheduler.planning.planner import plan as make_plan
+from rescheduler.planning.planner import decide
+from rescheduler.planning.summary import gathered
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import EmptiedNodes
 from rescheduler.scheduling.amounts import held_amount
@@ -111,17 +112,18 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     going = {*resumed, *chosen}
     staying = [p for p in snapshot.pods.values() if p.node in pool and p.node not in going and _counts(p)]
     kept = {pod.node: (pod, why) for pod, why in kept_where_they_are(snapshot, configuration, staying)}
+    moves = (*again.moves, *(move for name in emptied for move in by_node[name]))
     return ConsolidationPlan(
         nodes=(*resumed, *(name for name in empty if name in chosen), *emptied),
         resumed=resumed,
         empty=tuple(name for name in empty if name in chosen),
-        moves=(*again.moves, *(move for name in emptied for move in by_node[name])),
+        moves=moves,
         under_way=again.under_way,
         closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),
         stay=tuple(_staying(plan, pool, going, dict.fromkeys([*idle, *by_node], why_no_more), kept)),
         before=share([name for name, node in pool.items() if node.usable]),
         after=share([n for n, node in pool.items() if node.usable and n not in going], going),
-        warnings=plan.metadata.warnings,
+        warnings=(*plan.metadata.warnings, *gathered(snapshot, [(m.pod, m.target) for m in moves])),
         refused=again.refused,
     )
 
@@ -195,12 +197,13 @@ def _planned(snapshot: Snapshot, configuration: Configuration, args: HighNodeUti
         workload_cooldown_s=inputs.limits.requested.workload_cooldown_s,
         budget_buffer=0,
     )
-    return make_plan(
+    return decide(
         snapshot,
         (HighNodeUtilization(args),),
         msgspec.structs.replace(inputs, limits=limits, aggressiveness=1.0),
         SchedulingState(snapshot, configuration.profile),
-    )
+        explains=True,
+    ).plan(last=True)
 
 
 def _patient(snapshot: Snapshot) -> Snapshot:

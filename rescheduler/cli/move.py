@@ -25,7 +25,7 @@ from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_GROUP
-from rescheduler.model.never_moves import never_moves
+from rescheduler.model.never_moves import belongs_to_node, never_moves
 from rescheduler.model.node_autoscaler import may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.reports.table import flat_table
@@ -78,7 +78,10 @@ def run(
     if not pods:
         tell("no pods")
         return
-    asking.move(pods, wait=wait, dry_run=dry_run)
+    if not names:
+        pods = _to_be_moved(pods, off_a_node=bool(source))
+    if pods:
+        asking.move(pods, wait=wait, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,17 @@ class _Asking:
         if refused:
             raise CommandError(_refused(refused))
         return checked
+
+
+def _to_be_moved(chosen: Sequence[Pod], *, off_a_node: bool) -> list[Pod]:
+    """Those that labels or a node stand for, without what is over; all of a node's: without what belongs to it."""
+    wanted: list[Pod] = []
+    for pod in chosen:
+        if pod.deleting or pod.terminal or (off_a_node and belongs_to_node(pod)):
+            tell(f"{pod.key} is left out: the pod {_never(pod)}")
+        else:
+            wanted.append(pod)
+    return wanted
 
 
 def _never(pod: Pod) -> str:

@@ -114,7 +114,7 @@ def decide(
         said = warnings_of(
             policies, planner.views.another(planner.view, planned=PlannedMoves(state.nodes.size))
         )
-    closer = gathered(snapshot, planner.steps) if looks_ahead else ()
+    closer = gathered(snapshot, [(s.pod, s.move.target) for s in planner.steps]) if looks_ahead else ()
     names = sorted({step.move.policy for step in planner.steps}) if inputs.unlimited else ()
     shut = closed_windows(inputs.limits.windows, names, snapshot.taken_at_s)
     moving = Plan(

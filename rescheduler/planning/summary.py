@@ -7,7 +7,7 @@ Imbalance: standard deviation of the requested share over the nodes that offer t
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -181,13 +181,13 @@ _LEAST: Final = 2
 """Replicas that one failure takes together."""
 
 
-def gathered(snapshot: Snapshot, steps: Sequence[PlannedStep]) -> Iterator[str]:
-    """A sentence for nodes and one for zones, each if any workload stands closer together after the plan, and one for zones left empty."""
-    moved = {step.pod.uid: step.move.target for step in steps}
+def gathered(snapshot: Snapshot, moves: Collection[tuple[Pod, str]]) -> Iterator[str]:
+    """A sentence for nodes and one for zones, each if any workload stands closer together after these moves, and one for zones left empty."""
+    moved = {pod.uid: target for pod, target in moves}
     owners = {
-        step.pod.controller.uid: ObjectKey(step.pod.namespace, step.pod.controller.name)
-        for step in steps
-        if step.pod.controller is not None and group_kind(step.pod.controller) != JOB
+        pod.controller.uid: ObjectKey(pod.namespace, pod.controller.name)
+        for pod, _ in moves
+        if pod.controller is not None and group_kind(pod.controller) != JOB
     }
     if not owners:
         return

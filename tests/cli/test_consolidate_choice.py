@@ -43,6 +43,12 @@ def test_so_many_as_are_asked_for(web):
     assert len(found(*cluster(web), nodes=4).nodes) == 3, "the pods stay somewhere"
 
 
+def test_it_warns_of_what_its_own_moves_do_and_not_of_what_more_nodes_would(web):
+    assert "3 of 3 on node" in found(*cluster(web)).warnings[-1]
+    of_one = found(*cluster(web), nodes=1).warnings  # the empty node goes, and no pod moves
+    assert not any("more replicas" in line for line in of_one)
+
+
 def test_the_nodes_that_stay_are_not_fuller_than_asked(web):
     assert found(*cluster(web), until=0.2).after.fullest <= 0.2
     assert len(found(*cluster(web), until=0.2).nodes) == 2

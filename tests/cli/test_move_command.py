@@ -7,6 +7,7 @@ import pytest
 from rescheduler.cli.by_name import pod_names
 from rescheduler.cli.errors import CommandError
 
+SPEC = {"containers": [{"name": "main", "image": "pause"}]}
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
 
 
@@ -108,6 +109,35 @@ def test_pods_that_belong_to_their_node_are_refused(work, move):
         assert done.exit_code == 1
         assert "belongs to a DaemonSet, which has one pod on each node" in done.stderr
     work.remove("DaemonSet", "agent")
+
+
+def test_what_belongs_to_a_node_stays_when_all_its_pods_are_moved_off(work, move, web):
+    agents = set(work.deploy("agent", 4, kind="DaemonSet"))
+    done = move("--from", "n1", "-o", "name")
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.splitlines()) == len(web)
+    assert "n1" not in {pod["spec"]["nodeName"] for pod in work.ready("web", 2)}
+    again = move("--from", "n1")
+    assert (again.exit_code, again.stdout) == (0, "")
+    (line,) = [line for line in again.stderr.splitlines() if "is terminating" not in line]
+    left, _, why = line.partition(" is left out: the pod ")
+    assert left.removeprefix("default/") in agents
+    assert why == "belongs to a DaemonSet, which has one pod on each node"
+    assert move("-l", "app=agent").exit_code == 1
+    work.remove("DaemonSet", "agent")
+
+
+def test_pods_that_are_over_are_not_meant_by_their_labels(work, move, web):
+    over = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "over", "labels": {"app": "web"}}}
+    made = work.api.create("/api/v1/namespaces/default/pods", {**over, "spec": {**SPEC, "nodeName": "n2"}})
+    assert made.ok, made.body
+    failed = {"status": {"phase": "Failed", "reason": "Evicted"}}
+    assert work.api.patch("/api/v1/namespaces/default/pods/over/status", failed).ok
+    done = move("-l", "app=web", "--dry-run", "-o", "name")
+    assert (done.exit_code, len(done.stdout.splitlines())) == (0, len(web)), done.output
+    assert "default/over is left out: the pod has ended (Failed)" in done.stderr
+    assert "default/over: the pod has ended (Failed)" in move("pod/over").stderr
+    work.api.delete("/api/v1/namespaces/default/pods/over")
 
 
 def test_a_mistyped_name_gets_a_suggestion(move, web):
