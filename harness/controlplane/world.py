@@ -20,7 +20,7 @@ from rescheduler.model.names import ANNOTATION_VALID_UNTIL, API_VERSION, GATE
 RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
 WORLD: Final = "test.rescheduler.dev/world"
 FIRST_PAUSE_S: Final = 0.03
-LONGEST_PAUSE_S: Final = 0.15
+LONGEST_PAUSE_S: Final = 0.3
 LEAST_LIMIT_S: Final = 120.0
 PATIENCE_S: Final = 120.0
 """After a restart of the API server the controller manager may need long to make service accounts again."""
