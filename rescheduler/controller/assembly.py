@@ -87,7 +87,7 @@ def leadership(elector: Elector, metrics: Metrics) -> Callable[[], bool]:
     """The port ``leads`` of a process that campaigns for a Lease."""
 
     def leads() -> bool:
-        leading = elector.still_leader(LEADER_MARGIN_S)
+        leading = elector.may_act(LEADER_MARGIN_S)
         metrics.leader.set(1 if leading else 0)
         return leading
 

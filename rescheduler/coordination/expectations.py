@@ -1,7 +1,7 @@
 """Expectations: the controller's own writes that its cache does not show yet.
 
 As in Kubernetes' workload controllers, a machine does not act again before the cache shows what it wrote. Nothing of
-this must survive a crash: the first list of the next process is newer than every write of the former one.
+this must survive a crash: when the next process begins to act it knows every write of the former one (``kube.election``).
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 
 RELEASED_DURATION_S: Final = 1
+CATCHES_UP_S: Final = 5.0
+"""Who takes a Lease that was handed back does nothing for so long: its watches show the last writes of the former holder by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ class Election:
     observed_at_s: float = 0.0
     held_until_s: float | None = None
     """Monotonic seconds; None: this process does not lead."""
+    acts_from_s: float = 0.0
+    """Monotonic seconds. What was read before this term may lack what the former holder wrote last, each kind something else."""
     epoch: Epoch | None = field(default=None)
     rival: str = ""
     """Another holder that was seen to renew the Lease, so it lives; empty: none was."""
@@ -133,6 +137,10 @@ class Election:
 
     def written(self, lease: Lease, sent_at_s: float) -> None:
         """Our write was accepted: we lead until the renew deadline, counted from before it was sent."""
+        if self.held_until_s is None and self.observed and not self.observed.spec.holder_identity:
+            self.acts_from_s = (
+                sent_at_s + CATCHES_UP_S
+            )  # one that has expired was not written under for longer
         self.observed, self.observed_at_s = lease, sent_at_s
         self.held_until_s = sent_at_s + self.timing.renew_s
         self.epoch = Epoch(lease.spec.lease_transitions or 0, lease.spec.acquire_time or "")
@@ -144,6 +152,10 @@ class Election:
     def leads(self, now_s: float, margin_s: float = 0.0) -> bool:
         """True if we lead now and for ``margin_s`` more."""
         return self.held_until_s is not None and now_s + margin_s < self.held_until_s
+
+    def acts(self, now_s: float, margin_s: float = 0.0) -> bool:
+        """The same, and what this process knows is not older than its term."""
+        return self.leads(now_s, margin_s) and now_s >= self.acts_from_s
 
     def released(self, wall_s: float) -> LeaseSpec:
         """The spec that lets another process take the Lease at once."""

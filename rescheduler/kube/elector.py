@@ -95,6 +95,11 @@ class Elector:
         with self._changed:
             return not self._ended.is_set() and self._election.leads(self._clock(), margin_s)
 
+    def may_act(self, margin_s: float = 0.0) -> bool:
+        """The same, and what the former leader wrote last is known by now."""
+        with self._changed:
+            return not self._ended.is_set() and self._election.acts(self._clock(), margin_s)
+
     @property
     def epoch(self) -> Epoch | None:
         """The present term of leadership; None while another leads."""

@@ -81,3 +81,25 @@ def test_each_replacement_lands_in_its_room_whichever_watch_is_behind(scene, kin
     assert [scene.reason(move) for move in moves] == ["Landed"] * 2
     assert {spec(pod)["nodeName"] for pod in scene.ready()} == {"n2"}
     assert scene.faults == []
+
+
+@pytest.mark.parametrize("behind_s", [0.5, 2.0])
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
+def test_a_leader_that_takes_over_right_after_an_eviction_knows_all_that_its_predecessor_wrote(
+    kind, behind_s
+):
+    """It has read the cluster before it leads: each kind is as old as its watch is behind, and nothing orders them."""
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
+    scene.workload("Deployment", "web", ["n1", "n1"])
+    first = scene.start(identity="first")
+    scene.advance(3.0)
+    scene.start(identity="next").caches.lag(behind_s, {kind})
+    scene.advance(3.0)
+    move = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: bool(evicted(scene)))
+    first.frozen = True
+    first.elector.stop()
+    scene.until(lambda: scene.over(move), 150.0)
+    assert scene.reason(move) == "Landed", scene.state(move)
+    assert [len(scene.on(node)) for node in ("n1", "n2")] == [1, 1]
+    assert scene.faults == []

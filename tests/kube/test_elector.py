@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from rescheduler.kube.election import Election, LeaseAction, LeaseTiming, microtime, parse_lease
+from rescheduler.kube.election import CATCHES_UP_S, Election, LeaseAction, LeaseTiming, microtime, parse_lease
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.transport import Request, Response, TransportError
 
@@ -78,6 +78,21 @@ def test_a_released_lease_is_taken_at_once_and_the_change_is_counted(election):
     spec = election.desired(LeaseAction.TAKE, 10.0)
     assert spec.lease_transitions == 4
     assert spec.acquire_time == spec.renew_time == microtime(10.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "waits_s"), [(None, 0.0), (lease(), 0.0), (lease(holder=""), CATCHES_UP_S)]
+)
+def test_only_who_is_handed_the_lease_waits_for_what_the_last_leader_wrote(election, found, waits_s):
+    election.look(found, 100.0)
+    election.written(lease(holder="me"), sent_at_s=200.0)
+    assert election.leads(200.0)
+    assert election.acts(200.0 + waits_s)
+    assert not waits_s or not election.acts(199.9 + waits_s)
+    election.look(lease(holder="me"), 204.0)
+    election.written(lease(holder="me", renewed="2"), sent_at_s=204.0)
+    assert election.acts(210.0), "renewing it begins no new wait"
+    assert not election.acts(210.0, margin_s=14.0)
 
 
 def test_renewing_keeps_the_term(election):
