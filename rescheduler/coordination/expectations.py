@@ -6,7 +6,7 @@ this must survive a crash: when the next process begins to act it knows every wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -96,9 +96,9 @@ class Expectations:
         self._unseen[machine] = (tuple(t for t, _ in missing), wrote_s)
         return limit_s
 
-    def forget(self, live: Collection[ObjectKey]) -> None:
+    def forget(self, live: Container[ObjectKey]) -> None:
         """Drop the entries of machines that do not exist any more."""
-        self.begun.intersection_update(live)
+        self.begun -= {key for key in self.begun if key not in live}
         for table in (self.nodes, self.intents, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]

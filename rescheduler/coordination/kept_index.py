@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rescheduler.migrations.start_first_replacement import is_unadopted
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import LABEL_PLACEHOLDER, NODE_REQUEST_SCHEDULER
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, Pod, Workload
-from rescheduler.model.reservation import ReservationOwner
+from rescheduler.model.reservation import Reservation, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.handover import tainted
 from rescheduler.reservations.node_request import holds_nothing, is_node_request
 from rescheduler.reservations.scheduler_probe import is_probe
 
 Found = TypeVar("Found")
+Name = TypeVar("Name")
+Own = TypeVar("Own", Reservation, PodMigration)
 
 
 class KeptPods:
@@ -196,6 +199,25 @@ class KeptBudgets:
             self.by_namespace.setdefault(budget.namespace, []).append(budget)
 
 
+class KeptNames:
+    """Reservations and PodMigrations that were made again since the last snapshot: the name is known, the object is another one."""
+
+    def __init__(self) -> None:
+        self._at: Snapshot | None = None
+        self.made_again: tuple[ObjectKey, ...] = ()
+
+    def follow(self, snapshot: Snapshot) -> None:
+        """Update from ``snapshot``."""
+        before, self._at, self.made_again = self._at, snapshot, ()
+        if before is None:
+            return
+        if before.migrations is not snapshot.migrations:
+            self.made_again += tuple(_made_again(before.migrations, snapshot.migrations))
+        if before.reservations is not snapshot.reservations:
+            names = _made_again(before.reservations, snapshot.reservations)
+            self.made_again += tuple(ObjectKey("", name) for name in names)
+
+
 class KeptIndex:
     """All indexes. Call ``follow`` with a snapshot before the first look-up."""
 
@@ -204,6 +226,7 @@ class KeptIndex:
         self.workloads = KeptWorkloads()
         self.nodes = KeptNodes()
         self.budgets = KeptBudgets()
+        self.names = KeptNames()
 
     def follow(self, snapshot: Snapshot) -> None:
         """Update what changed since the last snapshot."""
@@ -211,6 +234,13 @@ class KeptIndex:
         self.workloads.follow(snapshot.workloads)
         self.nodes.follow(snapshot.nodes)
         self.budgets.follow(snapshot.budgets)
+        self.names.follow(snapshot)
+
+
+def _made_again(before: Mapping[Name, Own], now: Mapping[Name, Own]) -> Iterable[Name]:
+    return (
+        name for name, own in now.items() if (old := before.get(name, own)) is not own and old.uid != own.uid
+    )
 
 
 def _unbound(pod: Pod) -> bool:

@@ -7,7 +7,7 @@ lost: after a crash it is asked or observed again, and no decision is wrong with
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -144,10 +144,18 @@ class Sightings:
             known = self._seen[at] = (str(state), now_s)
         return known[1]
 
-    def forget(self, live: Collection[ObjectKey]) -> None:
+    def forget(self, live: Container[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         for at in [at for at in self._seen if at[1] not in live]:
             del self._seen[at]
+
+
+@dataclass(frozen=True, slots=True)
+class _AllBut:
+    machines: Collection[ObjectKey]
+
+    def __contains__(self, machine: object) -> bool:
+        return machine not in self.machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,8 @@ class Memory:
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)
     elsewhere: LooksElsewhere = field(default_factory=LooksElsewhere)
+    made_again: set[ObjectKey] = field(default_factory=set)
+    """Machines whose object has the name of an earlier one, a step of which is still under way."""
 
     def crashed(self, machine: ObjectKey, message: str, now_s: float) -> Failure:
         """The step of a machine crashed: it rests, and others go before it."""
@@ -182,7 +192,16 @@ class Memory:
             self.preparing[move] = until_s
         return bool(new)
 
-    def forget(self, live: Collection[ObjectKey]) -> None:
+    def follow(self, made_again: Iterable[ObjectKey], under_way: Collection[ObjectKey]) -> None:
+        """Forget what belongs to earlier objects of these names: one that was made again has done nothing yet."""
+        self.made_again.update(made_again)
+        if self.made_again:
+            self.forget(_AllBut(self.made_again))
+            self.made_again.intersection_update(
+                under_way
+            )  # what becomes of these steps is the earlier one's, too
+
+    def forget(self, live: Container[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
         self.expectations.forget(live)
         self.sightings.forget(live)

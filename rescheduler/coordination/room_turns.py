@@ -7,7 +7,7 @@ holds no room, no pod and no node, so nothing depends on it; quotas count it all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -142,7 +142,7 @@ class LooksElsewhere:
             known = self._seen[machine] = (node, now_s)
         return node if now_s >= known[1] + STANDS_FOR_S else ""
 
-    def forget(self, live: Collection[ObjectKey]) -> None:
+    def forget(self, live: Container[ObjectKey]) -> None:
         """Drop what belongs to Reservations that are not there any more."""
         self.turns.forget(live)
         for machine in [machine for machine in self._seen if machine not in live]:

@@ -50,6 +50,7 @@ class Chooser:
         now_s: float,
     ) -> RoundObjects:
         """``counts``: whether limits count a move already, although its status does not show that it has begun."""
+        self.memory.follow(index.kept.names.made_again, self.under_way)
         snapshot, begun, waits = index.snapshot, self.memory.expectations.begun, index.waiting_room
         rooms = self.memory.rooms.of(
             snapshot.reservations, lambda room: self._holds(index, room), migrations.reservations, now_s

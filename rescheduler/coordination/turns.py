@@ -13,7 +13,7 @@ It only decides when something is looked at. What it remembers may be lost: then
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -115,7 +115,7 @@ class Turns:
         """Look at everything again: what all of them depend on is another one."""
         self._looks.clear()
 
-    def forget(self, live: Collection[ObjectKey]) -> None:
+    def forget(self, live: Container[ObjectKey]) -> None:
         """Drop what belongs to objects that are not there any more."""
         for key in [key for key in self._looks if key not in live]:
             del self._looks[key]
