@@ -8,6 +8,7 @@ configuration says that evictions without room are refused.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,14 +16,17 @@ from typing import Final
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Reason
 from rescheduler.model.migration import MigrationPhase, PodMigration
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.records import Namespace, Pod, PodPhase
+from rescheduler.model.times import parse_timestamp
 
 SILENCE_S: Final = 120.0
 """Who has not asked for so long has given up."""
 LAST_ASK_S: Final = 30.0
 """How much later a move is told that its caller still asks."""
 TRY_AGAIN_S: Final = 60.0
-"""With ``whenNoRoom: Refuse``: after so long another move is tried."""
+"""So long after a move has failed another one is made: within the limit, and with ``whenNoRoom: Refuse`` also after it. A move that had begun
+makes its pod back off for as long, and for twice as long with each further one."""
 _WHILE_IT_ENDS_S: Final = 1
 """Who counts hears in time that the pod is ending."""
 _SOON_S: Final = 3
@@ -134,15 +138,34 @@ def asked_since_s(known_first_s: float, move: PodMigration | None, limit_s: floa
     """When this request began: with the first ask, or with a move that another replica made for it before."""
     if move is None or of_earlier_request(move, known_first_s, limit_s):
         return known_first_s
-    return min(known_first_s, move.created_at_s)
+    return min(known_first_s, _asked_since_s(move))
+
+
+def _asked_since_s(move: PodMigration) -> float:
+    """As the move says, which may have followed others; a tenant who writes there makes the wait shorter at most."""
+    said = move.annotations.get(ANNOTATION_ASKED_SINCE)
+    if not said:
+        return move.created_at_s
+    try:
+        return min(move.created_at_s, parse_timestamp(said))
+    except ValueError:
+        return move.created_at_s
 
 
 def of_earlier_request(move: PodMigration, first_asked_s: float, limit_s: float) -> bool:
     """True for a finished move that says nothing of this request: its caller had given up, or was let through long ago."""
     if not move.finished:
         return False
-    withdrawn = move.status.reason == Reason.TIMEOUT and (move.ttl_s or 0.0) + 1.0 < limit_s
+    lived_until_s = move.created_at_s + (move.ttl_s or 0.0)
+    withdrawn = move.status.reason == Reason.TIMEOUT and lived_until_s + 1.0 < _asked_since_s(move) + limit_s
     return withdrawn or move.status.finished_at_s + SILENCE_S < first_asked_s
+
+
+def another_at_s(move: PodMigration) -> float:
+    """When another move may take the place of a failed one; infinite: never, as that would fail as well, or the move has not failed."""
+    if move.status.phase is not MigrationPhase.FAILED or move.status.reason in _NOT_FOR_LACK_OF_ROOM:
+        return math.inf
+    return move.status.finished_at_s + TRY_AGAIN_S
 
 
 def _own(known: Known, _: GuardSettings) -> Answer | None:
@@ -216,11 +239,17 @@ def _budget(known: Known, _: GuardSettings) -> Answer | None:
 
 
 def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
-    """The move has failed, or the time is over."""
+    """The move has failed, and the time is too short for another one; or the time is over."""
     first_s, move = known.first_asked_s or known.now_s, known.move
+    ends_s = asked_since_s(first_s, move, settings.limit_s) + settings.limit_s
     failed = move is not None and move.status.phase is MigrationPhase.FAILED
-    ended = failed and move is not None and not of_earlier_request(move, first_s, settings.limit_s)
-    over = known.now_s - asked_since_s(first_s, move, settings.limit_s) >= settings.limit_s
+    ended = (
+        failed
+        and move is not None
+        and not of_earlier_request(move, first_s, settings.limit_s)
+        and another_at_s(move) >= ends_s
+    )
+    over = known.now_s >= ends_s
     if not (ended or over):
         return None
     refuses = settings.when_no_room is WhenNoRoom.REFUSE
@@ -286,7 +315,9 @@ def _step(known: Known) -> AskAgain:
     """What happens now, for the caller."""
     move, soon_s = known.move, _WHILE_IT_ENDS_S if known.one_by_one else _SOON_S
     if move is None or move.finished:
-        return AskAgain(f"{_STEPS[MigrationPhase.PENDING]}; ask again", soon_s)
+        failed = move is not None and another_at_s(move) < math.inf
+        told = f" (a move failed: {move.status.reason}: {move.status.message})" if move and failed else ""
+        return AskAgain(f"{_STEPS[MigrationPhase.PENDING]}{told}; ask again", soon_s)
     status = move.status
     happens = _STEPS[status.phase].format(node=f" on {status.node_name}" if status.node_name else "")
     told = f" ({status.reason}: {status.message})" if status.message else ""

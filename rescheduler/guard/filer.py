@@ -178,7 +178,10 @@ class Filer:
 
     def _send(self, write: Write, now_s: float) -> None:
         ask = write.ask
-        ask.filed_s = now_s - (SHOWN_S - SOON_S if isinstance(write, Remove) else 0.0)
+        ask.filed_s = now_s
+        if isinstance(write, Remove):
+            ask.filed_s -= SHOWN_S - SOON_S
+            ask.first_s = write.since_s  # the next move says it, whoever heard of the request first
         try:
             self._call(write)
         except (AlreadyExistsError, ConflictError, NotFoundError):

@@ -20,16 +20,18 @@ from rescheduler.guard.asks import WaitingEviction
 from rescheduler.guard.decision import (
     LAST_ASK_S,
     SILENCE_S,
-    TRY_AGAIN_S,
+    another_at_s,
     asked_since_s,
     of_earlier_request,
 )
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.names import GUARD
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE, GUARD
 from rescheduler.model.own_objects import named_after
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.times import format_seconds
 
 MOST_OPEN: Final = 1_000
 """PodMigrations of one replica that have not ended, shared out: each namespace leaves as much to the next one as it may have."""
@@ -74,6 +76,8 @@ class Remove:
 
     ask: WaitingEviction
     move: PodMigration
+    since_s: float
+    """When the request began, which the move that goes says and the next one is to say."""
 
 
 Write = Create | Extend | Remove
@@ -102,6 +106,7 @@ def guarded_move(ask: WaitingEviction, ttl_s: float) -> PodMigration:
         grace_s=ask.grace_s,
         policy=GUARD,
         requested_by=ask.user,
+        annotations=LabelSet({ANNOTATION_ASKED_SINCE: format_seconds(ask.first_s)}),
         reason="its eviction was asked for",
     )
 
@@ -157,20 +162,19 @@ def _unplaced(move: PodMigration) -> bool:
 def _due(
     ask: WaitingEviction, move: PodMigration | None, settings: GuardSettings, now_s: float
 ) -> Write | None:
-    ends_s = asked_since_s(ask.first_s, move, settings.limit_s) + settings.limit_s
+    since_s = asked_since_s(ask.first_s, move, settings.limit_s)
+    ends_s = since_s + settings.limit_s
     until_s = min(ask.last_s + SILENCE_S + LAST_ASK_S, ends_s)
+    refuses = settings.when_no_room is WhenNoRoom.REFUSE
+    asks = now_s - ask.last_s < ASKS_AGAIN_S and not ask.held
     if move is None:
-        refused = settings.when_no_room is WhenNoRoom.REFUSE and until_s <= now_s
-        ttl_s = settings.limit_s if refused else until_s - now_s
-        asks = now_s - ask.last_s < ASKS_AGAIN_S and not ask.held
+        ttl_s = settings.limit_s if refuses and until_s <= now_s else until_s - now_s
         return Create(ask, float(math.ceil(ttl_s))) if asks and ttl_s > 0 else None
     if move.finished:
-        again = of_earlier_request(move, ask.first_s, settings.limit_s) or (
-            settings.when_no_room is WhenNoRoom.REFUSE
-            and move.status.phase is MigrationPhase.FAILED
-            and now_s - move.status.finished_at_s >= TRY_AGAIN_S
-        )
-        return Remove(ask, move) if again else None
+        again_s = another_at_s(move)
+        failed = asks and again_s <= now_s and (again_s < ends_s or refuses)
+        again = failed or of_earlier_request(move, ask.first_s, settings.limit_s)
+        return Remove(ask, move, since_s) if again else None
     if move.status.eviction_requested_at_s or move.status.evicted_at_s or move.deleting:
         return None
     wanted_s = float(math.ceil(until_s - move.created_at_s))

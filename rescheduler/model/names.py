@@ -53,6 +53,9 @@ ANNOTATION_MAKES_ROOM: Final = "rescheduler.dev/makes-room"
 ANNOTATION_REQUESTED_BY: Final = "rescheduler.dev/requested-by"
 """On a PodMigration or Reservation: the user who created it. Admission writes it, and lets nobody write another one."""
 
+ANNOTATION_ASKED_SINCE: Final = "rescheduler.dev/asked-since"
+"""On a PodMigration of the guard: since when somebody asks for the eviction, as RFC 3339. A later time than the object's own counts for nothing."""
+
 LABEL_GUARD: Final = "rescheduler.dev/guard-evictions"
 """On a Namespace, "enabled": evictions that others ask for wait until there is room for the replacement."""
 

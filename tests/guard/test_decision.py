@@ -1,6 +1,7 @@
 """The table of answers: each row, their order, and that nobody waits beyond the limit."""
 
 import itertools
+import math
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from rescheduler.guard.decision import (
     AskAgain,
     Known,
     Why,
+    another_at_s,
     asked_since_s,
     decide,
     of_earlier_request,
@@ -18,9 +20,10 @@ from rescheduler.guard.decision import (
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import FINISHED, TRANSITIONS, MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import GUARD, LABEL_GUARD
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE, GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace
 from rescheduler.model.selectors import LabelSet
+from rescheduler.model.times import format_seconds
 from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
@@ -37,7 +40,16 @@ def pod(**more):
     return msgspec.structs.replace(made, **more)
 
 
-def move(phase=MigrationPhase.PENDING, reason="", *, ended_s=0.0, began_s=NOW_S, ttl_s=300.0, **status):
+def move(
+    phase=MigrationPhase.PENDING,
+    reason="",
+    *,
+    ended_s=0.0,
+    began_s=NOW_S,
+    ttl_s=300.0,
+    asked_since="",
+    **status,
+):
     return PodMigration(
         namespace="shop",
         name="web-1-x",
@@ -46,6 +58,7 @@ def move(phase=MigrationPhase.PENDING, reason="", *, ended_s=0.0, began_s=NOW_S,
         requested_by="kubectl",
         created_at_s=began_s,
         ttl_s=ttl_s,
+        annotations=LabelSet({ANNOTATION_ASKED_SINCE: asked_since} if asked_since else {}),
         status=MigrationStatus(phase=phase, reason=reason, finished_at_s=ended_s, **status),
     )
 
@@ -93,7 +106,11 @@ ROWS = [
         {"move": move(reason=MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0")},
         Why.BUDGET,
     ),
-    ("a move that has failed", {"move": failed()}, Why.NO_ROOM),
+    (
+        "a move that has failed too late for another one",
+        {"move": failed(), "first_asked_s": NOW_S - 250},
+        Why.NO_ROOM,
+    ),
     ("no turn within the limit", {"first_asked_s": NOW_S - 300}, Why.LIMIT),
     (
         "a move that takes too long",
@@ -142,6 +159,7 @@ WAITING = [
         {"move": failed(MigrationReason.TIMEOUT, ttl_s=150.0)},
         "it is to be moved",
     ),
+    ("a move that has failed, with time for another one", {"move": failed()}, "a move failed: TargetRefused"),
     (
         "a failure of long ago",
         {"move": move(MigrationPhase.FAILED, MigrationReason.TARGET_REFUSED, ended_s=NOW_S - SILENCE_S - 1)},
@@ -166,7 +184,9 @@ def test_a_budget_that_is_used_up_for_now_is_named_to_the_caller():
     assert answer.budget == "PDB web allows 0 of 3"
 
 
-@pytest.mark.parametrize("facts", [{"move": failed()}, {"first_asked_s": NOW_S - 300}])
+@pytest.mark.parametrize(
+    "facts", [{"move": failed(), "first_asked_s": NOW_S - 250}, {"first_asked_s": NOW_S - 300}]
+)
 def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
     answer = decide(known(**facts), REFUSE)
     assert isinstance(answer, AskAgain)
@@ -221,8 +241,10 @@ def test_another_try_is_told_while_it_is_under_way():
 def test_whatever_the_move_says_nobody_waits_beyond_the_limit(phase):
     """No tenant holds a drain up: neither by what becomes of the move, nor by what he writes into it."""
     ends, begins, ttls = (0.0, NOW_S - 1, NOW_S - 400), (NOW_S - 400, NOW_S), (None, 1.0, 604_800.0)
-    for reason, ended_s, began_s, ttl_s in itertools.product([*MigrationReason, ""], ends, begins, ttls):
-        seen = move(phase, reason, ended_s=ended_s, began_s=began_s, ttl_s=ttl_s)
+    notes = ("", "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "soon")
+    facts = itertools.product([*MigrationReason, ""], ends, begins, ttls, notes)
+    for reason, ended_s, began_s, ttl_s, since in facts:
+        seen = move(phase, reason, ended_s=ended_s, began_s=began_s, ttl_s=ttl_s, asked_since=since)
         answer = decide(known(move=seen, first_asked_s=NOW_S - SETTINGS.limit_s), SETTINGS)
         assert isinstance(answer, Allow), (seen, answer)
 
@@ -244,6 +266,35 @@ def test_the_earlier_rows_go_first():
 def test_a_request_goes_on_with_the_move_that_another_replica_made():
     assert asked_since_s(NOW_S, move(began_s=NOW_S - 100), 300.0) == NOW_S - 100
     assert asked_since_s(NOW_S, failed(MigrationReason.TIMEOUT, ttl_s=150.0), 300.0) == NOW_S
+
+
+def test_a_request_goes_on_with_the_move_that_follows_one_that_failed():
+    """After a restart nothing else says how long its caller has waited."""
+    second = {"began_s": NOW_S - 10, "asked_since": format_seconds(NOW_S - 200)}
+    assert asked_since_s(NOW_S, move(**second), 300.0) == NOW_S - 200
+    timed_out = failed(MigrationReason.TIMEOUT)
+    over = move(
+        MigrationPhase.FAILED,
+        MigrationReason.TIMEOUT,
+        ended_s=NOW_S,
+        ttl_s=100.0,
+        began_s=NOW_S - 100,
+        asked_since=format_seconds(NOW_S - 200),
+    )
+    assert not of_earlier_request(over, NOW_S, 200.0)
+    assert of_earlier_request(msgspec.structs.replace(timed_out, ttl_s=60.0), NOW_S, 300.0)
+    for written in ("9999-12-31T23:59:59Z", "soon", ""):
+        assert asked_since_s(NOW_S, move(began_s=NOW_S - 10, asked_since=written), 300.0) == NOW_S - 10
+
+
+@pytest.mark.parametrize("reason", sorted(set(MigrationReason) - {MigrationReason.TIMEOUT}))
+def test_another_move_follows_only_what_it_can_cure_and_only_in_time(reason):
+    for first_s, in_time in ((NOW_S - 60, True), (NOW_S - 250, False)):
+        answer = decide(known(move=failed(reason), first_asked_s=first_s), SETTINGS)
+        lets_go = isinstance(answer, Allow)
+        incurable = lets_go and answer.why is Why.NOT_MOVED
+        assert lets_go is (incurable or not in_time)
+        assert incurable == (another_at_s(failed(reason)) == math.inf)
 
 
 def test_a_move_that_has_not_ended_is_of_this_request():

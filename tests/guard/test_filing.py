@@ -23,7 +23,9 @@ from rescheduler.guard.filing import (
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import format_seconds
 from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
@@ -114,7 +116,7 @@ def test_a_move_of_a_caller_that_had_given_up_makes_way_for_the_next():
     asked = ask()
     ended = {"phase": MigrationPhase.FAILED, "finished_at_s": NOW_S - 10}
     withdrawn = move(asked, **ended, reason=MigrationReason.TIMEOUT)
-    assert writes((asked, withdrawn)) == [Remove(asked, withdrawn)]
+    assert writes((asked, withdrawn)) == [Remove(asked, withdrawn, NOW_S)]
     refused = move(asked, ttl_s=300.0, **ended, reason=MigrationReason.TARGET_REFUSED)
     assert writes((asked, refused)) == []
 
@@ -129,8 +131,38 @@ def test_where_evictions_are_refused_another_move_is_tried():
         reason=MigrationReason.TARGET_REFUSED,
         finished_at_s=NOW_S - TRY_AGAIN_S,
     )
-    assert writes((asked, ended), settings=settings) == [Remove(asked, ended)]
+    assert writes((asked, ended), settings=settings) == [Remove(asked, ended, asked.first_s)]
     assert writes((asked, None), settings=settings) == [Create(asked, settings.limit_s)]
+
+
+def test_another_move_follows_a_failed_one_while_there_is_time():
+    began_s = NOW_S - 100
+    asked, late = ask(first_s=began_s), ask(first_s=NOW_S - 290)
+    ended = {"phase": MigrationPhase.FAILED, "reason": MigrationReason.DECISION_STALE}
+    made = move(asked, began_s=began_s, **ended, finished_at_s=NOW_S - TRY_AGAIN_S)
+    assert writes((asked, made)) == [Remove(asked, made, began_s)]
+    fresh = move(asked, began_s=began_s, **ended, finished_at_s=NOW_S - TRY_AGAIN_S + 1)
+    assert writes((asked, fresh)) == []
+    too_late = move(late, **ended, finished_at_s=NOW_S - 40, began_s=NOW_S - 290)
+    assert writes((late, too_late), now_s=NOW_S + 25) == []
+    silent = ask(first_s=began_s, last_s=NOW_S - ASKS_AGAIN_S)
+    assert writes((silent, move(silent, began_s=began_s, **ended, finished_at_s=NOW_S - 90))) == []
+    incurable = {**ended, "reason": MigrationReason.NOT_MOVABLE, "finished_at_s": NOW_S - 90}
+    assert writes((asked, move(asked, began_s=began_s, **incurable))) == []
+
+
+def test_the_next_move_says_since_when_the_eviction_is_asked_for():
+    """By what the failed one said, even if this replica heard of it later."""
+    later = ask(first_s=NOW_S - 50)
+    made = move(
+        ask(first_s=NOW_S - 150), phase=MigrationPhase.FAILED, finished_at_s=NOW_S - 80, began_s=NOW_S - 149
+    )
+    ((write),) = writes((later, made))
+    assert write.since_s == NOW_S - 150
+    (created,) = writes((ask(first_s=NOW_S - 150), None))
+    assert guarded_move(created.ask, created.ttl_s).annotations.get(ANNOTATION_ASKED_SINCE) == format_seconds(
+        NOW_S - 150
+    )
 
 
 def test_the_largest_pods_of_a_node_find_their_place_first():

@@ -1,6 +1,5 @@
 """The guard of one replica: what API servers are answered, what is filed and told, and that it never stands in the way."""
 
-import json
 import time
 
 import msgspec
@@ -8,105 +7,19 @@ import pytest
 
 from rescheduler.guard.asks import UNCONFIRMED_S
 from rescheduler.guard.decision import SILENCE_S
-from rescheduler.guard.filer import Filer, FilerParts, GuardRules
-from rescheduler.guard.filing import GATHERED_S
-from rescheduler.guard.guard import Guard, GuardParts, user_of
+from rescheduler.guard.guard import user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.decode import Decoder
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace, Node, ObjectKey, PodPhase
-from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSelector, LabelSet
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import UnreadableReviewError
 
-OWN = "system:serviceaccount:rescheduler:rescheduler"
-
-
-class Cluster:
-    """Caches, API server, Events and clock of one guard."""
-
-    def __init__(self):
-        self.objects = {kind: {} for kind in Kind}
-        self.calls, self.told, self.counted = [], [], []
-        self.now_s, self.fault, self.ready = 1_800_000_000.0, None, True
-        self.settings = GuardSettings()
-        self.objects[Kind.NAMESPACE]["shop"] = Namespace("shop", LabelSet({LABEL_GUARD: "enabled"}))
-        self.filer = Filer(
-            FilerParts(caches=self, api=self, rules=self.rules, leads=lambda: True, now_s=lambda: self.now_s)
-        )
-        self.guard = Guard(
-            GuardParts(
-                filer=self.filer,
-                caches=self,
-                rules=self.rules,
-                own_user=OWN,
-                now_s=lambda: self.now_s,
-                record=self.told.append,
-                count=lambda why, seconds: self.counted.append(why),
-            )
-        )
-        self.look_again()
-
-    def rules(self):
-        return GuardRules(
-            settings=self.settings,
-            replacements=ReplacementRules(),
-            judges="default-scheduler".__eq__,
-            own_namespace="rescheduler",
-        )
-
-    def look_again(self):
-        """The next pass of the guard's thread."""
-        self.now_s += GATHERED_S
-        self.filer.step()
-
-    def look(self, kind, key):
-        return self.objects[kind].get(key)
-
-    def all_of(self, kind):
-        return list(self.objects[kind].values())
-
-    def complete(self):
-        return self.ready
-
-    def create(self, path, body):
-        self.calls.append(("create", path, body))
-        if self.fault:
-            raise self.fault
-        stored = {
-            **body,
-            "metadata": {**body["metadata"], "uid": "m", "creationTimestamp": "2027-01-15T08:00:00Z"},
-        }
-        record = Decoder().record(Kind.POD_MIGRATION, json.dumps(stored).encode())
-        self.objects[Kind.POD_MIGRATION][record.key] = record
-
-    def merge_patch(self, path, patch):
-        self.calls.append(("patch", path, patch))
-
-    def delete(self, path, *, uid):
-        self.calls.append(("delete", path, uid))
-
-    def pod(self, name="web-1", namespace="shop", **more):
-        pod = msgspec.structs.replace(
-            b.pod(name, namespace=namespace)
-            .on("node-1")
-            .owner("ReplicaSet", "web", "u-web", "apps/v1")
-            .build(),
-            **more,
-        )
-        self.objects[Kind.POD][pod.key] = pod
-        return pod
-
-    def ask(self, name="web-1", namespace="shop", user="kubectl", **request):
-        review = {"uid": "q", "namespace": namespace, "name": name, "userInfo": {"username": user}, **request}
-        answer = json.loads(self.guard.respond(json.dumps({"request": review}).encode()))
-        assert answer["response"]["uid"] == "q"
-        return answer["response"]
+from .one_guard import OWN, Cluster
 
 
 @pytest.fixture

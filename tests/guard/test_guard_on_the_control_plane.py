@@ -195,6 +195,30 @@ def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
+def test_a_move_whose_target_is_lost_is_followed_by_one_to_another_node(guarded_plane, world, monkeypatch):
+    """Room is held while a budget is used up; meanwhile somebody cordons the node with that room."""
+    monkeypatch.setattr("rescheduler.guard.decision.TRY_AGAIN_S", 3.0)
+    monkeypatch.setattr("rescheduler.planning.past_moves.BACKOFF_FIRST_S", 3.0)
+    with guarding(guarded_plane, world):
+        _, (pod,), target = placed(world, 1)
+        world.pod("blocked", labels={"app": "web"}, gates=("test/never",))
+        world.budget("web", "web", minAvailable=1)
+
+        def held_on():
+            assert world.evict(pod).status == 429
+            (move,) = guarded_moves(world) or [{}]
+            return move.get("status", {}).get("phase") == "Evicting" and move["status"]["nodeName"]
+
+        assert world.wait(held_on, 40) == target
+        cordon(world.api, target)
+        world.wait(lambda: "a move failed: DecisionStale" in world.evict(pod).expect(429).body["message"], 40)
+        other = world.node("other", cpu="1")
+        assert world.wait(held_on, 60) == other
+        world.api.delete(world.path("poddisruptionbudgets", "web", group="policy/v1")).expect()
+        moved(world, pod)
+        world.wait(lambda: {node_of(one) for one in world.pods("web")} == {other, ""})
+
+
 def test_who_gives_up_leaves_nothing(guarded_plane, world, monkeypatch):
     for module in ("decision", "asks", "filing"):
         monkeypatch.setattr(f"rescheduler.guard.{module}.SILENCE_S", 6.0)

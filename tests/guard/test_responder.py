@@ -63,6 +63,8 @@ def move(phase=MigrationPhase.RESERVING, **status):
 FAILED = move(MigrationPhase.FAILED, reason="NoTarget", message="no node has room", finished_at_s=NOW)
 DISTURBED = move(MigrationPhase.HANDING_OVER, node_name="node-2", eviction_requested_at_s=NOW - 400.0)
 LANDED = move(MigrationPhase.SUCCEEDED, node_name="node-2", finished_at_s=NOW)
+LATE = NOW - 280.0
+"""Then the limit is too near for another move."""
 OFF = GuardSettings(enabled=False)
 REFUSES = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
 
@@ -74,13 +76,20 @@ REFUSES = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
         (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=move()), None, False, "is being reserved"),
         (eviction(), SeenTarget(namespace=SHOP, pod=None, move=LANDED), None, True, "moved to node/node-2"),
         (
-            eviction(),
+            eviction(begun_s=LATE),
             SeenTarget(namespace=SHOP, pod=pod(), move=FAILED),
             None,
             True,
             "NoTarget: no node has room",
         ),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), REFUSES, False, "there is no room"),
+        (
+            eviction(begun_s=LATE),
+            SeenTarget(namespace=SHOP, pod=pod(), move=FAILED),
+            REFUSES,
+            False,
+            "there is no room",
+        ),
+        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), None, False, "a move failed"),
         (eviction(begun_s=NOW - 301.0), SeenTarget(namespace=SHOP, pod=pod()), None, True, "had no turn"),
         (
             eviction(begun_s=NOW - 900.0),
@@ -220,7 +229,7 @@ def test_a_pod_that_is_given_up_for_lack_of_room_has_events_of_pod_and_node(clus
     cluster.passes()
     assert cluster.told == []
     cluster.objects[Kind.POD_MIGRATION][move().key] = FAILED
-    cluster.evictions = [eviction(heartbeat_at_s=NOW)]
+    cluster.evictions = [eviction(begun_s=NOW - 260.0, heartbeat_at_s=NOW)]
     cluster.now_s = NOW + 30.0
     cluster.passes()
     assert [(one.reason, one.regarding.kind, one.warning) for one in cluster.told] == [
