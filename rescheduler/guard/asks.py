@@ -104,6 +104,7 @@ class Asks:
         user = _caller(user)
         with self._lock:
             ask = self.find(pod.uid, now_s)
+            joins = ask is not None and not ask.held
             if ask is None:
                 first_s = self.since_s(pod.uid, now_s)
                 if first_s is None:
@@ -122,9 +123,10 @@ class Asks:
                 self._asks[pod.uid] = ask
             ask.last_s = now_s
             held = one_by_one and bool(self.unconfirmed(user, pod.uid, now_s))
-            if held or ask.held:
-                ask.first_s = ask.came_s = now_s  # it begins to wait when it has its turn
-            ask.held = held
+            if not joins:  # whoever waits already waits on: nobody begins his time anew
+                if held or ask.held:
+                    ask.first_s = ask.came_s = now_s  # it begins to wait when it has its turn
+                ask.held = held
             if one_by_one and not held and (user in self._unconfirmed or len(self._unconfirmed) < self._most):
                 self._unconfirmed[user] = (pod.key, pod.uid, now_s)
             ask.caller_s = ask.caller_s if withdraws else now_s
