@@ -103,6 +103,8 @@ class Known:
     dry_run: bool = False
     uid: str = ""
     """The caller's precondition; "": any pod of the name."""
+    version: str = ""
+    """The resourceVersion that he wants evicted, and no other; "": any."""
     fresh: bool = True
     """The caches are complete and up to date."""
     namespace: Namespace | None
@@ -190,6 +192,8 @@ def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
     pod = known.pod
     if pod is None or (known.uid and known.uid != pod.uid):
         return Allow(Why.UNKNOWN_POD)
+    if known.version and known.version != pod.resource_version:
+        return Allow(Why.UNKNOWN_POD)  # the API server refuses it: nothing may be moved for it
     ending = pod.deleting or pod.terminal or not pod.node
     return Allow(Why.ENDING) if ending or pod.phase is PodPhase.PENDING else None
 

@@ -98,6 +98,7 @@ class Guard:
             own_user=self._parts.own_user,
             dry_run=request.rehearsed,
             uid=request.pod_uid,
+            version=request.pod_version,
             fresh=self._parts.filer.fresh,
             namespace=namespace if isinstance(namespace, Namespace) and rules.guards(namespace) else None,
             pod=pod if isinstance(pod, Pod) else None,

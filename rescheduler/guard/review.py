@@ -18,6 +18,7 @@ _LONGEST_MESSAGE: Final = 1_000
 
 class _Preconditions(msgspec.Struct, frozen=True):
     uid: str | None = None
+    resource_version: str | None = msgspec.field(default=None, name="resourceVersion")
 
 
 class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,9 +60,12 @@ class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def pod_uid(self) -> str:
         """The pod that the caller means; "": any of that name."""
-        options = self._options
-        wanted = options.preconditions if options is not None else None
-        return (wanted.uid if wanted is not None else "") or ""
+        return self._preconditions.uid or ""
+
+    @property
+    def pod_version(self) -> str:
+        """The only version of the pod that the caller wants evicted; "": any."""
+        return self._preconditions.resource_version or ""
 
     @property
     def grace_s(self) -> int | None:
@@ -73,6 +77,11 @@ class EvictionReview(msgspec.Struct, frozen=True, rename="camel"):
         """The caller is a descheduler, which counts what it evicts and asks for the next pod where it is refused one."""
         annotations = self.object.metadata.annotations if self.object is not None else None
         return REQUESTED_BY in (annotations or {})
+
+    @property
+    def _preconditions(self) -> _Preconditions:
+        wanted = self._options.preconditions if self._options is not None else None
+        return wanted if wanted is not None else _Preconditions()
 
     @property
     def _options(self) -> _DeleteOptions | None:

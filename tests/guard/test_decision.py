@@ -91,6 +91,7 @@ ROWS = [
     ),
     ("a pod that is not known", {"pod": None}, Why.UNKNOWN_POD),
     ("a pod that has been replaced", {"uid": "another"}, Why.UNKNOWN_POD),
+    ("a pod that has changed", {"version": "7", "pod": pod(resource_version="8")}, Why.UNKNOWN_POD),
     ("a pod that ends", {"pod": pod(deleting=True)}, Why.ENDING),
     ("a pod that has no node", {"pod": pod(node="")}, Why.ENDING),
     ("a pod that is never moved", {"stays": "belongs to a DaemonSet"}, Why.NOT_MOVED),

@@ -75,6 +75,7 @@ def test_the_grace_period_is_that_of_the_caller(cluster):
         {"object": {"deleteOptions": {"dryRun": ["All"]}}},
         {"userInfo": {"username": OWN}},
         {"object": {"deleteOptions": {"preconditions": {"uid": "of another pod"}}}},
+        {"object": {"deleteOptions": {"preconditions": {"resourceVersion": "of yesterday"}}}},
         {"name": "not-there"},
         {"namespace": "elsewhere"},
     ],
