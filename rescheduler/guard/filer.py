@@ -149,10 +149,7 @@ class Filer:
         return found if isinstance(found, PodMigration) and is_guarded(found, uid) else None
 
     def _pass(self) -> float:
-        try:
-            self.step()
-        except Exception as error:  # noqa: BLE001 - a defect must not end the thread: evictions would wait for nothing
-            self._log.error("A pass of the guard's filing crashed", exc_info=error)
+        self.step()
         return PASS_S
 
     def step(self) -> None:

@@ -1,6 +1,7 @@
 """A thread that makes one pass after the other: when the last one says that the next is due, or at once when it is woken.
 
-Promises: ``stop`` ends it after the pass that is under way. It knows nothing of what a pass does; a pass that raises ends the thread.
+Promises: ``stop`` ends it after the pass that is under way. It knows nothing of what a pass does; one that raises is logged, and the next
+one follows: whatever these threads keep up, certificates or evictions that wait, must not end with a defect.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+import structlog
+
 _LAST_PASS_S: Final = 5.0
+AFTER_A_CRASH_S: Final = 1.0
 
 
 class PassThread:
@@ -43,7 +47,16 @@ class PassThread:
 
     def _run(self) -> None:
         while not self.stopping:
-            wait_s = self._step()
+            wait_s = self._pass()
             if not self.stopping and self._wake.wait(wait_s):
                 self._stopping.wait(self._gathered_s)
             self._wake.clear()
+
+    def _pass(self) -> float:
+        try:
+            return self._step()
+        except Exception as error:  # noqa: BLE001 - see the module's promises
+            structlog.get_logger("rescheduler.kube").error(
+                "A pass crashed", thread=self._thread.name, exc_info=error
+            )
+            return AFTER_A_CRASH_S

@@ -10,9 +10,10 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -30,8 +31,11 @@ BACKDATE_S: Final = 7_200.0
 """Clocks of API servers may be so much behind."""
 
 
+AnExtension = TypeVar("AnExtension", bound=x509.ExtensionType)
+
+
 class DamagedError(ReschedulerError, ValueError):
-    """What is stored is no certificate or no key."""
+    """What is stored is no certificate or no key, or none that this product could have made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +123,24 @@ def _usable(material: Material, hosts: tuple[str, ...], now_s: float) -> bool:
     key = _load_key(material.key)
     if key.public_key() != certificate.public_key():
         return False
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    names = _extension(certificate, x509.SubjectAlternativeName)
     trusted = any(_issued_by(certificate, _load(pem)) for pem in material.authorities)
     in_time = certificate.not_valid_after_utc.timestamp() > now_s
     return trusted and in_time and set(_names(hosts)) <= set(names)
 
 
 def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    identifier = certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
-    subject = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    identifier = _extension(certificate, x509.AuthorityKeyIdentifier)
+    subject = _extension(authority, x509.SubjectKeyIdentifier)
     return identifier.key_identifier == subject.digest
+
+
+def _extension(certificate: x509.Certificate, kind: type[AnExtension]) -> AnExtension:
+    """Certificates that somebody else has made may lack it."""
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError) as error:
+        raise DamagedError(str(error)) from error
 
 
 def _issue(material: Material, hosts: tuple[str, ...], now_s: float) -> Material:
@@ -208,7 +220,7 @@ def _load(pem: bytes) -> x509.Certificate:
 def _load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise DamagedError(str(error)) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise DamagedError("not an elliptic curve key")

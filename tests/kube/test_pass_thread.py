@@ -38,6 +38,22 @@ def test_those_who_wake_it_together_share_one_pass():
     assert passes.number == 1
 
 
+def test_a_pass_that_raises_is_followed_by_the_next(monkeypatch):
+    monkeypatch.setattr("rescheduler.kube.pass_thread.AFTER_A_CRASH_S", 0.0)
+    passes = Passes()
+    step = passes.step
+
+    def broken_at_first():
+        step()
+        if passes.number == 1:
+            raise LookupError
+
+    passes.thread = PassThread("test", lambda: broken_at_first() or 3_600.0)
+    passes.thread.start()
+    assert all(passes.made.acquire(timeout=10) for _ in range(2))
+    passes.thread.stop()
+
+
 def test_one_that_was_never_started_is_stopped_like_any_other():
     passes = Passes()
     passes.thread.stop()

@@ -5,6 +5,9 @@ from dataclasses import replace
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from cryptography.x509.verification import PolicyBuilder, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -112,6 +115,31 @@ def test_keys_that_belong_to_another_certificate_are_replaced():
         fresh = renewed(mixed, HOSTS, START)
         assert fresh != mixed
         verify(fresh, fresh.bundle, START)
+
+
+def made_by_somebody_else(*extensions):
+    """A certificate that is valid and lacks what those of this product have; and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody else")])
+    begins, ends = (dt.datetime.fromtimestamp(START + days * DAY_S, dt.UTC) for days in (-1, 90))
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 5, begins, ends)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    form = serialization.PrivateFormat.PKCS8
+    return pem, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def test_certificates_of_somebody_else_are_replaced():
+    material = renewed(None, HOSTS, START)
+    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS])
+    for pem, key in (made_by_somebody_else(), made_by_somebody_else(names)):
+        serving = replace(material, certificate=pem, key=key)
+        signing = replace(material, authorities=(pem, *material.authorities), authority_key=key)
+        for stored in (serving, signing):
+            fresh = renewed(stored, HOSTS, START)
+            verify(fresh, fresh.bundle, START)
+            assert fresh.certificate not in (pem, b"")
 
 
 def test_a_bundle_is_split_into_what_it_was_made_of():
