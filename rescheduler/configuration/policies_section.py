@@ -222,6 +222,10 @@ GROUP: Final = "rescheduler.policies"
 """Entry points of this group are named as their policies are, and point at a ``PolicyType``."""
 
 
+_REMOVE: Final = re.compile("^Remove(PodsViolating|PodsHaving)?(?=.)")
+"""How names of descheduler's plugins begin; what follows is much like the name of the policy that does the same."""
+
+
 class PolicyTypeError(ReschedulerError):
     """A policy cannot be had by its name."""
 
@@ -248,7 +252,7 @@ def policy_type(name: str) -> PolicyType:
     offered = sorted(entry_points(group=GROUP, name=name), key=_package)
     if not offered:
         names = policy_names()
-        problem = f"unknown policy {name!r}{did_you_mean(name, names)}"
+        problem = f"unknown policy {name!r}{did_you_mean(_REMOVE.sub('', name), names)}"
         raise PolicyTypeError(problem, f"known policies: {', '.join(names)}")
     if len({point.value for point in offered}) > 1:
         packages = ", ".join(map(_package, offered))

@@ -164,6 +164,10 @@ def test_every_problem_names_file_line_and_remedy(text, line, words):
             "unknown policy 'NodeTaint'; did you mean NodeTaints? (known policies: ",
         ),
         (
+            "policies:\n- name: RemovePodsViolatingTopologySpreadConstraint\n",
+            "Constraint'; did you mean TopologySpread? (known policies: ",
+        ),
+        (
             "policies:\n- name: LowNodeUtilization\n  treshold: {cpu: 20}\n",
             "policies[0].treshold: unknown key; did you mean thresholds? (known keys: ",
         ),
