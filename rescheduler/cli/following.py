@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, CommandError
 from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
 from rescheduler.cli.output import StatusLine, emit_objects, tell
+from rescheduler.kube.election import LeaseTiming
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
@@ -29,8 +30,11 @@ POLL_S: Final = 0.5
 _BREAK_S: Final = 2.0
 _LANDING_S: Final = 900.0
 """A move that has evicted its pod ends within less, whatever its ttl is; otherwise the controller is away."""
-NO_CONTROLLER_AFTER_S: Final = 20.0
-"""If no controller has looked at any of the moves after so long, while the API server answered, none is at work."""
+NO_CONTROLLER_AFTER_S: Final = LeaseTiming().duration_s + 15.0
+"""If no controller has looked at anything of a command after so long, while the API server answered, none is at work.
+
+One that takes over from a leader that died waits for its Lease to expire, and then reads the cluster.
+"""
 LOST_AFTER_S: Final = 15.0
 """For so long a move may wait for a target that it cannot have before its command withdraws it, if the command plans again."""
 _NARROW: Final = ("POD", "FROM", "TO", "STATE", "REASON")

@@ -32,8 +32,6 @@ API_TIMEOUT_S: Final = 10.0
 MOST_AT_ONCE: Final = 1000
 _AT_ONCE: Final = 32
 _LEAST_S: Final = 1.0
-NOT_PROCESSED_AFTER_S: Final = 15.0
-"""If no controller has processed a Reservation after so long, while the API server answered, none is running."""
 
 Json = dict[str, Any]
 

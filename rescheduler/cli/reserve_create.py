@@ -15,10 +15,10 @@ from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.dump_files import SourceWarning, opened
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.following import follow
+from rescheduler.cli.following import NO_CONTROLLER_AFTER_S, follow
 from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import StatusLine, emit, emit_objects, is_text, tell
-from rescheduler.cli.reservation_client import NOT_PROCESSED_AFTER_S, ReservationClient, reservation_client
+from rescheduler.cli.reservation_client import ReservationClient, reservation_client
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
@@ -148,7 +148,7 @@ def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> t
     def done(found: tuple[Reservation, ...], answered_s: float) -> bool:
         if all(room.status.phase in _HELD for room in found):
             return True
-        return all(map(is_unobserved, found)) and answered_s >= NOT_PROCESSED_AFTER_S
+        return all(map(is_unobserved, found)) and answered_s >= NO_CONTROLLER_AFTER_S
 
     with StatusLine() as status:
         told: set[str] = set()

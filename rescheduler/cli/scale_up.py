@@ -17,9 +17,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.following import follow
+from rescheduler.cli.following import NO_CONTROLLER_AFTER_S, follow
 from rescheduler.cli.reservation_client import (
-    NOT_PROCESSED_AFTER_S,
     ReservationClient,
     manifests,
     release_summary,
@@ -161,7 +160,7 @@ class ScaleUp:
     def _decided(self, rooms: Found, answered_s: float) -> bool:
         if self._all_held(rooms) or any(room.status.phase in FINISHED for room in rooms):
             return True
-        return answered_s >= NOT_PROCESSED_AFTER_S and all(map(is_unobserved, rooms))
+        return answered_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, rooms))
 
     def _why_not(self, rooms: Found) -> str:
         if rooms and all(map(is_unobserved, rooms)):

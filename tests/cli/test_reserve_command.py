@@ -86,7 +86,7 @@ def test_of_several_none_is_made_if_one_name_is_taken(cluster, reserve):
 
 
 def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
-    monkeypatch.setattr("rescheduler.cli.reserve_create.NOT_PROCESSED_AFTER_S", 0.0)
+    monkeypatch.setattr("rescheduler.cli.reserve_create.NO_CONTROLLER_AFTER_S", 0.0)
     done = reserve(*BATCH[:-1])
     assert done.exit_code == 1
     assert "is the controller running (rescheduler run)?" in done.stderr
