@@ -54,8 +54,8 @@ PASS_S: Final = 0.5
 SOON_S: Final = 2.0
 """After a move is removed, another one is made for its pod."""
 CORDONS_EVERY_S: Final = 5.0
-FRESH_S: Final = 5.0
-"""So long the last look at the caches' age counts."""
+FRESH_S: Final = 10.0
+"""So long the last look at the caches' age counts: a call in between may take half of it."""
 
 
 class Caches(Protocol):
@@ -154,9 +154,8 @@ class Filer:
 
     def step(self) -> None:
         """One pass: look at the caches, and write what is due."""
-        if not self._parts.caches.complete():
+        if not self.look():
             return
-        self._fresh_at_s = time.monotonic()
         settings, now_s = self._parts.rules().settings, self._parts.now_s()
         if settings.follow_cordons and time.monotonic() - self._cordons_at_s >= CORDONS_EVERY_S:
             self._cordons_at_s = time.monotonic()
@@ -165,9 +164,16 @@ class Filer:
             source(now_s)
         asks = self.asks.current(self._stands, now_s)
         for write in due(asks, lambda ask: self.move(ask.pod, ask.uid), settings, now_s):
-            if self._thread.stopping:
+            if self._thread.stopping or not self.look():
                 return
             self._send(write, now_s)
+
+    def look(self) -> bool:
+        """Whether the caches are up to date. The thread looks between its calls, too: with a busy API server a pass takes long."""
+        if not self._parts.caches.complete():
+            return False
+        self._fresh_at_s = time.monotonic()
+        return True
 
     def _stands(self, ask: WaitingEviction) -> bool:
         pod = self._parts.caches.look(Kind.POD, ask.pod)

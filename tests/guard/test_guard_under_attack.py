@@ -72,3 +72,24 @@ def test_an_ask_that_waits_for_its_turn_begins_when_somebody_else_asks():
     asks.hear(second, "descheduler", 111.0, one_by_one=True)
     found = asks.find("second", 111.0)
     assert (found.held, found.first_s) == (False, 110.0)
+
+
+def test_a_busy_api_server_lets_no_eviction_through(cluster, monkeypatch):
+    """A pass makes 25 objects, and each takes half a second or more."""
+    clock_s = [1_000.0]
+    monkeypatch.setattr("rescheduler.guard.filer.time.monotonic", lambda: clock_s[0])
+    cluster.look_again()
+    create, answers = cluster.create, []
+
+    def slowly(path, body):
+        clock_s[0] += 2.0
+        create(path, body)
+        answers.append(cluster.ask("last")["allowed"])
+
+    monkeypatch.setattr(cluster, "create", slowly)
+    for name in (*(f"web-{number}" for number in range(20)), "last"):
+        cluster.pod(name, uid=name)
+        cluster.ask(name)
+    cluster.look_again()
+    assert len(answers) == 21
+    assert not any(answers)
