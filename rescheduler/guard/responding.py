@@ -66,9 +66,12 @@ class Responding:
         self._again_at_s = time.monotonic() + EVERY_S
         self._written = {uid: s for uid, s in self._written.items() if now_s - s < WRITTEN_S}
         reports: list[tuple[RequestedEviction, Report]] = []
-        for eviction in self._source.current():
+        evictions = list(self._source.current())
+        wanted = {e.pod_uid for e in evictions if e.state == ResponderState.ACTIVE}
+        for eviction in evictions:
             if eviction.state == ResponderState.CANCELED:
-                self._withdraw(eviction, now_s)
+                if eviction.pod_uid not in wanted:
+                    self._withdraw(eviction, now_s)
             elif eviction.pod_name:
                 said = self._hear(eviction, now_s)
                 if (
@@ -80,6 +83,7 @@ class Responding:
         # Who has been silent for long is in danger of being passed over.
         reports.sort(key=lambda pair: pair[0].progress.heartbeat_at_s)
         for eviction, said in reports[:MOST_AT_ONCE]:
+            self._filer.look()
             self._written[eviction.uid] = now_s
             self._write(eviction, said, now_s)
 

@@ -266,6 +266,16 @@ def test_a_canceled_request_leaves_a_move_alone_that_is_evicting_or_that_somebod
     assert not [call for call in cluster.calls if call[1].get("spec", {}).get("ttl") == "11s"]
 
 
+def test_a_canceled_request_ends_no_move_that_a_later_request_asks_for(cluster):
+    """The canceled Eviction may stay for a while, next to the one that took its place."""
+    cluster.objects[Kind.POD_MIGRATION][move().key] = move()
+    cluster.evictions = [eviction(heartbeat_at_s=NOW), eviction("Canceled")]
+    for order in (cluster.evictions, cluster.evictions[::-1]):
+        cluster.evictions = order
+        cluster.passes()
+    assert cluster.calls == []
+
+
 def test_a_request_is_withdrawn_for_its_callers_only():
     asks = Asks()
     asks.hear(pod(), "EvictionRequest of acme.io/drainer", NOW, withdraws=True)
