@@ -132,7 +132,9 @@ def due(
     for ask, move in filter(None, chain.from_iterable(zip_longest(*rows.values()))):
         write = _due(ask, move, settings, now_s)
         if isinstance(write, Create):
-            if ask.size < largest.get(ask.node, 0.0) or now_s - ask.came_s < GATHERED_S:
+            waited_s = now_s - ask.came_s
+            smaller = ask.size < largest.get(ask.node, 0.0)
+            if waited_s < GATHERED_S or (smaller and waited_s < LARGEST_FIRST_S):
                 continue
             if open_moves[ask.pod.namespace] >= share:
                 continue
@@ -149,6 +151,8 @@ def _largest(found: Iterable[tuple[WaitingEviction, PodMigration | None]], now_s
     """By node the size of the largest pod that has no place yet: smaller ones would take the only node that it fits on."""
     largest: dict[str, float] = {}
     for ask, move in found:
+        if ask.held:
+            continue  # another one goes first, which may be smaller
         if now_s - ask.came_s < LARGEST_FIRST_S and (move is None or _unplaced(move)):
             largest[ask.node] = max(largest.get(ask.node, 0.0), ask.size)
     return largest

@@ -188,6 +188,18 @@ def test_nobody_waits_long_for_a_larger_pod_that_nobody_looks_at():
     assert [w.ask for w in writes((small, None), (large, move(large)))] == [small]
 
 
+def test_larger_pods_that_come_one_after_the_other_hold_back_a_smaller_one_once():
+    """Else a team that asks for a large pod of its own every ten seconds keeps those of others from their moves."""
+    small = ask("small", first_s=NOW_S - LARGEST_FIRST_S)
+    large = ask("large", size=4.0, filed_s=NOW_S - 1)
+    assert [w.ask for w in writes((small, None), (large, None))] == [small]
+
+
+def test_a_pod_that_waits_for_its_turn_holds_back_no_smaller_one():
+    small, large = ask("small"), ask("large", size=4.0, held=True)
+    assert [w.ask for w in writes((small, None), (large, None))] == [small]
+
+
 def test_the_questions_of_one_drain_are_gathered():
     assert writes((ask(came_s=NOW_S), None)) == []
 
