@@ -16,6 +16,7 @@ from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.group_members import GroupMembers
+from rescheduler.planning.history import Spent
 from rescheduler.planning.limits import Limits
 from rescheduler.planning.plan import SkipReason
 from rescheduler.scheduling.matching import demanded_label
@@ -302,12 +303,9 @@ class LimitLedger:
         self._add(pod, 1, shared=not follows)
         self._this_hour += 1
 
-    def take_under_way(self, pod: Pod, *, shared: bool) -> None:
-        """Spend a move that is under way; the history counts it in the hour.
-
-        ``shared``: in the limits of the whole cluster and of the node too, not only in those of namespace and workload.
-        """
-        self._add(pod, 1, shared=shared)
+    def take_under_way(self, spent: Spent) -> None:
+        """Spend a move that is under way; the history counts it in the hour."""
+        self._spend(spent, 1)
 
     def give_back(self, pod: Pod, *, follows: bool = False) -> None:
         """Undo ``take``."""
@@ -315,9 +313,12 @@ class LimitLedger:
         self._this_hour -= 1
 
     def _add(self, pod: Pod, amount: int, *, shared: bool) -> None:
+        self._spend(Spent(pod.node, pod.namespace, self._snapshot.workload_uid(pod), shared), amount)
+
+    def _spend(self, spent: Spent, amount: int) -> None:
         self._full = None
-        if shared:
+        if spent.shared:
             self._total += amount
-            self._nodes[pod.node] += amount
-        self._namespaces[pod.namespace] += amount
-        self._workloads[self._snapshot.workload_uid(pod)] += amount
+            self._nodes[spent.node] += amount
+        self._namespaces[spent.namespace] += amount
+        self._workloads[spent.workload_uid] += amount

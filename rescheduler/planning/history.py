@@ -5,10 +5,12 @@ Pure: a function of one snapshot; the snapshot's time is now.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged, uid_of
@@ -44,6 +46,16 @@ class InFlight:
         return bool(self.migration.status.eviction_requested_at_s) or not waits
 
 
+class Spent(NamedTuple):
+    """What a move takes of the limits at once."""
+
+    node: str
+    namespace: str
+    workload_uid: str
+    shared: bool
+    """Of the limits of the whole cluster and of the node too, not only of those of namespace and workload."""
+
+
 class History:
     """The PodMigrations and past moves of a snapshot, read once."""
 
@@ -69,6 +81,19 @@ class History:
         moves = merged(snapshot.past_moves, snapshot)
         unfinished = [m for m in snapshot.migrations.values() if m.status.phase not in FINISHED]
         self._past = PastMoves(moves, map(uid_of, unfinished), snapshot.taken_at_s)
+        stand = (
+            Spent(f.pod.node, f.pod.namespace, snapshot.workload_uid(f.pod), f.takes_turns)
+            for f in self.unfinished
+        )
+        standing = {uid_of(f.migration) for f in self.unfinished}
+        # Its replacement is not bound yet: for the workload it is the same disturbance as before.
+        handing_over = (
+            Spent(m.status.source_node, m.namespace, _workload_uid(m, moves), not m.requested)
+            for m in unfinished
+            if m.status.phase is not MigrationPhase.PENDING and uid_of(m) not in standing
+        )
+        self.spent: tuple[Spent, ...] = (*stand, *handing_over)
+        """By the moves under way, from their creation until they end."""
         to_begin = (f.migration for f in self.in_flight if not f.migration.requested)
         self._to_begin = [m for m in to_begin if uid_of(m) not in moves]
 
@@ -101,6 +126,13 @@ class History:
         ]
         last = max(failed, key=lambda move: move.status.finished_at_s, default=None)
         return f"{last.status.reason}: {last.status.message}" if last is not None else ""
+
+
+def _workload_uid(migration: PodMigration, moves: Mapping[str, PastMove]) -> str:
+    move = moves.get(uid_of(migration))
+    return (
+        move.workload_uid if move is not None else ""
+    ) or migration.uid  # of an unknown workload: it is one of its own
 
 
 def _unfinished(snapshot: Snapshot) -> Iterator[InFlight]:

@@ -138,7 +138,8 @@ class PastMoves:
         self._refused: dict[tuple[str, str], dict[str, list[float]]] = {}
         live = frozenset(under_way)
         for uid, move in moves.items():
-            self._read(move, under_way=uid in live)
+            # How it ended was written before the cache shows it.
+            self._read(move, under_way=uid in live and not move.ended_s)
         for times in self._begun.values():
             times.sort()
 

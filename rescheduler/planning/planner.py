@@ -255,8 +255,8 @@ class _Planner:
         for pod in evictions_to_come(self._snapshot, [f.pod for f in self._history.in_flight]):
             mover = self._history.starting_first.get(pod.uid, "")
             self._budgets.take_under_way(pod, mover, reserves_first=pod.uid in self._history.reserving_first)
-        for move in self._history.unfinished:
-            self._limits.take_under_way(move.pod, shared=move.takes_turns)
+        for spent in self._history.spent:
+            self._limits.take_under_way(spent)
         apply_present(self.trial, self._history.in_flight, self._replacements, self._inputs.namespace)
         self.asked = asked = self._ask_all()
         if self.trial.version == self._began_at:

@@ -1,7 +1,7 @@
 """Watches that are behind: nothing is evicted whose replacement would be seen too late, however often it is tried."""
 
 import pytest
-from scenes import Scene
+from scenes import TAINTS, Scene
 
 from kube_sandbox.controllers.unstructured import annotations, spec
 from rescheduler.model.kinds import Kind
@@ -103,3 +103,16 @@ def test_a_leader_that_takes_over_right_after_an_eviction_knows_all_that_its_pre
     assert scene.reason(move) == "Landed", scene.state(move)
     assert [len(scene.on(node)) for node in ("n1", "n2")] == [1, 1]
     assert scene.faults == []
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
+def test_a_workload_rests_after_its_move_whichever_watch_is_behind(kind):
+    """Neither a move that hands over nor one whose end the cache does not show yet lets the next one begin."""
+    scene = Scene({"n1": 8, "n2": 8, "n3": 8})
+    scene.workload("Deployment", "web", ["n1"] * 3)
+    document = TAINTS.replace(b"workloadCooldown: 2s", b"workloadCooldown: 30m, perWorkload: 1")
+    scene.start(document=document).caches.lag(2.0, {kind})
+    scene.advance(3.0)
+    scene.taint("n1")
+    scene.advance(60.0)
+    assert len(evicted(scene)) == 1

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import ANNOTATION_COOLDOWN, LABEL_WORKLOAD_UID
+from rescheduler.model.names import ANNOTATION_COOLDOWN, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
+from rescheduler.model.past_moves import PastMove
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -185,3 +186,49 @@ def test_a_pod_that_was_asked_to_move_twice_is_counted_once(decide, app):
     ]
     cluster = dataclasses.replace(cluster, migrations={m.key: m for m in asked})
     assert [move.pod.name for move in decide(cluster, "NodeTaints").moves] == ["web-1"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(moves_at_once=1), "LimitMovesAtOnce"),
+        (Limits(per_node=1, per_workload=9), "LimitPerNode"),
+        (Limits(per_namespace=1, per_workload=9), "LimitPerNamespace"),
+        (Limits(per_workload=1), "LimitPerWorkload"),
+    ],
+)
+def test_a_move_counts_in_each_limit_until_its_replacement_has_landed(decide, app, limits, reason):
+    cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
+    labels = {LABEL_CREATED_BY: CREATED_BY, LABEL_WORKLOAD_UID: next(iter(cluster.workloads.values())).uid}
+    status = MigrationStatus(
+        phase=MigrationPhase.HANDING_OVER, source_node="n1", started_at_s=cluster.taken_at_s - 5
+    )
+    move = PodMigration(
+        namespace="default",
+        name="m",
+        uid="m",
+        pod_name="gone",
+        pod_uid="gone",
+        policy="NodeTaints",
+        labels=LabelSet(labels),
+        status=status,
+    )
+    cluster = dataclasses.replace(cluster, migrations={move.key: move})
+    plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=limits))
+    assert not plan.moves
+    assert reasons(plan) == [reason] * 3
+
+
+def test_a_workload_rests_once_the_end_of_its_move_is_written(decide, app):
+    """Though the cache still shows the move under way."""
+    cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
+    workload, now_s = next(iter(cluster.workloads.values())).uid, cluster.taken_at_s
+    status = MigrationStatus(phase=MigrationPhase.EVICTING, source_node="n1", started_at_s=now_s - 9)
+    move = PodMigration(
+        namespace="default", name="m", uid="m", pod_name="gone", pod_uid="gone", status=status
+    )
+    ended = PastMove(begun_s=now_s - 9, evicting_s=now_s - 5, ended_s=now_s - 2, workload_uid=workload)
+    cluster = dataclasses.replace(cluster, migrations={move.key: move}, past_moves={"m": ended})
+    plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=Limits(per_workload=9)))
+    assert not plan.moves
+    assert reasons(plan) == ["WorkloadCooldown"] * 3
