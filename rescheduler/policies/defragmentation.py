@@ -155,9 +155,9 @@ class Defragmentation:
         self._scope = args.scope()
         rooms = args.rooms()
         self._counts = all(rooms)
-        self._rooms = tuple({**room, "pods": 1} for room in rooms)
-        self._resources = sorted({resource for room in self._rooms for resource in room})
-        self._goals = tuple(_goals(self._rooms))
+        self._templates = tuple({**room, "pods": 1} for room in rooms)
+        self._resources = sorted({resource for room in self._templates for resource in room})
+        self._goals = tuple(_goals(self._templates))
 
     def badness(self, view: PolicyView) -> IntArray:
         """In tier FRAGMENTATION the rooms that pods break; in tier EMPTYING how far nodes are from one room more."""
@@ -165,8 +165,7 @@ class Defragmentation:
         part = self._taking_part(view)
         if not part.any():
             return found
-        free = self._free(view)
-        rooms, far = self._rooms_of(free), self._far(free, view)
+        rooms, far = self._rooms(view), self._distances(view)
         found[Tier.FRAGMENTATION] = (self._whole(view) - rooms)[:, part].sum()
         found[Tier.EMPTYING] = far[:, part].sum()
         return found
@@ -183,12 +182,10 @@ class Defragmentation:
             after[resource] = left - taken_of(replacement.held, resource)
             after[resource][here] = left[here] + taken_of(pod.held, resource)
         change = np.zeros_like(unchanged(view.nodes.size))
-        change[Tier.FRAGMENTATION] = np.where(
-            part, (self._rooms_of(free) - self._rooms_of(after)).sum(axis=0), 0
-        )
-        change[Tier.EMPTYING] = np.where(
-            part, (self._far(after, view) - self._far(free, view)).sum(axis=0), 0
-        )
+        rooms = self._rooms_of(after)
+        far = self._far(after, rooms, view)
+        change[Tier.FRAGMENTATION] = np.where(part, (self._rooms(view) - rooms).sum(axis=0), 0)
+        change[Tier.EMPTYING] = np.where(part, (far - self._distances(view)).sum(axis=0), 0)
         # So far each column tells of one node alone: of the one that receives, and of the one that is left.
         change += change[:, [here]]
         change[:, here] = 0
@@ -198,7 +195,7 @@ class Defragmentation:
         """For each node that could have one room more, groups of pods to choose from; all but the first are spares."""
         if not self._counts:
             return Proposals([])
-        open_ = self._taking_part(view) & (self._rooms_of(self._free(view)) < self._whole(view))
+        open_ = self._taking_part(view) & (self._rooms(view) < self._whole(view))
         found: list[tuple[Batch]] = []
         for goal in self._goals:
             nodes = np.flatnonzero(open_[list(goal.templates)].all(axis=0))
@@ -209,10 +206,9 @@ class Defragmentation:
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
         here = view.state.node_index[candidate.pod.node]
-        free = self._free(view)
-        rooms = self._rooms_of(free)
+        free, rooms = self._free(view), self._rooms(view)
         fits = self._taking_part(view).copy()
-        for room, number in zip(self._rooms, rooms, strict=True):
+        for room, number in zip(self._templates, rooms, strict=True):
             for resource, size in room.items():
                 fits &= free[resource] - taken_of(candidate.pod.held, resource) >= number * size
         fits[here] = False
@@ -225,7 +221,7 @@ class Defragmentation:
     def left(self, view: PolicyView) -> dict[str, NodeFilling]:
         """What may come to each node without breaking one of its rooms."""
         kept = dict.fromkeys(self._resources, np.zeros(view.nodes.size, dtype=np.int64))
-        for room, number in zip(self._rooms, self._rooms_of(self._free(view)), strict=True):
+        for room, number in zip(self._templates, self._rooms(view), strict=True):
             for resource, size in room.items():
                 kept[resource] = np.maximum(kept[resource], number * size)
         return {resource: NodeFilling(self._free(view)[resource] - held) for resource, held in kept.items()}
@@ -236,9 +232,9 @@ class Defragmentation:
         free = {r: int(left[node]) for r, left in self._free(view).items()}
         freed = {r: sum(taken_of(one.pod.held, r) for one in members) for r in self._resources}
         after = {r: np.array([free[r] + freed[r]]) for r in self._resources}
-        more = self._rooms_of(after)[:, 0] - self._rooms_of(self._free(view))[:, node]
+        more = self._rooms_of(after)[:, 0] - self._rooms(view)[:, node]
         takes = dict.fromkeys(self._resources, 0)
-        for room, number in zip(self._rooms, more.tolist(), strict=True):
+        for room, number in zip(self._templates, more.tolist(), strict=True):
             for resource, size in room.items():
                 takes[resource] = max(takes[resource], number * size - freed[resource])
         parts = tuple(np.flatnonzero(more).tolist())
@@ -253,19 +249,35 @@ class Defragmentation:
 
         return view.memo.of((self, "free"), view.cluster.version, find)
 
+    def _rooms(self, view: PolicyView) -> IntArray:
+        """Rooms on each node now."""
+
+        def find() -> IntArray:
+            return self._rooms_of(self._free(view))
+
+        return view.memo.of((self, "rooms"), view.cluster.version, find)
+
+    def _distances(self, view: PolicyView) -> IntArray:
+        """How far each node is from one room more now."""
+
+        def find() -> IntArray:
+            return self._far(self._free(view), self._rooms(view), view)
+
+        return view.memo.of((self, "far"), view.cluster.version, find)
+
     def _rooms_of(self, free: dict[str, IntArray]) -> IntArray:
         """(templates, nodes): rooms of each, counted by itself, on nodes with so much left there."""
-        found = [np.min([free[r] // size for r, size in room.items()], axis=0) for room in self._rooms]
+        found = [np.min([free[r] // size for r, size in room.items()], axis=0) for room in self._templates]
         rooms: IntArray = np.maximum(np.stack(found), 0)
         return rooms
 
-    def _far(self, free: dict[str, IntArray], view: PolicyView) -> IntArray:
+    def _far(self, free: dict[str, IntArray], rooms: IntArray, view: PolicyView) -> IntArray:
         """How far each node is from one room more: the nearer, the more a step counts, so that one node is finished first."""
         parts = [
             np.min([free[r] * _STEPS // size for r, size in room.items() if r != "pods"], axis=0)
-            for room in self._rooms
+            for room in self._templates
         ]
-        near = np.clip(np.stack(parts) - _STEPS * self._rooms_of(free), 0, _STEPS)
+        near = np.clip(np.stack(parts) - _STEPS * rooms, 0, _STEPS)
         far: IntArray = np.where(self._whole(view) > 0, _STEPS * _STEPS - near * near, 0)
         return far
 
@@ -290,7 +302,7 @@ class Defragmentation:
     def _fragmented(self, goal: _Goal, open_: IntArray, view: PolicyView) -> Iterator[_Fragmented]:
         """These nodes by name, with the pods on them."""
         columns, free = view.columns, self._free(view)
-        rooms = self._rooms_of(free)
+        rooms = self._rooms(view)
         # All pods of all these nodes in one pass, those of each node next to each other.
         among = np.zeros(view.nodes.size, dtype=np.bool_)
         among[open_] = True
@@ -307,7 +319,7 @@ class Defragmentation:
             here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
             wanted = dict.fromkeys(goal.room, 0)
             for template in goal.templates:
-                for resource, size in self._rooms[template].items():
+                for resource, size in self._templates[template].items():
                     wanted[resource] = max(wanted[resource], (int(rooms[template, node]) + 1) * size)
             missing = tuple(amount - int(free[resource][node]) for resource, amount in wanted.items())
             yield _Fragmented(node=node, goal=goal, pods=pods[here], able=able[here], missing=missing)
