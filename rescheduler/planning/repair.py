@@ -18,7 +18,7 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search_state import InTheWay, SearchState
+from rescheduler.planning.search_state import InTheWay, SearchState, table
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 WAITS: Final = -1
@@ -77,10 +77,7 @@ class Repair:
         self._look = LOOK * (_LEAST_NODES + size) / NODES_PER_LOOK
         self._pods = problem.pods
         self._needs = self.state.needs
-        self._holds: FloatArray = np.zeros_like(self._needs)
-        for number, pod in enumerate(self._pods):
-            for row, amount in pod.holds:
-                self._holds[number, row] = amount
+        self._holds = table([pod.holds for pod in self._pods], len(problem.free), 0.0)
         self._at: list[list[int]] = [[] for _ in range(size)]
         for number, pod in enumerate(self._pods):
             if pod.source >= 0:
@@ -289,7 +286,7 @@ class Repair:
         enough = np.flatnonzero((shares >= 1.0) & np.isfinite(shares))
         if not len(enough):
             return False
-        needs, room = self._needs[enough], np.minimum.reduce(state.left)
+        needs, room = self._needs[enough], state.lasting[0]
         room = room[:, np.all(room >= needs.min(axis=0)[:, np.newaxis], axis=0)]
         enough = enough[np.all(needs[:, :, np.newaxis] <= room, axis=1).any(axis=1)]
         noise = np.array([self._rng.random() for _ in enough])
@@ -379,17 +376,12 @@ class Repair:
         if not here:
             return None
         share: FloatArray = (self._holds[here][:, rows] / missing[rows]).min(axis=1)
-        # Where others step aside in their turn, they may go where there is no room yet.
-        room = np.minimum.reduce(state.left) if depth == 1 else np.full_like(state.left[0], np.inf)
-        fits: BoolArray = np.all(self._needs[here][:, :, np.newaxis] <= room, axis=1)
-        fits[:, node] = False
-        can = [
-            i
-            for i in np.flatnonzero(np.any(fits, axis=1)).tolist()
-            if (fits[i] & state.allowed_alone(here[i])).any()
-        ]
         most = min(MOST_ASIDE, MOST_EARLIER_MOVES - sum(pod in state.ways for pod in self._at[node]))
-        enough = np.flatnonzero(np.sort(share[can])[::-1][: max(most, 0)].cumsum() >= 1.0)
+        # Who may go somewhere is asked only where all of them would leave enough.
+        if not len(_enough(share, most)):
+            return None
+        can = self._with_places(here, node, depth)
+        enough = _enough(share[can], most)
         if not len(enough):
             return None
         return _Way(
@@ -399,6 +391,21 @@ class Repair:
             [(here[i], float(share[i])) for i in can],
             rules,
         )
+
+    def _with_places(self, pods: Sequence[int], node: int, depth: int) -> list[int]:
+        """The places in ``pods`` of those that may go somewhere else than to the node."""
+        state = self.state
+        fits: BoolArray = np.ones((len(pods), len(self._at)), dtype=np.bool_)
+        # Where others step aside in their turn, they may go where there is no room yet.
+        if depth == 1:
+            fits = np.all(self._needs[pods][:, :, np.newaxis] <= state.lasting[0], axis=1)
+        fits[:, node] = False
+        some = np.flatnonzero(fits.any(axis=1))
+        if not len(some):
+            return []
+        allowed = np.array([state.allowed_alone(pods[i]) for i in some.tolist()])
+        found: list[int] = some[(fits[some] & allowed).any(axis=1)].tolist()
+        return found
 
     def _make_room(self, number: int, way: _Way, depth: int) -> bool:
         """Pods step aside until there is room for this one; False: there is no way, and some may have stepped aside."""
@@ -468,3 +475,8 @@ class Repair:
             rest = (self.state.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
             node = int(some[np.argmin(rest.min(axis=0) + 2.0 * self._demand[some])])
         self.state.put(number, node, stage)
+
+
+def _enough(shares: FloatArray, most: int) -> IntArray:
+    """After how many of these, at most so many and the largest first, nothing is missing any more, less one; in order."""
+    return np.flatnonzero(np.sort(shares)[::-1][: max(most, 0)].cumsum() >= 1.0)

@@ -7,8 +7,8 @@ One state for every search. ``put`` and ``remove`` keep everything current; whet
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from rescheduler.planning.problem import (
 from rescheduler.planning.staged_rules import MarkedDomains, StagedSpread, domain_of
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+
+T = TypeVar("T", bound=Hashable)
 
 LATE: Final = 0.5
 """What is repaired late counts so much."""
@@ -44,19 +46,19 @@ class SearchState:
     def __init__(self, problem: SearchProblem) -> None:
         self.problem = problem
         self.pods: Sequence[MovablePod] = problem.pods
-        self.needs: FloatArray = np.full((len(self.pods), len(problem.free)), -np.inf)
+        self.needs = table([pod.needs for pod in self.pods], len(problem.free), -np.inf)
         """What each pod needs of each row; what it does not ask for is no matter. Shape (pods, rows)."""
-        for number, pod in enumerate(self.pods):
-            for row, amount in pod.needs:
-                self.needs[number, row] = amount
-        later = problem.free if problem.leaving is None else problem.free + problem.leaving
-        self.left: list[FloatArray] = [
-            problem.free.copy(),
-            *(later.copy() for _ in range(problem.stages - 1)),
-        ]
+        self.left = _left(problem)
         """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
+        self.lasting: list[FloatArray] = (
+            [np.minimum.reduce(self.left[at:]) for at in range(problem.stages)]
+            if problem.stages > 1
+            else self.left
+        )
+        """By stage, the least of what is left in it and in all later ones."""
         self._rows = [list(left) for left in self.left]
         """Views of them, by stage and row."""
+        self._lasting_rows = [list(left) for left in self.lasting]
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
         self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)
@@ -83,14 +85,9 @@ class SearchState:
         self._budgets = list(problem.budgets)
         self._owners: dict[tuple[int, int], Counter[int]] = {}
         """By owner and node: the nodes that its pods come from."""
-        self._bearing: dict[int, list[int]] = {}
+        self._bearing = _by(self.pods, lambda pod: (mark.key for mark in pod.bears))
         """By key of a mark, the pods that bear it."""
-        self._spreading: dict[Spread, list[int]] = {}
-        for number, pod in enumerate(self.pods):
-            for mark in pod.bears:
-                self._bearing.setdefault(mark.key, []).append(number)
-            for spread in (*pod.spreads, *pod.counted):
-                self._spreading.setdefault(spread, []).append(number)
+        self._spreading: dict[Spread, list[int]] = _by(self.pods, lambda pod: (*pod.spreads, *pod.counted))
         states = {spread: StagedSpread(spread, problem.stages) for spread in self._spreading}
         self.excess = sum(one.excess() for one in states.values())
         """How many pods all domains have too many before anybody moves."""
@@ -99,9 +96,12 @@ class SearchState:
             [*own, *(states[spread] for spread in pod.counted)]
             for own, pod in zip(self.spreads, self.pods, strict=True)
         ]
-        strain = problem.strain
-        self._above: list[list[float]] = strain.above.T.tolist() if strain is not None else []
+        self._above: list[list[float]] = (
+            strain.above.T.tolist() if (strain := problem.strain) is not None else []
+        )
         """By node and resource; changes with every move."""
+        self._reliefs: list[dict[int, float]] = [{} for _ in self.into]
+        """By node, what is known of ``relief`` since the last move of one of its pods."""
         self._part: list[list[float]] = (
             (1.0 / np.maximum(strain.capacity, 1.0)).T.tolist() if strain is not None else []
         )
@@ -153,11 +153,32 @@ class SearchState:
             fits = spread.restrict(pod.source, fits, stage)
         return fits
 
+    def any_takes(self, number: int, nodes: Sequence[int]) -> bool:
+        """True if one of these nodes, to which the pod may go whatever others do, has room for it in the first stage, and nobody there keeps it off."""
+        pod = self.pods[number]
+        owned = self._owners.get((pod.owner, pod.source), ()) if pod.owner >= 0 else ()
+        masks = [self.open, *self._marks.masks(pod.minds, 1)]
+        masks += [spread.open(pod.source, 1) for spread in self.spreads[number]]
+        for node in nodes:
+            if node == pod.source or node in owned:
+                continue
+            for mask in masks:
+                if not mask.item(node):
+                    break
+            else:
+                if self._has_room(pod.needs, node):
+                    return True
+        return False
+
+    def _has_room(self, needs: Amounts, node: int) -> bool:
+        rows = self._lasting_rows[0]
+        return all(rows[row].item(node) >= amount for row, amount in needs)
+
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
+        rows = self._lasting_rows[stage - 1]
         for row, amount in self.pods[number].needs:
-            for rows in self._rows[stage - 1 :]:
-                fits &= rows[row] >= amount
+            fits &= rows[row] >= amount
         return fits
 
     def room_left(self, number: int, nodes: IntArray) -> FloatArray:
@@ -300,7 +321,11 @@ class SearchState:
     def relief(self, number: int) -> float:
         """By how much the strain of its node would fall without the pod."""
         pod = self.pods[number]
-        return self._fall(pod, self._above[pod.source])
+        reliefs = self._reliefs[pod.source]
+        known = reliefs.get(number)
+        if known is None:
+            known = reliefs[number] = self._fall(pod, self._above[pod.source])
+        return known
 
     def loss(self, number: int) -> float:
         """By how much it would rise again if the pod, which has left, came back."""
@@ -352,20 +377,30 @@ class SearchState:
             above = self._above[pod.source]
             for resource, amount in enumerate(pod.takes):
                 above[resource] -= sign * amount
+            self._reliefs[pod.source].clear()
 
     def _take_room(self, pod: MovablePod, node: int, stage: int, sign: int) -> None:
         self._take(pod.needs, node, stage, sign)
-        for left in self.left[stage:]:
-            for row, amount in pod.holds:
-                left[row, pod.source] += sign * amount
+        later = self._rows[stage:]
+        for row, amount in pod.holds if later else ():
+            for rows in later:
+                rows[row][pod.source] += sign * amount
+            self._keep_lasting(row, pod.source)
 
     def _take(self, amounts: Amounts, node: int, stage: int, sign: int) -> None:
         slack, stages = 0.0, self._rows[stage - 1 :]
         for row, amount in amounts:
             for rows in stages:
                 rows[row][node] -= sign * amount
+            self._keep_lasting(row, node)
             slack += amount * self._slack_per_unit[row][node]
         self.slack[node] -= sign * slack
+
+    def _keep_lasting(self, row: int, node: int) -> None:
+        if self.lasting is not self.left:
+            least = np.inf
+            for left, lasting in zip(reversed(self._rows), reversed(self._lasting_rows), strict=True):
+                least = lasting[row][node] = min(least, left[row].item(node))
 
     def _give(self, source: Source, sign: int) -> None:
         """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
@@ -373,3 +408,27 @@ class SearchState:
             self.open[source.node] = sign > 0 and self.problem.receives[source.node]
         else:
             self._take(source.takes, source.node, 1, -sign)
+
+
+def _left(problem: SearchProblem) -> list[FloatArray]:
+    """By stage, what is left before anybody is moved."""
+    later = problem.free if problem.leaving is None else problem.free + problem.leaving
+    return [problem.free.copy(), *(later.copy() for _ in range(problem.stages - 1))]
+
+
+def table(each: Sequence[Amounts], rows: int, others: float) -> FloatArray:
+    """The amounts of each as an array of the shape (each, rows); ``others``: of rows that are not named."""
+    found: FloatArray = np.full((len(each), rows), others)
+    for number, amounts in enumerate(each):
+        for row, amount in amounts:
+            found[number, row] = amount
+    return found
+
+
+def _by(pods: Sequence[MovablePod], names: Callable[[MovablePod], Iterable[T]]) -> dict[T, list[int]]:
+    """By each of their names, the numbers of the pods that have it."""
+    found: dict[T, list[int]] = {}
+    for number, pod in enumerate(pods):
+        for name in names(pod):
+            found.setdefault(name, []).append(number)
+    return found
