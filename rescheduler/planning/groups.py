@@ -115,6 +115,8 @@ class Groups:
         self._emptying = emptying
         self._later: dict[str, None] = {}
         """Nodes that pods are to leave in later cycles: the room that was found for them is kept."""
+        self._answers: dict[tuple[object, ...], tuple[int, Blocked | None]] = {}
+        """By ``_question``: at which version all had a place by themselves, and why they stay all the same, if not for room that is kept."""
         self.stay: set[str] = set()
         """Groups that cannot leave, and wait for nothing that passes by itself."""
 
@@ -193,6 +195,8 @@ class Groups:
             return False
         start = plan.number()
         self.stay.discard(members[0].group)
+        if chosen is None and self._answered(policy, members):
+            return False
         planned = self._move_all(policy, members, chosen)
         worse = [i for i, (a, b) in enumerate(pairwise(planned.changes)) if worsens_wishes(b - a)]
         if 0 < len(worse) < len(members):
@@ -208,22 +212,47 @@ class Groups:
         part = next((c for c in changes[1:-1] if worsens_wishes(changes[-1] - c)), None)
         if part is not None or not reaches(changes[-1]):
             plan.undo(start)
-            self.stay.add(members[0].group)
             change = changes[-1] if part is None else changes[-1] - part
-            why = refusal_of_group(change, members[0].pod.node)
-            for member in members:
-                plan.skipped.add(member, why)
+            refused = refusal_of_group(change, members[0].pod.node)
+            if chosen is None:
+                self._answers[_question(policy, members)] = self._emptying.trial.version, refused
+            self._refuse(members, refused, lasts=True)
             return False
-        if chosen is None and self._later and members[0].pod.node not in self._later:
+        kept = self._kept(members) if chosen is None else None
+        if kept is not None:
             plan.undo(start)
-            first = next(iter(self._later))
-            kept = f"room that it would take is kept for pods that leave node/{first} in later cycles"
-            for member in members:
-                plan.skipped.add(member, Blocked(SkipReason.GROUP, kept, first))
+            self._answers[_question(policy, members)] = self._emptying.trial.version, None
+            self._refuse(members, kept, lasts=False)
             return False
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
         # a pod without a target means that the node is not emptied at all.
         return self._cut(members, start, planned)
+
+    def _answered(self, policy: Policy, members: Sequence[Candidate]) -> bool:
+        """True if the group was tried by itself as the others stand now, and stays; the reasons are told again."""
+        version, refused = self._answers.get(_question(policy, members), (None, None))
+        why = refused or self._kept(members)
+        if version != self._emptying.trial.version or why is None:
+            return False
+        for member in members:
+            self._plan.skipped.drop(member.pod.uid)
+        self._refuse(members, why, lasts=refused is not None)
+        return True
+
+    def _kept(self, members: Sequence[Candidate]) -> Blocked | None:
+        """Why a group that the search did not choose waits although all of it has a place."""
+        if not self._later or members[0].pod.node in self._later:
+            return None
+        first = next(iter(self._later))
+        words = f"room that it would take is kept for pods that leave node/{first} in later cycles"
+        return Blocked(SkipReason.GROUP, words, first)
+
+    def _refuse(self, members: Sequence[Candidate], why: Blocked, *, lasts: bool) -> None:
+        """None of them moves; ``lasts``: it does not pass by itself."""
+        if lasts:
+            self.stay.add(members[0].group)
+        for member in members:
+            self._plan.skipped.add(member, why)
 
     def _move_all(self, policy: Policy, members: Sequence[Candidate], chosen: Chosen | None) -> _Planned:
         """Plan all of them, or none if not all have a place."""
@@ -295,6 +324,10 @@ class Groups:
         message = f"the pods that were to leave node/{failed.pod.node} together stay because of {name}"
         for member in _others(members, failed):
             self._plan.skipped.add(member, Blocked(SkipReason.GROUP, message, name))
+
+
+def _question(policy: Policy, members: Sequence[Candidate]) -> tuple[object, ...]:
+    return policy, members[0].group, *(member.pod.uid for member in members)
 
 
 def _others(members: Sequence[Candidate], failed: Candidate) -> Iterator[Candidate]:
