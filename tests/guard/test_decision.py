@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -241,12 +242,17 @@ def test_another_try_is_told_while_it_is_under_way():
 @pytest.mark.parametrize("phase", MigrationPhase)
 def test_whatever_the_move_says_nobody_waits_beyond_the_limit(phase):
     """No tenant holds a drain up: neither by what becomes of the move, nor by what he writes into it."""
-    ends, begins, ttls = (0.0, NOW_S - 1, NOW_S - 400), (NOW_S - 400, NOW_S), (None, 1.0, 604_800.0)
-    notes = ("", "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "soon")
-    facts = itertools.product([*MigrationReason, ""], ends, begins, ttls, notes)
-    for reason, ended_s, began_s, ttl_s, since in facts:
+    ahead_s = NOW_S + 400  # by the clock of another API server, or of another leader
+    ends, begins = (0.0, NOW_S - 1, NOW_S - 400, ahead_s), (NOW_S - 400, NOW_S, ahead_s)
+    ttls, notes = (None, 1.0, 604_800.0), ("9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "soon")
+    some = (MigrationReason.TIMEOUT, MigrationReason.DECISION_STALE, MigrationReason.NOT_MOVABLE)
+    asks = known(first_asked_s=NOW_S - SETTINGS.limit_s)
+    for reason, ended_s, began_s, ttl_s, since in itertools.chain(
+        itertools.product([*MigrationReason, ""], ends, begins, ttls, [""]),
+        itertools.product(some, ends, begins, ttls, notes),
+    ):
         seen = move(phase, reason, ended_s=ended_s, began_s=began_s, ttl_s=ttl_s, asked_since=since)
-        answer = decide(known(move=seen, first_asked_s=NOW_S - SETTINGS.limit_s), SETTINGS)
+        answer = decide(replace(asks, move=seen), SETTINGS)
         assert isinstance(answer, Allow), (seen, answer)
 
 

@@ -94,6 +94,7 @@ def test_these_start_nothing(cluster, request_):
     [
         b.pod("x", namespace="shop").on("node-1").build(),
         b.pod("x", namespace="shop").on("node-1").owner("DaemonSet", "ds", "u-ds", "apps/v1").build(),
+        b.pod("x", namespace="shop").on("node-1").owner("Node", "node-1", "u-n", "v1").build(),
         b.pod("x", namespace="shop").on("node-1").owner("Job", "j", "u-j", "batch/v1").build(),
         b.pod("x", namespace="shop")
         .on("node-1")
@@ -110,7 +111,7 @@ def test_these_start_nothing(cluster, request_):
         .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})
         .build(),
     ],
-    ids=["bare", "DaemonSet", "Job", "foreign controller", "evict: false", "safe-to-evict: false"],
+    ids=["bare", "DaemonSet", "static", "Job", "foreign controller", "evict: false", "safe-to-evict: false"],
 )
 def test_pods_that_are_not_moved_are_let_through_at_once(cluster, pod):
     cluster.objects[Kind.POD][pod.key] = pod
