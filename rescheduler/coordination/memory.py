@@ -197,9 +197,8 @@ class Memory:
         self.made_again.update(made_again)
         if self.made_again:
             self.forget(_AllBut(self.made_again))
-            self.made_again.intersection_update(
-                under_way
-            )  # what becomes of these steps is the earlier one's, too
+            # What becomes of a step that is under way is the earlier one's, too.
+            self.made_again.intersection_update(under_way)
 
     def forget(self, live: Container[ObjectKey]) -> None:
         """Drop what belongs to machines that are not there any more."""
