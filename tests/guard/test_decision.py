@@ -141,6 +141,11 @@ def test_every_reason_to_let_through_has_a_row():
 WAITING = [
     ("a first question", {}, "it is to be moved"),
     (
+        "a version that the cache does not show yet",
+        {"version": "10", "pod": pod(resource_version="9")},
+        "it is to be moved",
+    ),
+    (
         "a move that has not begun",
         {"move": move(reason=MigrationReason.NO_TARGET, message="none fits")},
         "none fits",
