@@ -189,17 +189,20 @@ def _other_namespace(known: Known, _: GuardSettings) -> Answer | None:
     return Allow(Why.NAMESPACE_TERMINATING) if known.namespace.deleting else None
 
 
-def _is_newer(cached: str, named: str) -> bool:
-    """True if the cache is surely past that version. It may as well be behind it: then the API server would evict."""
+def _is_past(cached: str, named: str) -> bool:
+    """True if the pod cannot have that version any more: it is no version, or the cache shows a later one.
+
+    Where the cache is behind it, the API server would evict.
+    """
     have, wanted = int64(cached), int64(named)
-    return have is not None and wanted is not None and have > wanted
+    return wanted is None or (have is not None and have > wanted)
 
 
 def _no_running_pod(known: Known, _: GuardSettings) -> Answer | None:
     pod = known.pod
     if pod is None or (known.uid and known.uid != pod.uid):
         return Allow(Why.UNKNOWN_POD)
-    if known.version and _is_newer(pod.resource_version, known.version):
+    if known.version and _is_past(pod.resource_version, known.version):
         return Allow(Why.UNKNOWN_POD)  # the API server refuses it: nothing may be moved for it
     ending = pod.deleting or pod.terminal or not pod.node
     return Allow(Why.ENDING) if ending or pod.phase is PodPhase.PENDING else None
