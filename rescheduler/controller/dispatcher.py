@@ -25,6 +25,7 @@ from rescheduler.kube.answers import may_have_happened
 from rescheduler.kube.errors import ApiError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
@@ -223,6 +224,8 @@ class Dispatcher:
             case Call() if effect.eviction is not None:
                 answered = answers.dry_run if call.dry_run else answers.eviction
                 answered(machine, effect.eviction, now_s)
+                if effect.eviction.outcome is EvictionOutcome.EVICTED and not call.dry_run:
+                    expectations.evicts(call.uid, now_s)
                 self._wake(now_s)
             case GateProbe(owner, namespace) if effect.gate_proven is not None:
                 self.memory.proofs.answered(

@@ -269,9 +269,7 @@ class Reconciler:
             concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
             start_first=found.start_first,
             replacements=found.replacements,
-            unbudgeted=UnbudgetedWorkloads(
-                index=found.index, intents=expectations.intents, now_s=self._now_s
-            ),
+            unbudgeted=UnbudgetedWorkloads(index=found.index, expectations=expectations, now_s=self._now_s),
             rooms=found.rooms,
             history=self.stored.recorder.history,
             now_s=self._now_s,

@@ -59,6 +59,8 @@ class Expectations:
     """Moves whose first step was written; the cache may still show them as Pending."""
     intents: dict[ObjectKey, float] = field(default_factory=dict)
     """Moves whose last written status has the intent to evict, with its time; the cache may not show it yet."""
+    evicted: dict[str, float] = field(default_factory=dict)
+    """Uids of pods that were evicted, and when: the cache may still show them, and their moves may be deleted meanwhile."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
     """Machine -> writes that the cache must show, and when the last of them was made."""
 
@@ -74,6 +76,12 @@ class Expectations:
         _set_or_drop(self.nodes, machine, noted.node)
         _set_or_drop(self.intents, machine, noted.intent_s)
         (self.begun.add if noted.begun else self.begun.discard)(machine)
+
+    def evicts(self, pod_uid: str, now_s: float) -> None:
+        """The pod is on its way out."""
+        self.evicted[pod_uid] = now_s
+        for uid in [u for u, at_s in self.evicted.items() if now_s >= at_s + BEHIND_LIMIT_S]:
+            del self.evicted[uid]
 
     def wrote(self, machine: ObjectKey, touched: tuple[Touched, ...], now_s: float) -> None:
         """Remember what must show up in the cache before this machine acts again."""

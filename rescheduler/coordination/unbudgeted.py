@@ -7,12 +7,13 @@ moves of one workload that could evict in the same round, the first one does, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rescheduler.coordination.expectations import BEHIND_LIMIT_S, Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
-from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.records import Pod
 from rescheduler.planning.availability import Availability, availability_of, missing_pods
 
 
@@ -21,8 +22,8 @@ class UnbudgetedWorkloads:
     """Answers for the moves of one round."""
 
     index: RoundIndex
-    intents: Collection[ObjectKey]
-    """Keys of moves whose last written status has the intent (from ``Expectations``). Changes during the round."""
+    expectations: Expectations
+    """Change during the round."""
     now_s: float
 
     def of(self, migration: PodMigration, pod: Pod | None) -> Availability | None:
@@ -55,12 +56,14 @@ class UnbudgetedWorkloads:
     def _leaving(self, migration: PodMigration) -> frozenset[str]:
         """Uids of the pods that other moves are about to evict, or have evicted while the cache still shows them.
 
-        A move that ends without an eviction withdraws its intent, so finished moves need no exception.
+        Also those whose moves were deleted since. A move that ends without an eviction withdraws its intent, so finished moves need no exception.
         """
-        return frozenset(
+        intents, evicted = self.expectations.intents, self.expectations.evicted
+        deleted = {uid for uid, at_s in evicted.items() if self.now_s < at_s + BEHIND_LIMIT_S}
+        return frozenset(deleted - {migration.pod_uid}).union(
             other.pod_uid
             for other in self.index.view.migrations.values()
-            if (other.status.eviction_requested_at_s or (self.intents and other.key in self.intents))
+            if (other.status.eviction_requested_at_s or other.key in intents)
             and other.status.mode is not MoveMode.START_FIRST
             and other.key != migration.key
         )

@@ -116,3 +116,20 @@ def test_a_workload_rests_after_its_move_whichever_watch_is_behind(kind):
     scene.taint("n1")
     scene.advance(60.0)
     assert len(evicted(scene)) == 1
+
+
+@pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION])
+def test_an_evicted_pod_is_not_taken_for_available_though_its_move_is_deleted(kind):
+    """No budget keeps two evictions apart here, and the watch of pods may show the old pod for a while."""
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.workload("Deployment", "web", ["n1"] * 3)
+    scene.start().caches.lag(2.0, {kind})
+    scene.advance(3.0)
+    moves = [scene.move(pod, "n2", ttl="200s") for pod in scene.ready()]
+    scene.until(lambda: bool(evicted(scene)))
+    first = next(move for move in moves if scene.state(move).get("evictionRequestedAt"))
+    scene.api.delete(scene.get_move(first))
+    for _ in range(600):
+        scene.advance(0.1)
+        assert len(scene.ready()) >= 2
+    assert scene.over(*(move for move in moves if move != first))

@@ -4,6 +4,7 @@ from types import MappingProxyType
 
 import pytest
 
+from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
@@ -47,7 +48,8 @@ def seen(mine, *others, pods=STANDING, intents=(), workloads=KNOWN):
         migrations=MappingProxyType({m.key: m for m in (mine, *others)}),
     )
     (moved,) = [p for p in pods if p.uid == mine.pod_uid]
-    workloads_now = UnbudgetedWorkloads(index=RoundIndex.of(snapshot), intents=set(intents), now_s=100.0)
+    expectations = Expectations(intents=dict.fromkeys(intents, 99.0))
+    workloads_now = UnbudgetedWorkloads(index=RoundIndex.of(snapshot), expectations=expectations, now_s=100.0)
     return workloads_now.of(mine, moved)
 
 
