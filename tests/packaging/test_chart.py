@@ -112,6 +112,14 @@ def test_the_objects_are_those_of_kustomize(render, kustomize, values, resources
     assert {key for key in ours if ours[key] != theirs[key]} == set()
 
 
+def test_a_replica_that_serves_webhooks_answers_until_it_is_out_of_the_service(render):
+    for values, seconds in (((), None), (("guard=true",), 5), (("webhook=true",), 5)):
+        pod = rendered(render(*values))["Deployment", "rescheduler", "rescheduler"]["spec"]["template"]["spec"]
+        hook = pod["containers"][0].get("lifecycle", {}).get("preStop", {})
+        assert hook.get("sleep", {}).get("seconds") == seconds
+        assert pod["terminationGracePeriodSeconds"] >= 20 + (seconds or 0)
+
+
 def test_the_configuration_and_the_deployment_are_those_of_the_values(render):
     found = rendered(
         render(

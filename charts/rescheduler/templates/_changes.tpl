@@ -7,7 +7,10 @@
 {{- if $values.image.pullPolicy }}{{ $_ := set $container "imagePullPolicy" $values.image.pullPolicy }}{{ end -}}
 {{- if $values.resources }}{{ $_ := set $container "resources" $values.resources }}{{ end -}}
 {{- if $values.dryRun }}{{ $_ := set $container "args" (append $container.args "--dry-run") }}{{ end -}}
-{{- if or $values.webhook $values.guard }}{{ $_ := set $container "ports" (append $container.ports (dict "name" "webhook" "containerPort" 9443)) }}{{ end -}}
+{{- if or $values.webhook $values.guard -}}
+{{- $_ := set $container "ports" (append $container.ports (dict "name" "webhook" "containerPort" 9443)) -}}
+{{- $_ := set $container "lifecycle" (dict "preStop" (dict "sleep" (dict "seconds" 5))) -}}
+{{- end -}}
 {{- $_ := set $pod "containers" (list $container) -}}
 {{- range $key := list "imagePullSecrets" "nodeSelector" "tolerations" "affinity" -}}
 {{- if index $values $key }}{{ $_ := set $pod $key (index $values $key) }}{{ end -}}
