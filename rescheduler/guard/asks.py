@@ -7,6 +7,7 @@ forgets, by its bound or by a restart, is asked again within seconds.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -58,12 +59,13 @@ class Asks:
     """The evictions that wait, by the uid of the pod.
 
     Who comes back within REMEMBERED_S after he has given up has already waited for what he waited then: a tool that is patient for
-    less than the limit is let through in the end, too.
+    less than the limit is let through in the end, too. Where there is no place left, the namespace with the most leaves one to others.
     """
 
     def __init__(self, most: int = MOST_ASKS) -> None:
         self._most = most
         self._asks: dict[str, WaitingEviction] = {}
+        self._of_namespace: Counter[str] = Counter()
         self._named: dict[tuple[ObjectKey, str], WaitingEviction] = {}
         """The last that each caller asked for by the name of a pod."""
         self._unconfirmed: dict[str, tuple[ObjectKey, str, float]] = {}
@@ -78,11 +80,11 @@ class Asks:
         ask = self._asks.get(uid)
         return ask if ask is not None and _goes_on(ask, now_s) else None
 
-    def since_s(self, uid: str, now_s: float) -> float | None:
+    def since_s(self, pod: Pod, now_s: float) -> float | None:
         """When the request began, or would begin now; None: there is no place for it."""
-        ask = self._asks.get(uid)
+        ask = self._asks.get(pod.uid)
         if ask is None:
-            return now_s if len(self._asks) < self._most else None
+            return now_s if len(self._asks) < self._most or self._crowding(pod.namespace) else None
         if ask.held:
             return now_s
         return ask.first_s if _goes_on(ask, now_s) else now_s - _waited_s(ask, now_s)
@@ -106,9 +108,11 @@ class Asks:
             ask = self.find(pod.uid, now_s)
             joins = ask is not None and not ask.held
             if ask is None:
-                first_s = self.since_s(pod.uid, now_s)
+                first_s = self.since_s(pod, now_s)
                 if first_s is None:
                     return False
+                if pod.uid not in self._asks:
+                    self._take_a_place(pod.namespace)
                 ask = WaitingEviction(
                     pod=pod.key,
                     uid=pod.uid,
@@ -185,12 +189,29 @@ class Asks:
         """For how many somebody still asks."""
         return sum(_goes_on(ask, now_s) for ask in list(self._asks.values()))
 
+    def _crowding(self, namespace: str) -> str:
+        """The namespace with the most of them, if it still has as many as this one when it has left it a place; "": none."""
+        most, number = max(list(self._of_namespace.items()), key=lambda one: one[1], default=("", 0))
+        return most if number > self._of_namespace[namespace] + 1 else ""
+
+    def _take_a_place(self, namespace: str) -> None:
+        if len(self._asks) >= self._most:
+            crowding = self._crowding(namespace)
+            self._drop(next(ask for ask in reversed(self._asks.values()) if ask.pod.namespace == crowding))
+        self._of_namespace[namespace] += 1
+
+    def _drop(self, ask: WaitingEviction) -> None:
+        del self._asks[ask.uid]
+        self._of_namespace[ask.pod.namespace] -= 1
+        if not self._of_namespace[ask.pod.namespace]:
+            del self._of_namespace[ask.pod.namespace]
+
     def _forget(self, ask: WaitingEviction, now_s: float) -> None:
         going = _goes_on(ask, now_s)
         with self._lock:
             # Somebody may have asked again meanwhile.
             if self._asks.get(ask.uid) is ask and _goes_on(ask, now_s) == going:
-                del self._asks[ask.uid]
+                self._drop(ask)
 
 
 def _caller(user: str) -> str:

@@ -118,7 +118,7 @@ class Guard:
             unconfirmed=self.asks.unconfirmed(known.user, known.pod.uid, now_s) if one_by_one else "",
             stays=why_stays(known.pod, rules, now_s),
             move=self._parts.filer.move(known.pod.key, known.pod.uid),
-            first_asked_s=self.asks.since_s(known.pod.uid, now_s),
+            first_asked_s=self.asks.since_s(known.pod, now_s),
             problem=ask.problem if ask is not None else "",
         )
 

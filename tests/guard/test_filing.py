@@ -248,13 +248,26 @@ def test_a_move_that_somebody_else_made_under_its_name_is_none_of_the_guard():
     assert not is_guarded(made, "another")
 
 
+def test_a_namespace_that_fills_all_places_leaves_one_to_each_that_has_fewer():
+    asks = Asks(most=4)
+    many = [b.pod(f"many-{n}", namespace="many").on("n1").build() for n in range(5)]
+    few = [b.pod(f"few-{n}", namespace="few").on("n1").build() for n in range(3)]
+    assert [asks.hear(one, "tenant", NOW_S) for one in many] == [True] * 4 + [False]
+    assert [asks.hear(one, "kubectl", NOW_S) for one in few] == [True, True, False]
+    assert asks.since_s(few[2], NOW_S) is None
+    wanted = {ask.pod.name for ask in asks.current(lambda _: True, NOW_S)}
+    assert wanted == {"many-0", "many-1", "few-0", "few-1"}, "the last that came makes place"
+    assert asks.current(lambda ask: ask.pod.namespace == "few", NOW_S)
+    assert all(asks.hear(one, "kubectl", NOW_S) for one in (few[2], many[0])), "whose pods are gone have no share"
+
+
 def test_what_waits_is_bounded_and_makes_place_when_nobody_asks():
     asks = Asks(most=3)
     pods = [pod(f"web-{n}", f"web-{n}") for n in range(4)]
     heard = [asks.hear(one, "kubectl", NOW_S) for one in pods]
     assert heard == [True, True, True, False]
-    assert asks.since_s("web-3", NOW_S) is None
-    assert asks.since_s("web-0", NOW_S) == NOW_S
+    assert asks.since_s(pods[3], NOW_S) is None
+    assert asks.since_s(pods[0], NOW_S) == NOW_S
     assert asks.hear(pods[0], "karpenter", NOW_S + 100)
     later_s = NOW_S + SILENCE_S
     assert [one.user for one in asks.current(lambda _: True, later_s)] == ["kubectl"]
@@ -289,7 +302,7 @@ def test_a_tool_that_gives_up_before_the_limit_is_let_through_in_the_end():
     assert waited_s == [110.0, 220.0, 330.0, 440.0]
     assert waited_s[2] > SETTINGS.limit_s
     later_s = now_s + REMEMBERED_S
-    assert asks.since_s("u", later_s) == later_s
+    assert asks.since_s(pod(), later_s) == later_s
     asks.current(lambda _: True, later_s)
     assert len(asks) == 0
 
