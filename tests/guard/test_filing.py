@@ -258,7 +258,9 @@ def test_a_namespace_that_fills_all_places_leaves_one_to_each_that_has_fewer():
     wanted = {ask.pod.name for ask in asks.current(lambda _: True, NOW_S)}
     assert wanted == {"many-0", "many-1", "few-0", "few-1"}, "the last that came makes place"
     assert asks.current(lambda ask: ask.pod.namespace == "few", NOW_S)
-    assert all(asks.hear(one, "kubectl", NOW_S) for one in (few[2], many[0])), "whose pods are gone have no share"
+    assert all(asks.hear(one, "kubectl", NOW_S) for one in (few[2], many[0])), (
+        "whose pods are gone have no share"
+    )
 
 
 def test_what_waits_is_bounded_and_makes_place_when_nobody_asks():
