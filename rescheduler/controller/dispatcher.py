@@ -225,7 +225,7 @@ class Dispatcher:
                 answered = answers.dry_run if call.dry_run else answers.eviction
                 answered(machine, effect.eviction, now_s)
                 if effect.eviction.outcome is EvictionOutcome.EVICTED and not call.dry_run:
-                    expectations.evicts(call.uid, now_s)
+                    expectations.evicted[call.uid] = now_s
                 self._wake(now_s)
             case GateProbe(owner, namespace) if effect.gate_proven is not None:
                 self.memory.proofs.answered(

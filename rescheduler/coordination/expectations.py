@@ -6,7 +6,7 @@ this must survive a crash: when the next process begins to act it knows every wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, KeysView
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
@@ -77,11 +77,11 @@ class Expectations:
         _set_or_drop(self.intents, machine, noted.intent_s)
         (self.begun.add if noted.begun else self.begun.discard)(machine)
 
-    def evicts(self, pod_uid: str, now_s: float) -> None:
-        """The pod is on its way out."""
-        self.evicted[pod_uid] = now_s
+    def evicted_by(self, now_s: float) -> KeysView[str]:
+        """Uids of pods that were evicted, and that the cache may still show."""
         for uid in [u for u, at_s in self.evicted.items() if now_s >= at_s + BEHIND_LIMIT_S]:
             del self.evicted[uid]
+        return self.evicted.keys()
 
     def wrote(self, machine: ObjectKey, touched: tuple[Touched, ...], now_s: float) -> None:
         """Remember what must show up in the cache before this machine acts again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rescheduler.coordination.expectations import BEHIND_LIMIT_S, Expectations
+from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
@@ -58,9 +58,8 @@ class UnbudgetedWorkloads:
 
         Also those whose moves were deleted since. A move that ends without an eviction withdraws its intent, so finished moves need no exception.
         """
-        intents, evicted = self.expectations.intents, self.expectations.evicted
-        deleted = {uid for uid, at_s in evicted.items() if self.now_s < at_s + BEHIND_LIMIT_S}
-        return frozenset(deleted - {migration.pod_uid}).union(
+        intents, evicted = self.expectations.intents, self.expectations.evicted_by(self.now_s)
+        return frozenset(evicted - {migration.pod_uid}).union(
             other.pod_uid
             for other in self.index.view.migrations.values()
             if (other.status.eviction_requested_at_s or other.key in intents)

@@ -138,9 +138,8 @@ class Election:
     def written(self, lease: Lease, sent_at_s: float) -> None:
         """Our write was accepted: we lead until the renew deadline, counted from before it was sent."""
         if self.held_until_s is None and self.observed and not self.observed.spec.holder_identity:
-            self.acts_from_s = (
-                sent_at_s + CATCHES_UP_S
-            )  # one that has expired was not written under for longer
+            # Under one that has expired nothing was written for longer than that.
+            self.acts_from_s = sent_at_s + CATCHES_UP_S
         self.observed, self.observed_at_s = lease, sent_at_s
         self.held_until_s = sent_at_s + self.timing.renew_s
         self.epoch = Epoch(lease.spec.lease_transitions or 0, lease.spec.acquire_time or "")

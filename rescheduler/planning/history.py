@@ -130,9 +130,8 @@ class History:
 
 def _workload_uid(migration: PodMigration, moves: Mapping[str, PastMove]) -> str:
     move = moves.get(uid_of(migration))
-    return (
-        move.workload_uid if move is not None else ""
-    ) or migration.uid  # of an unknown workload: it is one of its own
+    known = move.workload_uid if move is not None else ""
+    return known or migration.uid  # a move of an unknown workload is one of its own
 
 
 def _unfinished(snapshot: Snapshot) -> Iterator[InFlight]:

@@ -114,9 +114,8 @@ def test_the_objects_are_those_of_kustomize(render, kustomize, values, resources
 
 def test_a_replica_that_serves_webhooks_answers_until_it_is_out_of_the_service(render):
     for values, seconds in (((), None), (("guard=true",), 5), (("webhook=true",), 5)):
-        pod = rendered(render(*values))["Deployment", "rescheduler", "rescheduler"]["spec"]["template"][
-            "spec"
-        ]
+        found = rendered(render(*values))["Deployment", "rescheduler", "rescheduler"]
+        pod = found["spec"]["template"]["spec"]
         hook = pod["containers"][0].get("lifecycle", {}).get("preStop", {})
         assert hook.get("sleep", {}).get("seconds") == seconds
         assert pod["terminationGracePeriodSeconds"] >= 20 + (seconds or 0)
