@@ -51,6 +51,8 @@ class WaitingEviction(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """When its PodMigration was last created, extended or removed by this replica; the caches may not show it yet."""
     problem: str = ""
     """Why the API server refused that; "": it did not."""
+    used_up_s: float = 0.0
+    """When a budget was last seen to be used up while room was held."""
     held: bool = False
     """Nothing is made for it: another pod of its caller comes first."""
 

@@ -1,8 +1,8 @@
 """What an eviction that somebody asks for is answered: the pure core of the guard, one table.
 
 A function of what the caches know: no call, no clock, no state. Promises: in doubt, and in every case that the table does not
-name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s``, unless the
-configuration says that evictions without room are refused.
+name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s``, unless room is held and
+a budget would refuse the eviction without the guard, too, or the configuration says that evictions without room are refused.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ LAST_ASK_S: Final = 30.0
 TRY_AGAIN_S: Final = 60.0
 """So long after a move has failed another one is made: within the limit, and with ``whenNoRoom: Refuse`` also after it. A move that had begun
 makes its pod back off for as long, and for twice as long with each further one."""
+BUDGET_FREES_S: Final = 30.0
+"""Once its budget allows disruptions again, the move whose room is held has so long to go first."""
 _WHILE_IT_ENDS_S: Final = 1
 """Who counts hears in time that the pod is ending."""
 _SOON_S: Final = 3
@@ -125,6 +127,8 @@ class Known:
     """Another pod that such a caller has asked for and does not know to be evicted; "": none."""
     problem: str = ""
     """Why the API server refused the PodMigration; "": it did not."""
+    used_up_s: float = 0.0
+    """When a budget of the pod was last seen to be used up while the move held room; 0.0: never."""
     now_s: float
 
 
@@ -162,6 +166,11 @@ def of_earlier_request(move: PodMigration, first_asked_s: float, limit_s: float)
     lived_until_s = move.created_at_s + (move.ttl_s or 0.0)
     withdrawn = move.status.reason == Reason.TIMEOUT and lived_until_s + 1.0 < _asked_since_s(move) + limit_s
     return withdrawn or move.status.finished_at_s + SILENCE_S < first_asked_s
+
+
+def waits_for_budget(move: PodMigration) -> bool:
+    """Its room is held, and the API server would refuse its eviction, whoever asked: its time does not run out meanwhile."""
+    return move.status.phase is MigrationPhase.EVICTING and move.status.reason == Reason.DISRUPTION_BUDGET
 
 
 def another_at_s(move: PodMigration) -> float:
@@ -263,7 +272,9 @@ def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
         and not of_earlier_request(move, first_s, settings.limit_s)
         and another_at_s(move) >= ends_s
     )
-    over = known.now_s >= ends_s
+    held = move is not None and move.status.phase is MigrationPhase.EVICTING
+    used_up = held and 0.0 <= known.now_s - known.used_up_s < BUDGET_FREES_S
+    over = known.now_s >= ends_s and not used_up
     if not (ended or over):
         return None
     refuses = settings.when_no_room is WhenNoRoom.REFUSE

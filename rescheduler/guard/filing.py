@@ -23,6 +23,7 @@ from rescheduler.guard.decision import (
     another_at_s,
     asked_since_s,
     of_earlier_request,
+    waits_for_budget,
 )
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
@@ -181,6 +182,8 @@ def _due(
         return Remove(ask, move, since_s) if again else None
     if move.status.eviction_requested_at_s or move.status.evicted_at_s or move.deleting:
         return None
+    if waits_for_budget(move):
+        until_s = ask.last_s + SILENCE_S + LAST_ASK_S
     wanted_s = float(math.ceil(until_s - move.created_at_s))
     known_s = move.ttl_s or 0.0
     nearly_over = until_s == ends_s and wanted_s > known_s

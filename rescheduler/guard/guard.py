@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from rescheduler.guard import review
-from rescheduler.guard.decision import WITHOUT_ROOM, Allow, Answer, AskAgain, Gone, Known, Why, decide
+from rescheduler.guard.decision import (
+    WITHOUT_ROOM,
+    Allow,
+    Answer,
+    AskAgain,
+    Gone,
+    Known,
+    Why,
+    decide,
+    waits_for_budget,
+)
 from rescheduler.guard.filer import Caches, Filer, GuardRules, why_stays
 from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
 from rescheduler.kube.answers import read_answer
@@ -23,7 +33,7 @@ from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE
-from rescheduler.model.records import Namespace, Node, ObjectKey, Pod
+from rescheduler.model.records import DisruptionBudget, Namespace, Node, ObjectKey, Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +121,34 @@ class Guard:
         in_service = not (isinstance(node, Node) and node.emptied_by_others)
         one_by_one = in_service and request.counts
         ask = self.asks.find(known.pod.uid, now_s)
+        move = self._parts.filer.move(known.pod.key, known.pod.uid)
+        if (
+            ask is not None
+            and move is not None
+            and waits_for_budget(move)
+            and self._budget_used_up(known.pod)
+        ):
+            ask.used_up_s = now_s
         return replace(
             known,
             succeeded=in_service and self.asks.took_the_place(known.pod, known.user, now_s),
             one_by_one=one_by_one,
             unconfirmed=self.asks.unconfirmed(known.user, known.pod.uid, now_s) if one_by_one else "",
             stays=why_stays(known.pod, rules, now_s),
-            move=self._parts.filer.move(known.pod.key, known.pod.uid),
+            move=move,
+            used_up_s=ask.used_up_s if ask is not None else 0.0,
             first_asked_s=self.asks.since_s(known.pod, now_s),
             problem=ask.problem if ask is not None else "",
         )
+
+    def _budget_used_up(self, pod: Pod) -> bool:
+        """True if the API server refuses its eviction now. The move alone does not tell: without a leader it says the same for ever."""
+        for budget in self._parts.caches.all_of(Kind.POD_DISRUPTION_BUDGET):
+            if isinstance(budget, DisruptionBudget) and budget.namespace == pod.namespace and pod.ready:
+                selects = budget.selector is not None and budget.selector.matches(pod.labels)
+                if selects and budget.disruptions_allowed <= 0:
+                    return True
+        return False
 
     def _tell(
         self, reason: str, request: review.EvictionReview, pod: Pod, message: str, *, warning: bool = False

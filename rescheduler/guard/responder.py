@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.guard.decision import WITHOUT_ROOM, AskAgain, Known, Why, asked_since_s, decide
+from rescheduler.guard.decision import (
+    WITHOUT_ROOM,
+    AskAgain,
+    Known,
+    Why,
+    asked_since_s,
+    decide,
+    waits_for_budget,
+)
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.eviction_request import Progress, RequestedEviction, ResponderState
 from rescheduler.model.migration import MigrationPhase, PodMigration
@@ -127,6 +135,7 @@ def _known(seen: SeenTarget, started_s: float, now_s: float) -> Known:
         move=seen.move,
         first_asked_s=started_s,
         problem=seen.problem,
+        used_up_s=now_s if seen.move is not None and waits_for_budget(seen.move) else 0.0,
         now_s=now_s,
     )
 

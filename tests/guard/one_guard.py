@@ -90,9 +90,13 @@ class Cluster:
 
     def fails(self, reason="DecisionStale"):
         """The move that is under way fails now."""
+        self.is_at(MigrationPhase.FAILED, reason=reason, finished_at_s=self.now_s)
+
+    def is_at(self, phase, **status):
+        """What the leader wrote last about the move that is under way."""
         ((key, move),) = self.objects[Kind.POD_MIGRATION].items()
-        ended = MigrationStatus(phase=MigrationPhase.FAILED, reason=reason, finished_at_s=self.now_s)
-        self.objects[Kind.POD_MIGRATION][key] = msgspec.structs.replace(move, status=ended)
+        said = MigrationStatus(phase=phase, **status)
+        self.objects[Kind.POD_MIGRATION][key] = msgspec.structs.replace(move, status=said)
 
     def pod(self, name="web-1", namespace="shop", **more):
         pod = msgspec.structs.replace(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.guard.decision import (
+    BUDGET_FREES_S,
     SILENCE_S,
     Allow,
     AskAgain,
@@ -242,6 +243,17 @@ def test_another_try_is_told_while_it_is_under_way():
     answer = decide(known(move=again, first_asked_s=NOW_S - 900), REFUSE)
     assert isinstance(answer, AskAgain)
     assert "node-3" in answer.message
+
+
+def test_while_a_budget_is_used_up_the_room_that_is_held_is_waited_for():
+    """The API server would refuse the eviction anyway; without the wait it would let one through, without room, once the budget allows it."""
+    waits = move(MigrationPhase.EVICTING, MigrationReason.DISRUPTION_BUDGET, message="PDB web allows 0 of 3")
+    late = known(move=waits, first_asked_s=NOW_S - 2 * SETTINGS.limit_s, used_up_s=NOW_S - 10)
+    assert isinstance(decide(late, SETTINGS), AskAgain)
+    evicts = move(MigrationPhase.EVICTING, MigrationReason.PROVING_GATE)
+    assert isinstance(decide(replace(late, move=evicts), SETTINGS), AskAgain)
+    for ended in ({"used_up_s": NOW_S - BUDGET_FREES_S}, {"move": move(MigrationPhase.RESERVING)}):
+        assert decide(replace(late, **ended), SETTINGS).why is Why.LIMIT, ended
 
 
 @pytest.mark.parametrize("phase", MigrationPhase)

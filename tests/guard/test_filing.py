@@ -106,6 +106,15 @@ def test_in_the_end_it_lives_until_the_limit_and_no_longer():
     assert writes((asked, move(asked, ttl_s=300.0, began_s=NOW_S - 290))) == []
 
 
+def test_while_a_budget_is_used_up_its_room_is_held_beyond_the_limit():
+    asked = ask(first_s=NOW_S - 400)
+    waits = {"phase": MigrationPhase.EVICTING, "reason": MigrationReason.DISRUPTION_BUDGET}
+    made = move(asked, ttl_s=420.0, began_s=NOW_S - 400, **waits)
+    assert writes((asked, made)) == [Extend(asked, made, 400.0 + SILENCE_S + LAST_ASK_S)]
+    silent = ask(first_s=NOW_S - 400, last_s=NOW_S - 140)
+    assert writes((silent, move(silent, ttl_s=420.0, began_s=NOW_S - 400, **waits))) == []
+
+
 @pytest.mark.parametrize("moment", ["eviction_requested_at_s", "evicted_at_s"])
 def test_a_move_that_disturbs_its_pod_is_left_alone(moment):
     asked = ask()

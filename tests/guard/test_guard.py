@@ -6,20 +6,21 @@ import msgspec
 import pytest
 
 from rescheduler.guard.asks import UNCONFIRMED_S
-from rescheduler.guard.decision import SILENCE_S
+from rescheduler.guard.decision import BUDGET_FREES_S, SILENCE_S
 from rescheduler.guard.guard import user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace, Node, ObjectKey, PodPhase
 from rescheduler.model.selectors import LabelSelector, LabelSet
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import UnreadableReviewError
 
-from .one_guard import OWN, Cluster
+from .one_guard import OWN, Cluster, asks_for
 
 
 @pytest.fixture
@@ -311,6 +312,30 @@ def test_a_pod_that_had_no_turn_for_longer_than_the_limit_is_moved_when_it_has_o
     assert not cluster.ask("last", **DESCHEDULER)["allowed"]
     cluster.look_again()
     assert created(cluster)[-1] == "last"
+
+
+def test_the_limit_does_not_run_while_the_budget_of_a_pod_with_room_is_used_up(cluster):
+    """A drain of pods that start slowly, one at a time: its last ones would go without the room that is held for them."""
+    budget = b.pdb("web", namespace="shop").build()
+    cluster.objects[Kind.POD_DISRUPTION_BUDGET][budget.key] = budget
+    cluster.pod(labels=LabelSet({"app": "web"}), ready=True)
+    asks_for(cluster, 20)
+    cluster.is_at(MigrationPhase.EVICTING, reason="DisruptionBudget")
+    assert not asks_for(cluster, 3 * cluster.settings.limit_s)["allowed"]
+    cluster.objects[Kind.POD_DISRUPTION_BUDGET][budget.key] = b.pdb("web", "shop").allows(1).build()
+    freed_s = cluster.now_s
+    assert asks_for(cluster, 600)["allowed"], "nobody leads, so nobody evicts: others may"
+    assert cluster.now_s - freed_s == pytest.approx(BUDGET_FREES_S, abs=6)
+
+
+def test_the_limit_counts_where_the_budget_is_of_other_pods(cluster):
+    """What the move says alone is not believed."""
+    for budget in (b.pdb("api", "shop").build(), b.pdb("web", "elsewhere").build()):
+        cluster.objects[Kind.POD_DISRUPTION_BUDGET][budget.key] = budget
+    cluster.pod(labels=LabelSet({"app": "web"}), ready=True)
+    asks_for(cluster, 20)
+    cluster.is_at(MigrationPhase.EVICTING, reason="DisruptionBudget")
+    assert asks_for(cluster, cluster.settings.limit_s)["allowed"]
 
 
 @pytest.mark.parametrize("who", ["another caller", "a descheduler that empties a cordoned node"])

@@ -63,6 +63,7 @@ def move(phase=MigrationPhase.RESERVING, **status):
 FAILED = move(MigrationPhase.FAILED, reason="NoTarget", message="no node has room", finished_at_s=NOW)
 DISTURBED = move(MigrationPhase.HANDING_OVER, node_name="node-2", eviction_requested_at_s=NOW - 400.0)
 LANDED = move(MigrationPhase.SUCCEEDED, node_name="node-2", finished_at_s=NOW)
+USED_UP = move(MigrationPhase.EVICTING, node_name="node-2", reason="DisruptionBudget")
 LATE = NOW - 280.0
 """Then the limit is too near for another move."""
 OFF = GuardSettings(enabled=False)
@@ -97,6 +98,13 @@ REFUSES = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
             None,
             False,
             "held on node-2",
+        ),
+        (
+            eviction(begun_s=NOW - 900.0),
+            SeenTarget(namespace=SHOP, pod=pod(), move=USED_UP),
+            None,
+            False,
+            "is held",
         ),
         (eviction(), SeenTarget(namespace=SHOP, pod=pod(), stays="a protection"), None, True, "a protection"),
         (eviction(), SeenTarget(namespace=SHOP, pod=pod(), problem="over quota"), None, True, "over quota"),
