@@ -48,9 +48,5 @@ def resource_of(spec: Json, version: Json) -> ResourceType:
         scale=subresources.get("scale", {}).get("specReplicasPath") == ".spec.replicas",
         generation=True,
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
-        printed=tuple(
-            (column["name"], column["type"], column["jsonPath"], column.get("priority", 0))
-            for column in version.get("additionalPrinterColumns") or ()
-        ),
         schema=(version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"},
     )

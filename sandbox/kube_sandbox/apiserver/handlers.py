@@ -1,10 +1,12 @@
-"""Handlers: dispatch of a request by verb and subresource; create, update, patch and delete, status and scale."""
+"""Handlers: a request by verb and subresource: create, update, patch and delete, status and scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from kube_sandbox.apiserver.deletion import bind, delete, evict
 from kube_sandbox.apiserver.errors import (
@@ -33,117 +35,105 @@ from kube_sandbox.apiserver.requests import (
     is_dry_run,
     patch_type,
 )
-from kube_sandbox.apiserver.selectors import parse_predicate
+from kube_sandbox.apiserver.selectors import Query, parse_predicate
 from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 from kube_sandbox.apiserver.tables import ResponseForm
-from kube_sandbox.apiserver.watch import Query, list_objects
+from kube_sandbox.apiserver.watch import list_objects
 from rescheduler.kube.transport import Request, Response
 
 
-@dataclass(frozen=True, slots=True)
-class JsonAnswer:
+def json_response(code: int, body: Json, headers: Mapping[str, str] | None = None) -> Response:
     """A response with a JSON body."""
-
-    code: int
-    body: Json
-    headers: Mapping[str, str] = field(default_factory=dict)
+    found = {"content-type": "application/json", **{k.lower(): v for k, v in (headers or {}).items()}}
+    return Response(code, msgspec.json.encode(body), found)
 
 
-class Handlers:
-    """Handles all requests below a group and version."""
+def refusal(error: StatusError) -> Response:
+    """The response to a rejected request."""
+    return json_response(error.code, error.status_object, error.headers)
 
-    def __init__(self, store: ObjectStore) -> None:
-        self._store = store
 
-    def answer(self, target: RequestInfo, request: Request, accept: str) -> JsonAnswer | Response:
-        """The response to one request. Raises StatusError."""
+def answer(store: ObjectStore, target: RequestInfo, request: Request, accept: str) -> Response:
+    """The response to one request below a group and version. Raises StatusError."""
+    if target.subresource and not _serves(target):
+        raise unknown_path()
+    form = ResponseForm(target.resource, accept, store.clock)
+    if not target.name:
+        return _collection(store, target, request, form)
+    if target.subresource in {"binding", "eviction"}:
+        return _pod_action(store, target, request)
+    if target.subresource == "scale":
+        return _scale(store, target, request)
+    return _object(store, target, request, form)
 
-        def query(name: str) -> str:
-            return request.query.get(name, "")
 
-        resource = target.resource
-        if target.subresource and not _serves(target):
-            raise unknown_path()
-        shape = ResponseForm(resource, accept, self._store.clock)
-        if not target.name:
-            return self._collection(target, request, query, shape)
-        if target.subresource in {"binding", "eviction"}:
-            return self._pod_action(target, request, query)
-        if target.subresource == "scale":
-            return self._scale(target, request, query)
-        return self._object(target, request, query, shape)
+def _collection(store: ObjectStore, target: RequestInfo, request: Request, form: ResponseForm) -> Response:
+    resource = target.resource
+    if request.method == "POST":
+        if "list" not in resource.verbs:
+            body = decode_object(request.body, request.content_type)
+            check_identity(resource, body)
+            # The only user of the sandbox is allowed everything.
+            return json_response(201, {"metadata": {}, **body, "status": {"allowed": True}})
+        return json_response(201, form.one(_create(store, target, request)))
+    chosen = parse_predicate(request.query, target.namespace, resource.fields)
+    if request.method == "GET" and "list" in resource.verbs:
+        return json_response(200, list_objects(store, resource, chosen, request.query, form))
+    raise method_not_allowed()
 
-    def _collection(
-        self, target: RequestInfo, request: Request, query: Query, shape: ResponseForm
-    ) -> JsonAnswer:
-        resource, store = target.resource, self._store
-        if request.method == "POST":
-            if "list" not in resource.verbs:
-                body = decode_object(request.body, request.content_type)
-                check_identity(resource, body)
-                # The only user of the sandbox is allowed everything.
-                return JsonAnswer(201, {"metadata": {}, **body, "status": {"allowed": True}})
-            obj = create(store, target, request.body, request.content_type, query)
-            return JsonAnswer(201, shape.one(self._shown(target, obj)))
-        chosen = parse_predicate(query, target.namespace, resource.fields)
-        if request.method == "GET" and "list" in resource.verbs:
-            return JsonAnswer(200, list_objects(store, resource, chosen, query, shape))
-        raise method_not_allowed()
 
-    def _object(self, target: RequestInfo, request: Request, query: Query, shape: ResponseForm) -> JsonAnswer:
-        store, resource = self._store, target.resource
-        body, content_type = request.body, request.content_type
-        if request.method == "GET":
+def _object(store: ObjectStore, target: RequestInfo, request: Request, form: ResponseForm) -> Response:
+    code, resource = 200, target.resource
+    match request.method:
+        case "GET":
             found = store.find(resource.table, target.namespace, target.name)
             if found is None:
                 raise not_found(resource.group, resource.plural, target.name)
-            return JsonAnswer(200, shape.one(self._shown(target, found)))
-        if request.method == "PUT":
-            obj = update(store, target, body, content_type, query)
-            return JsonAnswer(200, shape.one(self._shown(target, obj)))
-        if request.method == "PATCH":
-            obj, made = patch(store, target, body, content_type, query)
-            return JsonAnswer(201 if made else 200, shape.one(self._shown(target, obj)))
-        if request.method == "DELETE" and not target.subresource:
-            code, result = remove(store, target, body, content_type, query)
-            if result.get("kind") == "Status":
-                return JsonAnswer(code, result)
-            return JsonAnswer(code, shape.one(self._shown(target, result)))
-        raise method_not_allowed()
-
-    def _pod_action(self, target: RequestInfo, request: Request, query: Query) -> JsonAnswer:
-        if request.method != "POST":
+        case "PUT":
+            found = _update(store, target, request)
+        case "PATCH":
+            found, made = _patch(store, target, request)
+            code = 201 if made else 200
+        case "DELETE" if not target.subresource:
+            found = _delete(store, target, request)
+            if found.get("kind") == "Status":
+                return json_response(200, found)
+        case _:
             raise method_not_allowed()
-        body = decode_object(request.body, request.content_type)
-        if target.subresource == "binding":
-            bind(self._store, target.namespace, target.name, body, dry_run=is_dry_run(query))
-            return JsonAnswer(201, _success(201))
-        name = dig(body, "metadata", "name")
-        if name and name != target.name:
-            raise bad_request("name in URL does not match name in Eviction object")
-        options = delete_options(body.get("deleteOptions") or {}, query)
-        if (body.get("deleteOptions") or {}).get("dryRun") not in (None, []) and query("dryRun") == "":
-            options = replace(options, dry_run=True)
-        evict(self._store, target.namespace, target.name, options)
-        return JsonAnswer(201, _success(201))
+    return json_response(code, form.one(found))
 
-    def _scale(self, target: RequestInfo, request: Request, query: Query) -> JsonAnswer:
-        store, resource = self._store, target.resource
-        if request.method == "GET":
-            found = store.get(resource.name, target.namespace, target.name)
-            return JsonAnswer(200, get_scale(resource, found))
-        if request.method == "PUT":
-            wanted = decode_object(request.body, request.content_type)
-            return JsonAnswer(200, set_scale(store, target, lambda _: wanted, query))
-        if request.method == "PATCH":
-            plain = replace(resource, encode=None, decode=None)
-            change = change_of(plain, patch_type(request.content_type), decode_value(request.body))
-            return JsonAnswer(200, set_scale(store, target, change, query))
+
+def _pod_action(store: ObjectStore, target: RequestInfo, request: Request) -> Response:
+    if request.method != "POST":
         raise method_not_allowed()
+    body, query = decode_object(request.body, request.content_type), request.query
+    if target.subresource == "binding":
+        bind(store, target.namespace, target.name, body, dry_run=is_dry_run(query))
+        return json_response(201, _success(201))
+    name = dig(body, "metadata", "name")
+    if name and name != target.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = delete_options(body.get("deleteOptions") or {}, query)
+    if (body.get("deleteOptions") or {}).get("dryRun") not in (None, []) and not query.get("dryRun"):
+        options = replace(options, dry_run=True)
+    evict(store, target.namespace, target.name, options)
+    return json_response(201, _success(201))
 
-    @staticmethod
-    def _shown(target: RequestInfo, obj: Json) -> Json:
-        return target.resource.encode(obj) if target.resource.encode else obj
+
+def _scale(store: ObjectStore, target: RequestInfo, request: Request) -> Response:
+    resource = target.resource
+    if request.method == "GET":
+        return json_response(
+            200, get_scale(resource, store.get(resource.name, target.namespace, target.name))
+        )
+    if request.method == "PUT":
+        wanted = decode_object(request.body, request.content_type)
+        return json_response(200, _set_scale(store, target, lambda _: wanted, request.query))
+    if request.method == "PATCH":
+        plain = replace(resource, encode=None, decode=None)
+        change = change_of(plain, patch_type(request.content_type), decode_value(request.body))
+        return json_response(200, _set_scale(store, target, change, request.query))
+    raise method_not_allowed()
 
 
 def _serves(target: RequestInfo) -> bool:
@@ -162,44 +152,39 @@ def _success(code: int) -> Json:
 _APPLY = "application/apply-patch+yaml"
 
 
-def create(store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query) -> Json:
-    """POST to a collection."""
+def _read(target: RequestInfo, request: Request) -> Json:
+    """The object of a body, in the stored form."""
     resource = target.resource
-    obj = decode_object(body, content_type)
+    obj = decode_object(request.body, request.content_type)
     check_identity(resource, obj)
-    namespace = target.namespace
-    if resource.namespaced and not namespace:
+    check_fields(resource, obj, request.query)
+    return resource.decode(obj) if resource.decode is not None else obj
+
+
+def _create(store: ObjectStore, target: RequestInfo, request: Request) -> Json:
+    if target.resource.namespaced and not target.namespace:
         raise StatusError(405, "MethodNotAllowed", "a namespace is needed to create this kind")
-    check_fields(resource, obj, query)
-    if resource.decode is not None:
-        obj = resource.decode(obj)
+    obj = _read(target, request)
     meta(obj).pop("managedFields", None)
-    return store.create(resource, namespace, obj, WriteOptions(dry_run=is_dry_run(query)))
+    options = WriteOptions(dry_run=is_dry_run(request.query))
+    return store.create(target.resource, target.namespace, obj, options)
 
 
-def update(store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query) -> Json:
-    """PUT of an object or its status."""
-    resource = target.resource
-    new = decode_object(body, content_type)
-    check_identity(resource, new)
-    check_fields(resource, new, query)
-    if resource.decode is not None:
-        new = resource.decode(new)
+def _update(store: ObjectStore, target: RequestInfo, request: Request) -> Json:
+    new = _read(target, request)
     options = WriteOptions(
-        dry_run=is_dry_run(query), subresource=target.subresource, uid_is_precondition=True
+        dry_run=is_dry_run(request.query), subresource=target.subresource, uid_is_precondition=True
     )
-    return store.update(resource, target.namespace, target.name, lambda _: new, options)
+    return store.update(target.resource, target.namespace, target.name, lambda _: new, options)
 
 
-def patch(
-    store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query
-) -> tuple[Json, bool]:
-    """PATCH of any type; returns the object, and whether server-side apply created it."""
-    resource = target.resource
-    media = patch_type(content_type)
+def _patch(store: ObjectStore, target: RequestInfo, request: Request) -> tuple[Json, bool]:
+    """A patch of any type; returns the object, and whether server-side apply created it."""
+    resource, query = target.resource, request.query
+    media = patch_type(request.content_type)
     if media == _APPLY:
-        return _apply(store, target, body, query)
-    asked = change_of(resource, media, decode_value(body))
+        return _apply(store, target, request.body, query)
+    asked = change_of(resource, media, decode_value(request.body))
 
     def change(current: Json) -> Json:
         changed = asked(current)
@@ -237,7 +222,7 @@ def _in_version(resource: ResourceType, change: Callable[[Json], Json]) -> Calla
 
 
 def _apply(store: ObjectStore, target: RequestInfo, body: bytes, query: Query) -> tuple[Json, bool]:
-    if not query("fieldManager"):
+    if not query.get("fieldManager"):
         raise bad_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     resource, applied = target.resource, decode_object(body, "")
     check_identity(resource, applied)
@@ -261,26 +246,19 @@ def _apply(store: ObjectStore, target: RequestInfo, body: bytes, query: Query) -
         return store.create(resource, target.namespace, fresh, options), True
 
 
-def remove(
-    store: ObjectStore, target: RequestInfo, body: bytes, content_type: str, query: Query
-) -> tuple[int, Json]:
-    """DELETE of one object; returns the HTTP status and the body."""
+def _delete(store: ObjectStore, target: RequestInfo, request: Request) -> Json:
+    """The object that was deleted or is terminating, or a Status."""
     resource = target.resource
-    options = delete_options(decode_object(body, content_type) if body else {}, query)
+    body = decode_object(request.body, request.content_type) if request.body else {}
+    options = delete_options(body, request.query)
     done = delete(store, resource, target.namespace, target.name, options)
     if not done.gone or resource.returns_deleted:
-        return 200, done.obj
+        return done.obj
     metadata = done.obj["metadata"]
     details = {"name": metadata["name"], "kind": resource.plural, "uid": metadata["uid"]}
     if resource.group:
         details["group"] = resource.group
-    return 200, {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": details,
-    }
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def get_scale(resource: ResourceType, obj: Json) -> Json:
@@ -306,7 +284,7 @@ def get_scale(resource: ResourceType, obj: Json) -> Json:
     return scale
 
 
-def set_scale(store: ObjectStore, target: RequestInfo, change: Callable[[Json], Json], query: Query) -> Json:
+def _set_scale(store: ObjectStore, target: RequestInfo, change: Callable[[Json], Json], query: Query) -> Json:
     """Write ``spec.replicas`` of a Scale to its workload."""
     resource = target.resource
 

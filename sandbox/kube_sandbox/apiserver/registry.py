@@ -39,8 +39,6 @@ class ResourceType:
     """Changes of the spec increment metadata.generation."""
     fields: tuple[str, ...] = ()
     """Supported field selectors."""
-    printed: tuple[tuple[str, str, str, int], ...] = ()
-    """additionalPrinterColumns: name, type, jsonPath, priority."""
     storage: str = ""
     """Table of its objects, if it shares that with another version or group."""
     decode: Callable[[Json], Json] | None = None

@@ -20,8 +20,8 @@ from kube_sandbox.apiserver.errors import (
 )
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.registry import Registry, ResourceType
+from kube_sandbox.apiserver.selectors import Query
 from kube_sandbox.apiserver.strategies import prune
-from kube_sandbox.apiserver.watch import Query
 
 _JSON = frozenset({"", "application/json", "*/*"})
 _PATCHES = frozenset(
@@ -59,14 +59,12 @@ def decode_value(body: bytes) -> Any:
         raise bad_request(f"the object provided is unrecognized: {error}") from error
 
 
-def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) -> None:
+def check_identity(resource: ResourceType, obj: Json) -> None:
     """Raises 400 unless apiVersion and kind are those of the endpoint. Built-in kinds may omit them."""
     if resource.schema is None:
         obj["apiVersion"] = obj.get("apiVersion") or resource.api_version
         obj["kind"] = obj.get("kind") or resource.kind
     version, kind = obj.get("apiVersion"), obj.get("kind")
-    if not required and not version and not kind:
-        return
     if not version or not kind:
         text = "Object 'Kind' is missing in body" if not kind else "Object 'apiVersion' is missing in body"
         raise bad_request(text)
@@ -79,7 +77,7 @@ def check_identity(resource: ResourceType, obj: Json, *, required: bool = True) 
 
 def check_fields(resource: ResourceType, obj: Json, query: Query) -> None:
     """With ``fieldValidation=Strict``: raises 400 for fields that a custom resource does not have."""
-    if query("fieldValidation") != "Strict" or resource.schema is None:
+    if query.get("fieldValidation") != "Strict" or resource.schema is None:
         return
     unknown = prune(deep_copy(obj), resource.schema)
     if unknown:
@@ -104,7 +102,7 @@ def patch_type(content_type: str) -> str:
 
 def is_dry_run(query: Query, options: str = "CreateOptions") -> bool:
     """True for ``dryRun=All``. Raises 422 for anything else; ``options`` names the kind of options."""
-    text = query("dryRun")
+    text = query.get("dryRun", "")
     if text not in {"", "All"}:
         raise bad_options(options, not_supported("dryRun", [text], ["All"]))
     return text == "All"
@@ -113,9 +111,9 @@ def is_dry_run(query: Query, options: str = "CreateOptions") -> bool:
 def delete_options(body: Json, query: Query) -> DeleteOptions:
     """Options from the body, else from the query."""
     grace = body.get("gracePeriodSeconds")
-    if grace is None and query("gracePeriodSeconds"):
+    if grace is None and query.get("gracePeriodSeconds"):
         try:
-            grace = int(query("gracePeriodSeconds"))
+            grace = int(query["gracePeriodSeconds"])
         except ValueError as error:
             raise bad_request("gracePeriodSeconds is not a number") from error
     preconditions = body.get("preconditions") or {}

@@ -7,7 +7,7 @@ Grammar and errors are those of apimachinery: equality-based, set-based and exis
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,13 +79,15 @@ class SelectionPredicate:
         return ""
 
 
-def parse_predicate(
-    query: Callable[[str], str], namespace: str, field_names: Iterable[str]
-) -> SelectionPredicate:
+Query = Mapping[str, str]
+"""The query parameters of a request."""
+
+
+def parse_predicate(query: Query, namespace: str, field_names: Iterable[str]) -> SelectionPredicate:
     """The predicate of a request. Raises 400 for selectors that are malformed or not supported."""
     return SelectionPredicate(
-        labels=parse_label_selector(query("labelSelector")),
-        fields=_parse_fields(query("fieldSelector"), {*_GENERIC_FIELDS, *field_names}),
+        labels=parse_label_selector(query.get("labelSelector", "")),
+        fields=_parse_fields(query.get("fieldSelector", ""), {*_GENERIC_FIELDS, *field_names}),
         namespace=namespace,
     )
 

@@ -18,7 +18,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-import msgspec
 import structlog
 import yaml
 
@@ -26,14 +25,14 @@ from kube_sandbox.apiserver import registry as resources
 from kube_sandbox.apiserver.admission import acting_as, managing
 from kube_sandbox.apiserver.admission_policies import SYSTEM_PRIORITIES, BuiltinAdmission, PolicyEngine
 from kube_sandbox.apiserver.definitions import Definitions
-from kube_sandbox.apiserver.errors import Json, StatusError, bad_request, unknown_path
-from kube_sandbox.apiserver.handlers import Handlers, JsonAnswer
+from kube_sandbox.apiserver.errors import StatusError, bad_request, unknown_path
+from kube_sandbox.apiserver.handlers import answer, json_response, refusal
 from kube_sandbox.apiserver.registry import builtin_registry
 from kube_sandbox.apiserver.requests import parse_request_info
 from kube_sandbox.apiserver.selectors import parse_predicate
 from kube_sandbox.apiserver.store import Clock, ObjectStore
 from kube_sandbox.apiserver.strategies import Strategies
-from kube_sandbox.apiserver.watch import Query, WatchStream, is_true, watch_objects
+from kube_sandbox.apiserver.watch import WatchStream, is_true, watch_objects
 from rescheduler.kube.transport import Request, Response, Stream
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +60,6 @@ class ApiServer:
         )
         self.definitions = Definitions(self.store)
         self.store.admission = BuiltinAdmission(self.store, PolicyEngine(self.store))
-        self._endpoints = Handlers(self.store)
         self._bookmark_every_s = bookmark_every_s
         self._bootstrap()
 
@@ -72,32 +70,27 @@ class ApiServer:
             user = known.get("impersonate-user", "")
             manager = request.query.get("fieldManager", "")
             with acting_as(user) if user else nullcontext(), managing(manager):
-                answer = self._answer(request, known)
+                return self._answer(request, known)
         except StatusError as error:
-            return _json(error.code, error.status_object, error.headers)
+            return refusal(error)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             _log.warning("request with a malformed object", path=request.path, fault=repr(error))
-            refused = bad_request(f"the object provided is malformed: {error!r}")
-            return _json(refused.code, refused.status_object)
-        if isinstance(answer, Response):
-            return answer
-        return _json(answer.code, answer.body, answer.headers)
+            return refusal(bad_request(f"the object provided is malformed: {error!r}"))
 
     def is_watch(self, request: Request) -> bool:
         """True if the request is a watch."""
-        return request.method == "GET" and is_true(request.query.get("watch", ""))
+        return request.method == "GET" and is_true(request.query.get("watch"))
 
     def open_watch(self, request: Request) -> WatchStream:
         """Opens a watch. Raises StatusError if it is refused."""
-        query = _getter(request)
         target = parse_request_info(self.registry, request.path)
         if "watch" not in target.resource.verbs:
             raise unknown_path()
-        chosen = parse_predicate(query, target.namespace, target.resource.fields)
+        chosen = parse_predicate(request.query, target.namespace, target.resource.fields)
         every_s = self._bookmark_every_s
-        return watch_objects(self.store, target.resource, chosen, query, bookmark_every_s=every_s)
+        return watch_objects(self.store, target.resource, chosen, request.query, bookmark_every_s=every_s)
 
-    def _answer(self, request: Request, headers: Mapping[str, str]) -> JsonAnswer | Response:
+    def _answer(self, request: Request, headers: Mapping[str, str]) -> Response:
         path = request.path
         parts = path.strip("/").split("/")
         if (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3):  # noqa: PLR2004 - below a group and version
@@ -107,21 +100,21 @@ class ApiServer:
             if not self._serves_group(parts):
                 return _nothing()
             target = parse_request_info(self.registry, path)
-            return self._endpoints.answer(target, request, headers.get("accept", ""))
+            return answer(self.store, target, request, headers.get("accept", ""))
         if request.method not in {"GET", "HEAD"}:
             return _nothing()
         return self._about(parts)
 
-    def _about(self, parts: list[str]) -> JsonAnswer | Response:
+    def _about(self, parts: list[str]) -> Response:
         match parts:
             case ["version"]:
-                return JsonAnswer(200, resources.VERSION)
+                return json_response(200, resources.VERSION)
             case ["healthz" | "livez" | "readyz", *_]:
                 return Response(200, b"ok", {"content-type": "text/plain; charset=utf-8"})
             case ["openapi", *rest]:
-                return JsonAnswer(200, resources.openapi(self.registry, rest))
+                return json_response(200, resources.openapi(self.registry, rest))
             case ["api" | "apis", *_] if len(parts) == 1 or self._serves_group(parts):
-                return JsonAnswer(200, resources.about(self.registry, parts))
+                return json_response(200, resources.about(self.registry, parts))
             case _:
                 return _nothing()
 
@@ -139,17 +132,8 @@ class ApiServer:
             self.store.create(classes, "", {"metadata": {"name": name}, "value": value})
 
 
-def _getter(request: Request) -> Query:
-    return lambda name: request.query.get(name, "")
-
-
 def _nothing() -> Response:
     return Response(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
-
-
-def _json(code: int, body: Json, headers: Mapping[str, str] | None = None) -> Response:
-    found = {"content-type": "application/json", **{k.lower(): v for k, v in (headers or {}).items()}}
-    return Response(code, msgspec.json.encode(body), found)
 
 
 class RefusedStream:
@@ -300,9 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {key.lower(): value for key, value in self.headers.items()}
         body = self._body(headers)
         if body is None:
-            self._send(
-                _refusal_of(StatusError(413, "RequestEntityTooLarge", "the body is larger than 3 MiB"))
-            )
+            self._send(refusal(StatusError(413, "RequestEntityTooLarge", "the body is larger than 3 MiB")))
             return
         request = Request(
             method=self.command,
@@ -347,7 +329,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             stream = self.server.app.open_watch(request)
         except StatusError as error:
-            self._send(_refusal_of(error))
+            self._send(refusal(error))
             return
         self.server.streaming(stream)
         lines = [
@@ -366,8 +348,3 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             stream.close()
             self.server.streamed(stream)
-
-
-def _refusal_of(error: StatusError) -> Response:
-    headers = {"content-type": "application/json", **{k.lower(): v for k, v in error.headers.items()}}
-    return Response(error.code, msgspec.json.encode(error.status_object), headers)

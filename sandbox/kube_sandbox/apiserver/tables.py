@@ -1,8 +1,7 @@
-"""Tables for ``kubectl get`` of pods, nodes, and custom resources with columns of their own. Other kinds are sent as they are: kubectl shows name and age."""
+"""The form of what is answered: objects in the version that is asked for; of pods and nodes tables for ``kubectl get``, which shows name and age of others."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,17 +17,21 @@ class ResponseForm:
 
     def __init__(self, resource: ResourceType, accept: str, clock: Callable[[], float]) -> None:
         self._resource = resource
-        self._columns = _columns(resource) if "as=Table" in accept.partition(",")[0] else ()
+        self._columns = _COLUMNS.get(resource.name, ()) if "as=Table" in accept.partition(",")[0] else ()
         self._clock = clock
 
     def one(self, obj: Json) -> Json:
         """A single object in this form."""
-        return self._table([obj], obj["metadata"]) if self._columns else obj
+        if self._columns:
+            return self._table([obj], obj["metadata"])
+        return self._resource.encode(obj) if self._resource.encode else obj
 
     def many(self, items: list[Json], metadata: Json) -> Json:
         """A list in this form."""
         if self._columns:
             return self._table(items, metadata)
+        if self._resource.encode is not None:
+            items = [self._resource.encode(obj) for obj in items]
         kind, version = f"{self._resource.kind}List", self._resource.api_version
         return {"kind": kind, "apiVersion": version, "metadata": metadata, "items": items}
 
@@ -59,11 +62,7 @@ def _at(*path: str) -> Cell:
 
 
 def _age(obj: Json, now_s: float) -> str:
-    return _since(dig(obj, "metadata", "creationTimestamp"), now_s)
-
-
-def _since(moment: object, now_s: float) -> str:
-    seconds = int(now_s - (parse_time(moment) or now_s))
+    seconds = int(now_s - (parse_time(dig(obj, "metadata", "creationTimestamp")) or now_s))
     for limit, length, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds // length}{unit}"
@@ -89,31 +88,6 @@ def _node_status(node: Json, _now_s: float) -> str:
     return ("Ready" if ready else "NotReady") + cordoned
 
 
-def _columns(resource: ResourceType) -> tuple[tuple[str, int, Cell], ...]:
-    printed = ((name, priority, _printed(kind, path)) for name, kind, path, priority in resource.printed)
-    return (_NAME, *printed) if resource.printed else _COLUMNS.get(resource.name, ())
-
-
-def _printed(kind: str, path: str) -> Cell:
-    """The cell of a printer column; a JSONPath of names, [N] and [?(@.KEY=="VALUE")]."""
-
-    def cell(obj: Json, now_s: float) -> str:
-        found: Any = obj
-        for name, index, key, value in _STEP.findall(path):
-            if name:
-                found = dig(found, name.replace("\\.", "."))
-            elif index:
-                found = found[int(index)] if isinstance(found, list) and len(found) > int(index) else None
-            else:
-                found = next((one for one in found or () if one.get(key) == value), None)
-        if found is None:
-            return ""
-        return _since(found, now_s) if kind == "date" else str(found)
-
-    return cell
-
-
-_STEP: Final = re.compile(r"""\.((?:[^.\[\]\\]|\\.)+)|\[(\d+)\]|\[\?\(@\.(\w+)=="([^"]*)"\)\]""")
 _NAME: Final = ("Name", 0, _at("metadata", "name"))
 _COLUMNS: Final[dict[str, tuple[tuple[str, int, Cell], ...]]] = {
     "pods": (

@@ -20,7 +20,7 @@ from kube_sandbox.apiserver.errors import (
     not_supported,
 )
 from kube_sandbox.apiserver.registry import ResourceType
-from kube_sandbox.apiserver.selectors import SelectionPredicate
+from kube_sandbox.apiserver.selectors import Query, SelectionPredicate
 from kube_sandbox.apiserver.store import Clock, Key, ObjectStore, StoredChange
 from kube_sandbox.apiserver.tables import ResponseForm
 
@@ -209,9 +209,6 @@ def _replay(
         stream.push(change)
 
 
-Query = Callable[[str], str]
-"""The value of a query parameter; empty if it is missing."""
-
 _TOO_LARGE: Json = {
     "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
     "retryAfterSeconds": 1,
@@ -219,7 +216,7 @@ _TOO_LARGE: Json = {
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
-def is_true(text: str) -> bool:
+def is_true(text: str | None) -> bool:
     """A boolean query parameter, as strconv.ParseBool reads it."""
     return text in _TRUE
 
@@ -231,11 +228,11 @@ class _Page:
 
 
 def list_objects(
-    store: ObjectStore, resource: ResourceType, chosen: SelectionPredicate, query: Query, shape: ResponseForm
+    store: ObjectStore, resource: ResourceType, chosen: SelectionPredicate, query: Query, form: ResponseForm
 ) -> Json:
     """One list or page. Raises 400, 410 (too old) and 504 (a version from the future)."""
-    limit = _number(query("limit"))
-    page = _continued(query("continue")) if query("continue") else None
+    limit = _number(query.get("limit"))
+    page = _continued(query["continue"]) if query.get("continue") else None
     with store.lock:
         version = page.version if page else _list_version(store, query)
         objects = _candidates(store, resource, chosen, version, page)
@@ -251,9 +248,7 @@ def list_objects(
                 metadata["remainingItemCount"] = sum(chosen.matches(rest) for _, rest in objects[index:])
             break
         items.append(obj)
-    if resource.encode is not None:
-        items = [resource.encode(obj) for obj in items]
-    return shape.many(items, metadata)
+    return form.many(items, metadata)
 
 
 def _candidates(
@@ -279,12 +274,12 @@ def _candidates(
 
 def _list_version(store: ObjectStore, query: Query) -> int:
     now = store.objects.version
-    asked = _number(query("resourceVersion"))
-    match = query("resourceVersionMatch")
+    asked = _number(query.get("resourceVersion"))
+    match = query.get("resourceVersionMatch")
     if match and match not in {"Exact", "NotOlderThan"}:
         allowed = ["Exact", "NotOlderThan"]
         raise bad_options("ListOptions", not_supported("resourceVersionMatch", match, allowed))
-    if match and not query("resourceVersion"):
+    if match and not query.get("resourceVersion"):
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
         raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
     if asked > now:
@@ -306,7 +301,7 @@ def _continued(token: str) -> _Page:
     return _Page(version, (namespace, name))
 
 
-def _number(text: str) -> int:
+def _number(text: str | None) -> int:
     if not text:
         return 0
     if not text.isdigit():
@@ -323,19 +318,19 @@ def watch_objects(
     bookmark_every_s: float,
 ) -> WatchStream:
     """Opens a watch. Raises 400, 410 and 422."""
-    send_initial = is_true(query("sendInitialEvents"))
-    if query("sendInitialEvents") and query("resourceVersionMatch") != "NotOlderThan":
+    initial, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch")
+    if initial and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
-    if query("resourceVersionMatch") and not query("sendInitialEvents"):
+    if match and not initial:
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
-    since = _number(query("resourceVersion"))
+    since = _number(query.get("resourceVersion"))
     options = WatchOptions(
-        since=since or (store.objects.version if query("sendInitialEvents") else None),
-        send_initial=send_initial,
-        bookmarks=is_true(query("allowWatchBookmarks")),
-        timeout_s=float(_number(query("timeoutSeconds")) or 1800),
+        since=since or (store.objects.version if initial else None),
+        send_initial=is_true(initial),
+        bookmarks=is_true(query.get("allowWatchBookmarks")),
+        timeout_s=float(_number(query.get("timeoutSeconds")) or 1800),
         bookmark_every_s=bookmark_every_s,
     )
     return open_watch(store, resource, chosen, options)
