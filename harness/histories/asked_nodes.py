@@ -17,7 +17,8 @@ from harness.histories.observed_cluster import cpu_of, node_of, over
 from harness.histories.program import Program
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
-from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,
@@ -115,7 +116,7 @@ class AskedNodes:
             node = SandboxNode(name=f"asked-{self.nodes}", cpu=self._rng.choice(_CPUS), zone=zone)
             try:
                 self._cluster.add_node(node)
-            except ApiRefusal:  # the API server is away: this autoscaler does not try again
+            except StatusError:  # the API server is away: this autoscaler does not try again
                 return 0
             self._look_later(now_s)
             return 1

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kube_sandbox.controllers.api import ApiRefusal
+from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.controllers.unstructured import Obj
 
 Tell = Callable[[str], None]
@@ -109,7 +109,7 @@ class Script:
         self.acting = True
         try:
             entry.do()
-        except ApiRefusal as refusal:
+        except StatusError as refusal:
             self._tell(f"   refused: {refusal}")
         else:
             self.done[entry.name] += 1

@@ -1,4 +1,4 @@
-"""The interface between the store and admission: the attributes of a request, and what a plugin may do."""
+"""What admission is told of a request: its attributes, and who sends it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kube_sandbox.apiserver.errors import Json
 from kube_sandbox.apiserver.registry import ResourceType
@@ -63,15 +62,3 @@ class Attributes:
     user: Json = field(default_factory=requester)
     manager: str = field(default_factory=field_manager)
     """``fieldManager`` of the request; "" if it names none."""
-
-
-class Admission(Protocol):
-    """Mutates and validates writes."""
-
-    def mutate(self, attributes: Attributes, obj: Json) -> Json:
-        """The object to store. Raises StatusError to reject the request."""
-        ...
-
-    def validate(self, attributes: Attributes, obj: Json) -> None:
-        """Check the final object. Raises StatusError to reject the request."""
-        ...

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kube_sandbox.apiserver import strategies
 from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.cel import CelError, Environment, compiled
 from kube_sandbox.apiserver.errors import Json, StatusError, forbidden, not_found
@@ -455,9 +456,9 @@ class BuiltinAdmission:
             taint_new_node(obj)
         changed = self._policies.mutate(attributes, obj)
         if changed is not obj:
-            self._store.strategies.default(attributes.resource, changed)
+            strategies.default(attributes.resource, changed)
             if new_pod:
-                changed["status"] = self._store.strategies.new_status(attributes.resource, changed)
+                changed["status"] = strategies.new_status(attributes.resource, changed)
         return changed
 
     def validate(self, attributes: Attributes, obj: Json) -> None:

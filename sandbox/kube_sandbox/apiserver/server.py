@@ -31,7 +31,6 @@ from kube_sandbox.apiserver.registry import builtin_registry
 from kube_sandbox.apiserver.requests import parse_request_info
 from kube_sandbox.apiserver.selectors import parse_predicate
 from kube_sandbox.apiserver.store import Clock, ObjectStore
-from kube_sandbox.apiserver.strategies import Strategies
 from kube_sandbox.apiserver.watch import WatchStream, is_true, watch_objects
 from rescheduler.kube.transport import Request, Response, Stream
 
@@ -55,7 +54,6 @@ class ApiServer:
             clock=clock,
             rng=rng if rng is not None else random.Random(),  # noqa: S311 - identifiers, not secrets
             registry=self.registry,
-            strategies=Strategies(),
             history_per_resource=history_per_resource,
         )
         self.definitions = Definitions(self.store)

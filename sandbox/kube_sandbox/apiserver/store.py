@@ -13,10 +13,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from kube_sandbox.apiserver.admission import Admission, Attributes
+from kube_sandbox.apiserver import strategies
+from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.errors import (
     MODIFIED,
     FieldError,
@@ -31,8 +33,10 @@ from kube_sandbox.apiserver.errors import (
 )
 from kube_sandbox.apiserver.json_values import deep_copy, dig, meta, timestamp
 from kube_sandbox.apiserver.registry import Registry, ResourceType
-from kube_sandbox.apiserver.selectors import SelectionPredicate, parse_label_selector, selects
-from kube_sandbox.apiserver.strategies import Strategies
+from kube_sandbox.apiserver.selectors import selects
+
+if TYPE_CHECKING:
+    from kube_sandbox.apiserver.admission_policies import BuiltinAdmission
 
 Key = tuple[str, str]
 """Namespace ("" for cluster-scoped objects) and name."""
@@ -74,8 +78,8 @@ class _Table:
 class VersionedObjects:
     """All objects of the cluster, by resource (``pods``, ``deployments.apps``)."""
 
-    def __init__(self, history_per_resource: int = 20_000, first_version: int = 1) -> None:
-        self.version = first_version
+    def __init__(self, history_per_resource: int = 20_000) -> None:
+        self.version = 1
         self._window = history_per_resource
         self._tables: dict[str, _Table] = {}
         self._listeners: dict[str, list[Callable[[StoredChange], None]]] = {}
@@ -214,15 +218,14 @@ class ObjectStore:
         clock: Clock,
         rng: random.Random,
         registry: Registry,
-        strategies: Strategies,
         history_per_resource: int = 20_000,
     ) -> None:
         self.clock = clock
         self.registry = registry
         self.lock = threading.RLock()
         self.objects = VersionedObjects(history_per_resource)
-        self.strategies = strategies
-        self.admission: Admission | None = None
+        self.admission: BuiltinAdmission | None = None
+        """None: nothing is asked."""
         self._rng = rng
 
     # reads
@@ -239,11 +242,10 @@ class ObjectStore:
         """One object or None."""
         return self.objects.get(resource, (namespace, name))
 
-    def list(self, resource: str, namespace: str = "", label_selector: str = "") -> List[Json]:
+    def list(self, resource: str, namespace: str = "") -> List[Json]:
         """Current objects, sorted by namespace and name."""
-        chosen = SelectionPredicate(labels=parse_label_selector(label_selector), namespace=namespace)
         with self.lock:
-            return [obj for obj in self.objects.items(resource, namespace) if chosen.matches(obj)]
+            return [*self.objects.items(resource, namespace)]
 
     def select(self, resource: str, namespace: str, selector: Json) -> List[Json]:
         """Current objects that a ``metav1.LabelSelector`` matches."""
@@ -285,7 +287,7 @@ class ObjectStore:
                 dry_run=options.dry_run,
             )
             obj = self._admit(attributes, obj)
-            self._check(resource, obj, self.strategies.validate_new(resource, obj))
+            self._check(resource, obj, strategies.validate_new(resource, obj))
             self._finish_admission(attributes, obj)
             key = (namespace, obj["metadata"]["name"])
             if self.objects.get(resource.table, key) is not None:
@@ -313,7 +315,7 @@ class ObjectStore:
             new = change(deep_copy(old))
             self._check_identity(resource, name, old, new, options)
             self._keep_system_fields(old, new)
-            self.strategies.prepare_update(resource, new, old, options.subresource)
+            strategies.prepare_update(resource, new, old, options.subresource)
             attributes = Attributes(
                 resource=resource,
                 operation="UPDATE",
@@ -324,9 +326,7 @@ class ObjectStore:
                 dry_run=options.dry_run,
             )
             new = self._admit(attributes, new)
-            self._check(
-                resource, new, self.strategies.validate_change(resource, new, old, options.subresource)
-            )
+            self._check(resource, new, strategies.validate_change(resource, new, old, options.subresource))
             self._finish_admission(attributes, new)
             return self.replace(resource, old, new, dry_run=options.dry_run)
 
@@ -384,7 +384,7 @@ class ObjectStore:
         _drop_empty(metadata)
         metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.stamp()
-        self.strategies.prepare_create(resource, obj)
+        strategies.prepare_create(resource, obj)
 
     def _admit(self, attributes: Attributes, obj: Json) -> Json:
         return self.admission.mutate(attributes, obj) if self.admission else obj

@@ -20,75 +20,71 @@ _IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _ALLOWED_TOP = frozenset({"metadata", "status"})
 
 
-class Strategies:
-    """Stateless rules."""
+def default(resource: ResourceType, obj: Json) -> None:
+    """Write the kind's defaults into ``obj``."""
+    obj["apiVersion"] = resource.api_version if not resource.storage else "v1"
+    obj["kind"] = resource.kind
+    if resource.schema is not None:
+        prune(obj, resource.schema)
+        default_fields(obj, resource.schema)
+        tidy(obj["metadata"])
+        drop_empty(obj["metadata"])
+        return
+    tidy(obj)
+    fill = DEFAULTS.get(resource.name)
+    if fill is not None:
+        fill(obj)
 
-    def default(self, resource: ResourceType, obj: Json) -> None:
-        """Write the kind's defaults into ``obj``."""
-        obj["apiVersion"] = resource.api_version if not resource.storage else "v1"
-        obj["kind"] = resource.kind
-        if resource.schema is not None:
-            prune(obj, resource.schema)
-            default_fields(obj, resource.schema)
-            tidy(obj["metadata"])
-            drop_empty(obj["metadata"])
-            return
-        tidy(obj)
-        fill = DEFAULTS.get(resource.name)
-        if fill is not None:
-            fill(obj)
 
-    def prepare_create(self, resource: ResourceType, obj: Json) -> None:
-        """Write defaults, the first generation, and the initial status."""
-        if resource.status and not (resource.schema is None and resource.name in _KEEPS_STATUS):
-            obj.pop("status", None)
-        self.default(resource, obj)
-        make = NEW_STATUS.get(resource.name)
-        if make is not None:
-            obj["status"] = make(obj)
-        if resource.generation:
-            obj["metadata"]["generation"] = 1
+def prepare_create(resource: ResourceType, obj: Json) -> None:
+    """Write defaults, the first generation, and the initial status."""
+    if resource.status and not (resource.schema is None and resource.name in _KEEPS_STATUS):
+        obj.pop("status", None)
+    default(resource, obj)
+    make = NEW_STATUS.get(resource.name)
+    if make is not None:
+        obj["status"] = make(obj)
+    if resource.generation:
+        obj["metadata"]["generation"] = 1
 
-    def new_status(self, resource: ResourceType, obj: Json) -> Json:
-        """The initial status of an object."""
-        make = NEW_STATUS.get(resource.name)
-        return make(obj) if make is not None else {}
 
-    def prepare_update(self, resource: ResourceType, new: Json, old: Json, subresource: str) -> None:
-        """Restore the fields that this endpoint may not change, and increment the generation."""
-        if subresource == "status":
-            self._only_status(resource, new, old)
-        elif resource.status:
-            _restore(new, old, "status")
-        self.default(resource, new)
-        if (
-            resource.generation
-            and subresource != "status"
-            and _spec_of(resource, new) != _spec_of(resource, old)
-        ):
-            new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+def new_status(resource: ResourceType, obj: Json) -> Json:
+    """The initial status of an object."""
+    make = NEW_STATUS.get(resource.name)
+    return make(obj) if make is not None else {}
 
-    def validate_new(self, resource: ResourceType, obj: Json) -> list[FieldError]:
-        """Errors of a new object."""
-        return validate_metadata(obj) + (validate_pod(obj) if resource.name == "pods" else [])
 
-    def validate_change(
-        self, resource: ResourceType, new: Json, old: Json, subresource: str
-    ) -> list[FieldError]:
-        """Errors of a changed object."""
-        checked = resource.name == "pods" and subresource != "status"
-        return validate_metadata(new) + (validate_pod_change(new, old) if checked else [])
+def prepare_update(resource: ResourceType, new: Json, old: Json, subresource: str) -> None:
+    """Restore the fields that this endpoint may not change, and increment the generation."""
+    if subresource == "status":
+        _only_status(resource, new, old)
+    elif resource.status:
+        _restore(new, old, "status")
+    default(resource, new)
+    if resource.generation and subresource != "status" and _spec_of(resource, new) != _spec_of(resource, old):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
 
-    @staticmethod
-    def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
-        for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
-            _restore(new, old, key)
-        if resource.schema is not None:
-            new["metadata"] = deep_copy(old["metadata"])
-        elif "ownerReferences" in old["metadata"]:
-            new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
-        else:
-            new["metadata"].pop("ownerReferences", None)
+
+def validate_new(resource: ResourceType, obj: Json) -> list[FieldError]:
+    """Errors of a new object."""
+    return validate_metadata(obj) + (validate_pod(obj) if resource.name == "pods" else [])
+
+
+def validate_change(resource: ResourceType, new: Json, old: Json, subresource: str) -> list[FieldError]:
+    """Errors of a changed object."""
+    checked = resource.name == "pods" and subresource != "status"
+    return validate_metadata(new) + (validate_pod_change(new, old) if checked else [])
+
+
+def _only_status(resource: ResourceType, new: Json, old: Json) -> None:
+    for key in {*new, *old} - _ALLOWED_TOP - {"apiVersion", "kind"}:
+        _restore(new, old, key)
+    if resource.schema is not None:
+        new["metadata"] = deep_copy(old["metadata"])
+    elif "ownerReferences" in old["metadata"]:
+        new["metadata"]["ownerReferences"] = deep_copy(old["metadata"]["ownerReferences"])
+    else:
+        new["metadata"].pop("ownerReferences", None)
 
 
 def tidy(obj: Json) -> None:

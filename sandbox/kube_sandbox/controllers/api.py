@@ -1,7 +1,7 @@
 """The API of the sandbox's control plane: reads, writes and one stream of events, on the store of its API server.
 
 In process and without HTTP, but with the same defaults, admission and validation as for a client's requests. A rejected
-request is raised as ``ApiRefusal``; callers that can go on after it (the object was changed, deleted, or exists already)
+request is raised as ``StatusError``; callers that can go on after it (the object was changed, deleted, or exists already)
 check its ``reason``.
 """
 
@@ -24,10 +24,6 @@ from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, status, u
 
 T = TypeVar("T")
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-
-ApiRefusal = StatusError
-"""The API server rejected a request. ``code`` is the HTTP status, ``reason`` metav1's (NotFound, Conflict, ...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +56,7 @@ class Api:
         return [obj for table in tables for obj in self._store.list(table)]
 
     def create(self, obj: Obj) -> Obj:
-        """Create; raises ApiRefusal."""
+        """Create; raises StatusError."""
         resource = self._resource(obj)
         body = deep_copy(obj)
         if resource.decode is not None:
@@ -130,7 +126,7 @@ class Api:
         found = self._store.registry.by_kind(obj.get("apiVersion", ""), obj.get("kind", ""))
         if found is None:
             text = f"no resource of kind {obj.get('kind')!r} in version {obj.get('apiVersion')!r}"
-            raise ApiRefusal(404, "NotFound", text)
+            raise StatusError(404, "NotFound", text)
         return found
 
 
@@ -169,7 +165,7 @@ def refused(*reasons: str) -> Iterator[None]:
     """Goes on where the API server rejects a request for one of these reasons."""
     try:
         yield
-    except ApiRefusal as refusal:
+    except StatusError as refusal:
         if refusal.reason not in reasons:
             raise
 

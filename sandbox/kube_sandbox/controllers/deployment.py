@@ -10,14 +10,14 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kube_sandbox.controllers.api import ApiRefusal, ObjectChange
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.controllers.api import ObjectChange
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
     claim,
     deletion_order,
     owner_keys,
     pod_from_template,
-    pods_of,
     template_hash,
     write_counts,
 )
@@ -88,7 +88,9 @@ class DeploymentController:
             new = self._advance(ctx, deployment, sets, new)
         sets = _fresh(ctx, deployment, sets, new)
         _write_status(ctx, deployment, sets, new)
-        return next_available_s(deployment, [p for s in sets for p in pods_of(ctx, s)], ctx.now_s)
+        return next_available_s(
+            deployment, [p for s in sets for p in ctx.indexer.controlled(uid(s), POD)], ctx.now_s
+        )
 
     def _advance(
         self, ctx: ReconcileContext, deployment: Obj, sets: Sequence[Obj], new: Obj | None
@@ -171,7 +173,7 @@ def _create(ctx: ReconcileContext, deployment: Obj, old: Sequence[Obj], size: in
     }
     try:
         made = ctx.api.create(body)
-    except ApiRefusal as refusal:
+    except StatusError as refusal:
         if refusal.reason == "AlreadyExists":
             ctx.api.patch(deployment, {"status": {"collisionCount": collisions + 1}}, subresource="status")
         raise
@@ -243,7 +245,7 @@ def _related(ctx: ReconcileContext, rs: Obj) -> list[Obj]:
     """Pods of this ReplicaSet and of its siblings under the same Deployment."""
     owner = controller_of(rs)
     siblings = ctx.indexer.controlled(owner["uid"], REPLICA_SET) if owner else [rs]
-    return [p for s in siblings for p in pods_of(ctx, s)]
+    return [p for s in siblings for p in ctx.indexer.controlled(uid(s), POD)]
 
 
 def _write_set_status(ctx: ReconcileContext, rs: Obj, claimed: Sequence[Obj]) -> None:

@@ -128,16 +128,6 @@ def claim(
     return sorted(mine, key=lambda o: str(meta(o)["name"]))
 
 
-def dependents_of_kind(ctx: ReconcileContext, kind: GroupKind, owner: Obj) -> list[Obj]:
-    """Objects of a kind that this owner controls."""
-    return ctx.indexer.controlled(uid(owner), kind)
-
-
-def pods_of(ctx: ReconcileContext, owner: Obj) -> list[Obj]:
-    """Pods that this owner controls."""
-    return dependents_of_kind(ctx, POD, owner)
-
-
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 

@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from kube_sandbox.controllers.api import Api, ApiRefusal, ObjectChange
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.controllers.api import Api, ObjectChange
 from kube_sandbox.controllers.unstructured import (
     EVENT,
     POD,
@@ -265,7 +266,7 @@ class ControllerRuntime:
     def _reconcile(self, controller: ControlLoop, queue: WorkQueue, request: ObjectKey, now_s: float) -> None:
         try:
             again = controller.reconcile(self._context, request)
-        except ApiRefusal:
+        except StatusError:
             queue.failed(request, now_s)
         else:
             queue.succeeded(request)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
     claim,
-    dependents_of_kind,
     pod_from_template,
     template_hash,
     write_counts,
@@ -38,6 +37,7 @@ from kube_sandbox.controllers.unstructured import (
     spec,
     status,
     terminal,
+    uid,
 )
 from rescheduler.model.records import ObjectKey
 
@@ -229,7 +229,7 @@ def _write_status(ctx: ReconcileContext, owner: Obj, pods: Sequence[Obj], revisi
 
 def record_revision(ctx: ReconcileContext, owner: Obj, name: str) -> None:
     """Store the owner's template as a ControllerRevision."""
-    known = dependents_of_kind(ctx, CONTROLLER_REVISION, owner)
+    known = ctx.indexer.controlled(uid(owner), CONTROLLER_REVISION)
     if any(key(r).name == name for r in known):
         return
     number = max((int(r.get("revision") or 0) for r in known), default=0) + 1

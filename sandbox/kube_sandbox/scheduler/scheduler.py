@@ -13,7 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from kube_sandbox.controllers.api import Api, ApiRefusal, ObjectChange, refused
+from kube_sandbox.apiserver.errors import StatusError
+from kube_sandbox.controllers.api import Api, ObjectChange, refused
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
     POD,
@@ -106,7 +107,7 @@ class Scheduler:
                 self._bind(pod, node, snapshot)
             else:
                 self._handle_failure(pod, state, snapshot, found.everywhere)
-        except ApiRefusal:
+        except StatusError:
             self.queue.add_backoff(pod.uid)
 
     def _pick(self, state: SchedulingState, pod: Pod, feasible: BoolArray) -> str:
