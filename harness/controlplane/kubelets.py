@@ -170,7 +170,6 @@ class KubeletThread:
     def _send(self, action: KubeletAction) -> bool:
         """True if the API server took the action, or rejected it for good because the pod was deleted or replaced."""
         try:
-            answers = [self._transport.send(request) for request in action.requests]
+            return taken(self._transport.send(action.request))
         except TransportError:
             return False
-        return all(map(taken, answers))

@@ -64,10 +64,9 @@ def sent(kubelet, now):
     """What is sent at that time: (method, phase or None, Ready or None)."""
     found = []
     for action in kubelet.due(now):
-        for request in action.requests:
-            status = json.loads(request.body).get("status", {})
-            ready = {c["type"]: c["status"] for c in status.get("conditions", [])}.get("Ready")
-            found.append((request.method, status.get("phase"), ready))
+        status = json.loads(action.request.body).get("status", {})
+        ready = {c["type"]: c["status"] for c in status.get("conditions", [])}.get("Ready")
+        found.append((action.request.method, status.get("phase"), ready))
     return found
 
 
@@ -111,7 +110,7 @@ def test_what_does_not_fit_is_rejected_for_good(kubelet):
     see(kubelet, pod("b", "2"), 0)
     assert not kubelet.due(0)
     (action,) = kubelet.due(0.5)
-    status = json.loads(action.requests[0].body)["status"]
+    status = json.loads(action.request.body)["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
     assert status["message"] == (
         "Pod was rejected: Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"
@@ -129,7 +128,7 @@ def test_pods_are_counted(kubelet):
     see(kubelet, pod("a", "100m"), 0)
     see(kubelet, pod("b", "100m"), 0)
     (action,) = kubelet.due(0.5)
-    assert json.loads(action.requests[0].body)["status"]["reason"] == "OutOfpods"
+    assert json.loads(action.request.body)["status"]["reason"] == "OutOfpods"
 
 
 def test_a_terminating_pod_counts_until_it_has_stopped(kubelet):

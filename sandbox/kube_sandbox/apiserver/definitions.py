@@ -16,7 +16,7 @@ class Definitions:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        store.subscribe([RESOURCE], self._changed)
+        store.subscribe(RESOURCE, self._changed)
 
     def _changed(self, change: StoredChange) -> None:
         spec = change.obj["spec"]

@@ -21,11 +21,6 @@ def dig(obj: Any, *keys: str) -> Any:
     return obj
 
 
-def dotted(obj: Any, path: str) -> Any:
-    """The value under ``a.b.c``, or None."""
-    return dig(obj, *path.split("."))
-
-
 def deep_copy(value: _T) -> _T:
     """A deep copy of JSON types, by ``marshal``, which is three times as fast as a recursive copy."""
     plain: Any = value

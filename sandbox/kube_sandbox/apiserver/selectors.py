@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kube_sandbox.apiserver.errors import Json, bad_request
-from kube_sandbox.apiserver.json_values import dotted
+from kube_sandbox.apiserver.json_values import dig
 
 _REQUIREMENT = re.compile(
     r"""\s*(?:
@@ -130,7 +130,7 @@ def _parse_fields(text: str, supported: set[str]) -> tuple[tuple[str, bool, str]
 
 
 def _field(obj: Json, path: str) -> str:
-    value = dotted(obj, path)
+    value = dig(obj, *path.split("."))
     if value is None:
         return _FIELD_DEFAULTS.get(path, "")
     if isinstance(value, bool):

@@ -11,7 +11,7 @@ import random
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,6 @@ from kube_sandbox.apiserver.errors import (
 )
 from kube_sandbox.apiserver.json_values import deep_copy, dig, meta, timestamp
 from kube_sandbox.apiserver.registry import Registry, ResourceType
-from kube_sandbox.apiserver.selectors import selects
 
 if TYPE_CHECKING:
     from kube_sandbox.apiserver.admission_policies import BuiltinAdmission
@@ -247,26 +246,17 @@ class ObjectStore:
         with self.lock:
             return [*self.objects.items(resource, namespace)]
 
-    def select(self, resource: str, namespace: str, selector: Json) -> List[Json]:
-        """Current objects that a ``metav1.LabelSelector`` matches."""
-        with self.lock:
-            found = self.objects.items(resource, namespace)
-            return [obj for obj in found if selects(selector, obj["metadata"].get("labels"))]
-
-    def subscribe(
-        self, resources: Iterable[str], callback: Callable[[StoredChange], None]
-    ) -> Callable[[], None]:
+    def subscribe(self, resource: str, callback: Callable[[StoredChange], None]) -> Callable[[], None]:
         """Call ``callback`` for every change, in order; returns the unsubscribe function.
 
         The writer's thread calls it under the lock, so the callback should only enqueue the change.
         """
         with self.lock:
-            stops = [self.objects.listen(resource, callback) for resource in resources]
+            unsubscribe = self.objects.listen(resource, callback)
 
         def stop() -> None:
             with self.lock:
-                for each in stops:
-                    each()
+                unsubscribe()
 
         return stop
 

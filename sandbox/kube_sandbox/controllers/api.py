@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kube_sandbox.apiserver.admission import acting_as
-from kube_sandbox.apiserver.deletion import DeleteOptions, bind, delete, evict
+from kube_sandbox.apiserver.deletion import DeleteOptions, bind, delete
 from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.patches import merge_patch
@@ -92,11 +92,6 @@ class Api:
         with refused("NotFound"):
             self.delete(obj)
 
-    def evict(self, pod: Obj) -> None:
-        """POST pods/eviction."""
-        identity, options = key(pod), DeleteOptions(uid=uid(pod))
-        _call(lambda: evict(self._store, identity.namespace, identity.name, options))
-
     def bind(self, pod: Obj, node: str) -> None:
         """POST pods/binding."""
         identity = key(pod)
@@ -152,7 +147,7 @@ class _Subscription:
         self._generation = self._store.registry.generation
         for table in dict.fromkeys(r.table for r in self._store.registry):
             if table not in self._stops:
-                self._stops[table] = self._store.subscribe([table], self._receive)
+                self._stops[table] = self._store.subscribe(table, self._receive)
 
     def _receive(self, stored: StoredChange) -> None:
         if stored.resource == _DEFINITIONS or self._generation != self._store.registry.generation:

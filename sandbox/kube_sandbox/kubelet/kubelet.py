@@ -58,11 +58,11 @@ class PodStep(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class KubeletAction:
-    """Requests of one step, to send in order. If the API server is away, the caller reports it by ``Kubelet.failed``."""
+    """The request of one step. If the API server is away, the caller reports it by ``Kubelet.failed``."""
 
     uid: str
     step: PodStep
-    requests: tuple[Request, ...]
+    request: Request
 
 
 @dataclass(slots=True)
@@ -170,9 +170,9 @@ class Kubelet:
             if self._nodes[node].unreachable:
                 self._deferred.setdefault(node, []).append((uid, step))
                 continue
-            requests = self._do(worker, uid, step, now_s)
-            if requests:
-                actions.append(KubeletAction(uid, step, requests))
+            request = self._do(worker, uid, step, now_s)
+            if request is not None:
+                actions.append(KubeletAction(uid, step, request))
         return actions
 
     def failed(self, action: KubeletAction, now_s: float) -> None:
@@ -215,33 +215,33 @@ class Kubelet:
                 return f"OutOf{name}", text
         return None
 
-    def _do(self, worker: _PodWorker, uid: str, step: PodStep, now_s: float) -> tuple[Request, ...]:
-        """Do one step: its effect on the node, and the requests for the API server."""
+    def _do(self, worker: _PodWorker, uid: str, step: PodStep, now_s: float) -> Request | None:
+        """Do one step: its effect on the node, and the request for the API server."""
         pod, obj = worker.pod, worker.pod.obj
         match step:
             case PodStep.REJECT if worker.rejection is not None:
                 reason, message = worker.rejection
-                return (written.rejected(obj, reason=reason, message=message, now_s=now_s),)
+                return written.rejected(obj, reason=reason, message=message, now_s=now_s)
             case PodStep.START if not worker.ended:
                 worker.started_s = now_s
                 self._plan_steps(worker, uid, now_s)
-                return (self._running(worker, ready=self._ready_seconds(pod) <= 0, now_s=now_s),)
+                return self._running(worker, ready=self._ready_seconds(pod) <= 0, now_s=now_s)
             case PodStep.READY if not worker.stopping and not worker.ended:
-                return (self._running(worker, ready=True, now_s=now_s),)
+                return self._running(worker, ready=True, now_s=now_s)
             case PodStep.END if not worker.stopping:
                 self._ended(worker)
-                return (written.ended(obj, exit_code=written.own_exit_code(obj), now_s=now_s),)
+                return written.ended(obj, exit_code=written.own_exit_code(obj), now_s=now_s)
             case PodStep.STOP:
                 # The resources are free now, not when the object is deleted: as on a real node, whose admission
                 # counts running containers.
                 self._ended(worker)
                 self._plan(now_s, uid, PodStep.REMOVE)
-                return (written.ended(obj, exit_code=written.STOPPED_EXIT_CODE, now_s=now_s),)
+                return written.ended(obj, exit_code=written.STOPPED_EXIT_CODE, now_s=now_s)
             case PodStep.REMOVE:
-                return (written.final_delete(obj),)
+                return written.final_delete(obj)
             case PodStep.FORGET:
                 self._forget(uid)
-        return ()
+        return None
 
     def _running(self, worker: _PodWorker, *, ready: bool, now_s: float) -> Request:
         return written.running(

@@ -11,7 +11,7 @@ import msgspec
 
 from kube_sandbox.controllers.api import Api, ObjectChange
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, group_kind, key, uid
-from kube_sandbox.kubelet.kubelet import Kubelet, KubeletAction, KubeletSettings
+from kube_sandbox.kubelet.kubelet import Kubelet, KubeletSettings
 from kube_sandbox.kubelet.objects import kubelet_node, pod_on_node
 from rescheduler.kube.transport import Response, Transport
 from rescheduler.model.resources import QuantityError
@@ -48,7 +48,7 @@ class KubeletStepper:
         self._drain(now_s)
         actions = self.kubelet.due(now_s)
         for action in actions:
-            if not self._send(action):
+            if not taken(self._transport.send(action.request)):
                 self.kubelet.failed(action, now_s)
         return len(actions)
 
@@ -78,7 +78,3 @@ class KubeletStepper:
             self.kubelet.pod_deleted(uid(change.object), now_s)
         else:
             self.kubelet.pod_changed(pod_on_node(change.object), now_s)
-
-    def _send(self, action: KubeletAction) -> bool:
-        answers = [self._transport.send(request) for request in action.requests]
-        return all(map(taken, answers))
