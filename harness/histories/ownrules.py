@@ -41,10 +41,16 @@ class OwnRules:
             return False
         verdicts = SchedulingState(snapshot).explain(record)
         refusals = [r for v in verdicts if v.node == node for r in v.refusals]
-        return any(r.plugin not in aside and ANNOTATION_HANDOVER_TAINT not in r.reason for r in refusals)
+        return any(r.plugin not in aside for r in refusals)
+
+
+def as_released(pod: Obj) -> Obj:
+    """As kube-scheduler sees it once it is let to its room: without our gate, and tolerating the hand-over taint."""
+    gates = [g for g in spec(pod).get("schedulingGates") or () if g["name"] != GATE]
+    ours = {"key": ANNOTATION_HANDOVER_TAINT, "operator": "Exists"}
+    tolerations = [*(spec(pod).get("tolerations") or ()), ours]
+    return {**pod, "spec": {**spec(pod), "schedulingGates": gates, "tolerations": tolerations}}
 
 
 def _unbound(pod: Obj) -> Obj:
-    wanted = {k: v for k, v in spec(pod).items() if k != "nodeName"}
-    wanted["schedulingGates"] = [g for g in spec(pod).get("schedulingGates") or () if g["name"] != GATE]
-    return {**pod, "spec": wanted}
+    return as_released({**pod, "spec": {k: v for k, v in spec(pod).items() if k != "nodeName"}})

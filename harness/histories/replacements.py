@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from harness.histories.observed_cluster import Seen, gated, node_of, over
+from harness.histories.ownrules import as_released
 from harness.histories.program import Program
 from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.admission_policies import PolicyEngine, add_default_tolerations, resolve_priority
@@ -44,7 +45,6 @@ from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.scheduler.cache import SchedulerCache
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.resources import milli
 from rescheduler.scheduling.state import SchedulingState
@@ -161,8 +161,7 @@ class Replacements:
         add_default_tolerations(made)
         resolve_priority(store, made)
         found = PolicyEngine(store).mutate(attributes, made)
-        gates = [g for g in spec(found).get("schedulingGates") or () if g["name"] != GATE]
-        return {**found, "spec": {**spec(found), "schedulingGates": gates}}
+        return as_released(found)
 
     # What is wrong with it
 
@@ -187,7 +186,7 @@ class Replacements:
         snapshot = records.snapshot(self._cluster.clock())
         verdicts = SchedulingState(snapshot).explain(snapshot.pods[ObjectKey(*key(admitted))])
         for refusal in (r for v in verdicts if v.node == node for r in v.refusals):
-            if refusal.plugin in aside or ANNOTATION_HANDOVER_TAINT in refusal.reason:
+            if refusal.plugin in aside:
                 continue
             known = [owner, *((Kind.NODE, uid(n)) for n in [self._seen.nodes.get(node)] if n is not None)]
             if refusal.plugin in _BETWEEN_PODS:
