@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from harness.damage import places, plant, put
 from rescheduler.model import names
-from rescheduler.model.decode import Decoder, koordinator, pod_wire_types, wire_types, workloads
-from rescheduler.model.decode import custom_resources as custom
+from rescheduler.model.decode import (
+    Decoder,
+    koordinator,
+    pod_templates,
+    pod_wire_types,
+    wire_types,
+    workloads,
+)
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
@@ -66,10 +72,9 @@ JUNK = st.one_of(
 RAW = {
     ("PodHead", "spec"): pod_wire_types.PodSpecWire,
     ("PodTemplateWire", "spec"): pod_wire_types.PodSpecWire,
-    ("TemplateWire", "spec"): pod_wire_types.PodSpecWire,
-    ("ReservationSpecWire", "template"): custom.TemplateWire,
-    ("ReservationWindowSpecWire", "template"): custom.TemplateWire,
-    ("HeadRoomSpecWire", "template"): custom.TemplateWire,
+    ("ReservationSpecWire", "template"): pod_templates.PodTemplateWire,
+    ("ReservationWindowSpecWire", "template"): pod_templates.PodTemplateWire,
+    ("HeadRoomSpecWire", "template"): pod_templates.PodTemplateWire,
     ("KoordinatorSpecWire", "template"): koordinator.PinnedTemplateWire,
     ("ContainerStatusHead", "resources"): pod_wire_types.ContainerStatusWire,
     ("WorkloadSpecWire", "selector"): wire_types.LabelSelectorWire,

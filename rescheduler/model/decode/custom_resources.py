@@ -4,44 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
 from rescheduler.model.decode.interning import SharedParts, created_at
+from rescheduler.model.decode.pod_templates import NOTHING, PodTemplate, PodTemplateWire, pod_template
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.wire_form import reader, wire_type
-from rescheduler.model.decode.wire_types import ABSENT, DAMAGE, MetaWire, ObjectWire, Wire
+from rescheduler.model.decode.wire_types import DAMAGE, MetaWire, ObjectWire
 from rescheduler.model.own_objects import OwnObject, TemplatedObject
-from rescheduler.model.records import PodSpec
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
-
-class TemplateMetaWire(Wire):
-    """metadata of the template."""
-
-    namespace: str | None = None
-    labels: Raw = ABSENT
-
-
-class TemplateWire(Wire):
-    """spec.template."""
-
-    metadata: TemplateMetaWire | None = None
-    spec: Raw = ABSENT
-
-
-class TemplateNodeWire(Wire):
-    """The part of a template's spec that names a node."""
-
-    node_name: str | None = None
-
-
-NO_TEMPLATE: Final = (b"", b"null")
-decode_template = msgspec.json.Decoder(TemplateWire).decode
-_decode_template_node = msgspec.json.Decoder(TemplateNodeWire).decode
+decode_template = msgspec.json.Decoder(PodTemplateWire).decode
 
 
 @cache
@@ -101,41 +78,19 @@ def _annotations(meta: MetaWire) -> LabelSet:
 
 def _template_fields(template: Raw, shared: SharedParts, pods: PodDecoder) -> dict[str, Any]:
     """What is read of spec.template; nothing is kept of one that is too large."""
-    if bytes(template) in NO_TEMPLATE:
+    if bytes(template) in NOTHING:
         return {}
     raw = msgspec.json.format(bytes(template), indent=-1)
     if len(raw) > MOST_TEMPLATE_BYTES:
         return {"template_raw": OVERSIZED_TEMPLATE}
-    wire, labels = _template(raw, shared)
+    try:
+        found = pod_template(decode_template(raw), shared, pods)
+    except DAMAGE:  # the schema leaves the template's metadata open
+        found = PodTemplate()
     return {
-        "template": _template_spec(wire.spec, labels, pods),
-        "template_labels": labels,
-        "template_namespace": (wire.metadata.namespace or "") if wire.metadata else "",
-        "template_node": _template_node(wire.spec),
+        "template": found.spec,
+        "template_labels": found.labels,
+        "template_namespace": found.namespace,
+        "template_node": found.node,
         "template_raw": raw,
     }
-
-
-def _template(raw: bytes, shared: SharedParts) -> tuple[TemplateWire, LabelSet]:
-    """The template and its labels; empty if they cannot be read: the schema leaves the template's metadata open."""
-    try:
-        template = decode_template(raw)
-        return template, shared.labels((template.metadata or TemplateMetaWire()).labels)
-    except DAMAGE:
-        return TemplateWire(), NO_LABELS
-
-
-def _template_spec(raw: Raw, labels: LabelSet, pods: PodDecoder) -> PodSpec | None:
-    if bytes(raw) in NO_TEMPLATE:
-        return None
-    try:
-        return pods.template_spec(raw, labels)
-    except DAMAGE:
-        return None
-
-
-def _template_node(raw: Raw) -> str:
-    try:
-        return "" if bytes(raw) in NO_TEMPLATE else _decode_template_node(raw).node_name or ""
-    except DAMAGE:
-        return ""  # nor can the spec be read

@@ -129,16 +129,18 @@ class PodDecoder:
             writers=field_writers(meta.managed_fields) if ours else (),
         )
 
-    def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> PodSpec:
-        """The spec of the pods that a controller would create from a template with these labels."""
-        spec = self._decode_head(raw)
+    def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> tuple[PodSpec, str]:
+        """The spec of the pods that a controller would create from a template with these labels, and the node that it names."""
+        spec: Any = self._decode_head(raw)
+        node = spec.node_name or ""
         _clear_own_names(spec)
         encoded = self._encode(spec)
         merged = repr(sorted(labels.items())).encode() if _LABEL_KEYS in encoded else b""
         digest = _digest(merged + encoded)
+        amounts = _amounts(spec)
         return self._specs.get(
-            digest, lambda _: self._make_spec(encoded, self._encode(_amounts(spec)), labels)
-        )
+            digest, lambda _: self._make_spec(encoded, self._encode(amounts), labels)
+        ), node
 
     def _seconds(self, time: dt.datetime | None) -> float:
         """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save memory."""

@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
-from rescheduler.model.decode.custom_resources import NO_TEMPLATE, decode_template
+from rescheduler.model.decode.custom_resources import decode_template
 from rescheduler.model.decode.interning import SharedParts
+from rescheduler.model.decode.pod_templates import NOTHING
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.wire_types import DAMAGE
 from rescheduler.model.resources import QuantityError, parse_amounts
@@ -27,7 +28,7 @@ def template_fault(raw: bytes) -> str:
             f"spec.template is larger than {MOST_TEMPLATE_BYTES // 1024} KiB (leave out what holds no room: commands, "
             "environment, probes, annotations)"
         )
-    if raw in (*NO_TEMPLATE, b"{}"):
+    if raw in (*NOTHING, b"{}"):
         return f"spec.template {_EMPTY}"
     shared, path, kind = SharedParts(), "spec.template", "podtemplate.template"
     try:
@@ -36,7 +37,7 @@ def template_fault(raw: bytes) -> str:
             path, kind = "spec.template.metadata.labels", "podtemplate.template.metadata.labels"
             shared.labels(template.metadata.labels)
         path, kind = "spec.template.spec", "pod.spec"
-        if bytes(template.spec) in NO_TEMPLATE:
+        if bytes(template.spec) in NOTHING:
             return f"{path} {_EMPTY}"
         PodDecoder(shared).template_spec(template.spec, NO_LABELS)
     except QuantityError as error:

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.model.decode.interning import SharedParts, created_at, kept_annotations, substitute_uid
+from rescheduler.model.decode.pod_templates import PodTemplateWire, pod_template
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.selectors import label_selector
 from rescheduler.model.decode.wire_types import (
     ABSENT,
-    DAMAGE,
     ConditionWire,
     LabelSelectorWire,
     MetaWire,
@@ -26,27 +26,14 @@ from rescheduler.model.decode.wire_types import (
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
 from rescheduler.model.pod_group import PodGroupRecord, members_of_text
-from rescheduler.model.records import JobState, PodSpec, Workload
-from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, Operator, Requirement
+from rescheduler.model.records import JobState, Workload
+from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 
 _REVISION = "deployment.kubernetes.io/revision"
 _decode_selector = msgspec.json.Decoder(LabelSelectorWire).decode
 _decode_conditions = msgspec.json.Decoder(list[ConditionWire]).decode
 _REPLICA_FAILURE = "ReplicaFailure"
 _decode_equalities = msgspec.json.Decoder(dict[str, str | None]).decode
-
-
-class PodTemplateMetaWire(Wire):
-    """metadata of a pod template."""
-
-    labels: Raw = ABSENT
-
-
-class PodTemplateWire(Wire):
-    """v1.PodTemplateSpec. The spec is decoded on its own, so that a damaged one loses only the template."""
-
-    metadata: PodTemplateMetaWire | None = None
-    spec: Raw = ABSENT
 
 
 class RollingWire(Wire):
@@ -67,15 +54,6 @@ class OrdinalsWire(Wire):
     """spec.ordinals of a StatefulSet."""
 
     start: int | None = None
-
-
-class PodTemplateNodeWire(Wire):
-    """The node that a template names."""
-
-    node_name: str | None = None
-
-
-_decode_template_node = msgspec.json.Decoder(PodTemplateNodeWire).decode
 
 
 class WorkloadSpecWire(Wire):
@@ -130,7 +108,7 @@ def workload(
     spec, status = wire.spec or WorkloadSpecWire(), wire.status or WorkloadStatusWire()
     namespace, name = meta.namespace or "default", meta.name or ""
     owners = shared.owners(meta.owner_references, namespace)
-    labels, template = _template(spec.template, shared, pods)
+    template = pod_template(spec.template, shared, pods)
     resource = RESOURCES[kind]
     stateful, strategy = kind is Kind.STATEFUL_SET, spec.update_strategy or RolloutStrategyWire()
     return Workload(
@@ -146,8 +124,8 @@ def workload(
         selector=_selector(kind, spec.selector),
         replicas=_replicas(kind, spec),
         ready_replicas=status.ready_replicas or status.ready or status.number_ready or 0,
-        template=template,
-        template_labels=labels,
+        template=template.spec,
+        template_labels=template.labels,
         annotations=kept_annotations(meta),
         surge=kind is Kind.DEPLOYMENT and _may_surge(spec.strategy or RolloutStrategyWire()),
         paused=bool(spec.paused or spec.suspend),
@@ -155,7 +133,7 @@ def workload(
         deleting=meta.deletion_timestamp is not None,
         min_ready_s=spec.min_ready_seconds or 0,
         creation_refused=_creation_refused(kind, status.conditions),
-        template_node=_template_node(spec.template),
+        template_node=template.node,
         current_revision=status.current_revision or "",
         update_strategy=(strategy.type or "") if stateful else "",
         partition=strategy.rolling_update.partition if stateful and strategy.rolling_update else None,
@@ -190,29 +168,6 @@ def _creation_refused(kind: Kind, conditions: Raw) -> str:
     return next(
         (c.message or c.reason or _REPLICA_FAILURE for c in failing if c.reason != "FailedDelete"), ""
     )
-
-
-def _template(
-    wire: PodTemplateWire | None, shared: SharedParts, pods: PodDecoder
-) -> tuple[LabelSet, PodSpec | None]:
-    """Labels and spec of a template. The spec is None if it cannot be decoded: then its pods are not moved."""
-    if wire is None:
-        return NO_LABELS, None
-    labels = shared.labels(wire.metadata.labels) if wire.metadata else NO_LABELS
-    try:
-        return labels, pods.template_spec(wire.spec, labels)
-    except DAMAGE:
-        return labels, None
-
-
-def _template_node(wire: PodTemplateWire | None) -> str:
-    content = bytes(wire.spec) if wire is not None else b""
-    if b'"nodeName"' not in content:
-        return ""
-    try:
-        return _decode_template_node(content).node_name or ""
-    except DAMAGE:
-        return ""
 
 
 def _selector(kind: Kind, raw: Raw) -> LabelSelector | None:
