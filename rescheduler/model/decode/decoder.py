@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 from msgspec import Raw
@@ -249,15 +249,11 @@ def _parsers(wire: Hashable) -> _Parsers:
     return _Parsers(cast("type[Any]", wire))
 
 
-class _Codec:
+class _Codec(NamedTuple):
     """Parsers and conversion of one kind."""
 
-    __slots__ = ("array", "convert", "event", "one", "page")
-
-    def __init__(self, wire: type[Any], convert: Callable[[Any], Record]) -> None:
-        parsers = _parsers(cast("Hashable", wire))
-        self.page, self.event, self.one, self.array = parsers.page, parsers.event, parsers.one, parsers.array
-        self.convert = convert
+    parse: _Parsers
+    convert: Callable[[Any], Record]
 
 
 class Decoder:
@@ -279,7 +275,7 @@ class Decoder:
         """
         codec = self._codecs[kind]
         try:
-            wire = codec.page(body)
+            wire = codec.parse.page(body)
             records = tuple([codec.convert(item) for item in wire.items or ()])
             bad: tuple[BadObject, ...] = ()
         except DAMAGE:
@@ -311,7 +307,7 @@ class Decoder:
         version, name = batch.type
         may_be_untyped = batch.implied == batch.type
         try:
-            wires = codec.array(batch.text)
+            wires = codec.parse.array(batch.text)
             for wire in wires:
                 typed = wire.kind == name and wire.api_version == version
                 if not typed and not (may_be_untyped and not wire.kind):
@@ -339,7 +335,7 @@ class Decoder:
         """
         codec = self._codecs[kind]
         try:
-            wire = codec.event(line)
+            wire = codec.parse.event(line)
             if isinstance(wire, BookmarkWire):
                 return _bookmark(wire)
             if isinstance(wire, ErrorWire):
@@ -381,14 +377,14 @@ class Decoder:
         """One object, or the error in it. Never raises."""
         codec = self._codecs[kind]
         try:
-            return codec.convert(codec.one(raw))
+            return codec.convert(codec.parse.one(raw))
         except DAMAGE as error:
             return BadObject(kind.value, self._name(raw), str(error))
 
     def stand_in(self, kind: Kind, raw: bytes | memoryview | Raw) -> Record | None:
         """The record that counts instead of a damaged object; None: it counts as missing. Never raises."""
         codec = self._codecs[kind]
-        made: Record | None = stand_in(kind, bytes(raw), lambda text: codec.convert(codec.one(text)))
+        made: Record | None = stand_in(kind, bytes(raw), lambda text: codec.convert(codec.parse.one(text)))
         return made
 
     def _name(self, raw: bytes | memoryview | Raw) -> str:
@@ -430,13 +426,13 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),
     }
-    codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(PodHead, pods.pod)}
+    codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(_parsers(PodHead), pods.pod)}
     for kind, (wire, convert) in simple.items():
-        codecs[kind] = _Codec(wire, _with_meta(convert, shared))
+        codecs[kind] = _Codec(_parsers(wire), _with_meta(convert, shared))
     for kind in _WORKLOADS:
-        codecs[kind] = _Codec(WorkloadWire, _workload_converter(kind, shared, pods))
+        codecs[kind] = _Codec(_parsers(WorkloadWire), _workload_converter(kind, shared, pods))
     for kind, record in _OWN.items():
-        codecs[kind] = _Codec(own_wire(record), _own_converter(own_reader(record, shared, pods)))
+        codecs[kind] = _Codec(_parsers(own_wire(record)), _own_converter(own_reader(record, shared, pods)))
     return codecs
 
 
