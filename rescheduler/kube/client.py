@@ -17,7 +17,7 @@ from rescheduler.kube.answers import NotAnApiServerError, body_of, read_answer
 from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
-from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError
+from rescheduler.kube.transport import Request, Stream, Transport, TransportError
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 FIELD_MANAGER: Final = "rescheduler"
@@ -67,9 +67,7 @@ class KubeApi:
         """The body at ``path``."""
         return self._call(self._request("GET", path, query), repeatable=True)
 
-    def list(
-        self, path: str, query: Mapping[str, str] | None = None, *, limit: int = PAGE_LIMIT
-    ) -> Iterator[bytes]:
+    def list(self, path: str, query: Mapping[str, str] | None = None) -> Iterator[bytes]:
         """The pages of a collection, one consistent version; each page is a List as JSON.
 
         A page token that grew too old restarts the list from its first page: callers must take each
@@ -77,7 +75,7 @@ class KubeApi:
         """
         token = ""
         while True:
-            page_query = {**(query or {}), "limit": str(limit)}
+            page_query = {**(query or {}), "limit": str(PAGE_LIMIT)}
             if token:
                 page_query["continue"] = token
             try:
@@ -139,19 +137,12 @@ class KubeApi:
                 raise ConflictError(error.status, error.reason, text) from error
             raise
 
-    def apply(
-        self,
-        path: str,
-        body: Body,
-        *,
-        force: bool = True,
-        dry_run: bool = False,
-        manager: str = FIELD_MANAGER,
-    ) -> bytes:
-        """Server-side apply of the fields in ``body``, which must name apiVersion and kind."""
-        extra = {"force": str(force).lower(), "fieldManager": manager}
-        request = self._write("PATCH", path, body, _APPLY, dry_run=dry_run, extra=extra)
-        return self._call(request, repeatable=True)
+    def apply(self, path: str, body: Body, *, manager: str) -> bytes:
+        """Server-side apply of the fields in ``body``, which must name apiVersion and kind; they are taken over from other managers."""
+        extra = {"force": "true", "fieldManager": manager}
+        return self._call(
+            self._write("PATCH", path, body, _APPLY, dry_run=False, extra=extra), repeatable=True
+        )
 
     def delete(
         self,
@@ -203,10 +194,6 @@ class KubeApi:
         """Open a watch, once. The caller looks at the stream's status; raises TransportError only."""
         request = Request(method="GET", path=path, query={**query, "watch": "1"}, timeout_s=silence_s)
         return self.transport.stream(request)
-
-    def attempt(self, request: Request) -> Response:
-        """Send once, without trying again; any status. For callers with a deadline of their own."""
-        return self.transport.send(request)
 
     def _call(self, request: Request, *, repeatable: bool) -> bytes:
         def once() -> bytes:

@@ -32,6 +32,7 @@ from rescheduler.kube.transport import Request, Response, SilenceError, Transpor
 
 CONNECT_TIMEOUT_S: Final = 10.0
 DEFAULT_POOL_SIZE: Final = 64
+"""Workers plus watches."""
 _RELOAD_PAUSE_S: Final = 5.0
 _CHUNK_BYTES: Final = 65_536
 _MAX_ERROR_BYTES: Final = 1_048_576
@@ -39,16 +40,10 @@ _SAFE_IN_PATH: Final = "/-._~!$&'()*+,;=:@"
 _SILENT: Final = (urllib3.exceptions.ReadTimeoutError, TimeoutError)
 
 
-def connect(
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    *,
-    pool_size: int = DEFAULT_POOL_SIZE,
-    as_user: str = "",
-) -> HttpTransport:
+def connect(kubeconfig: str | None = None, context: str | None = None, *, as_user: str = "") -> HttpTransport:
     """A connection to the API server that the configuration names; nothing is sent yet.
 
-    ``pool_size``: workers plus watches. ``as_user``: whom to impersonate, instead of whom the kubeconfig names. Raises KubeconfigError.
+    ``as_user``: whom to impersonate, instead of whom the kubeconfig names. Raises KubeconfigError.
     """
 
     def load() -> Access:
@@ -57,10 +52,10 @@ def connect(
             access.impersonation = acting_as(as_user)
         return access
 
-    return HttpTransport(load, pool_size=pool_size)
+    return HttpTransport(load)
 
 
-def connect_to(url: str, *, pool_size: int = DEFAULT_POOL_SIZE) -> HttpTransport:
+def connect_to(url: str) -> HttpTransport:
     """A connection without credentials to ``url``, past any proxy: for servers on this machine."""
 
     def load() -> Access:
@@ -68,7 +63,7 @@ def connect_to(url: str, *, pool_size: int = DEFAULT_POOL_SIZE) -> HttpTransport
         configuration.proxy = None
         return configuration
 
-    return HttpTransport(load, pool_size=pool_size)
+    return HttpTransport(load)
 
 
 class HttpTransport:

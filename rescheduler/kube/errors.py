@@ -165,30 +165,22 @@ def parse_status(body: bytes) -> Status | None:
 def error_of(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
     """The exception for an answer that is not a success; ``body`` may be text, HTML or empty."""
     status = parse_status(body)
-    reason = status.reason if status else ""
-    message = status.message if status else body[:_MAX_MESSAGE].decode("utf-8", "replace").strip()
-    details = status.details if status else None
-    causes = (details.causes or ()) if details else ()
-    retry_after = _retry_after(headers or {}, details)
-    error = _class_of(code, reason, status)(code, reason, message, causes, retry_after)
-    return _naming(error, details)
+    if status is not None:
+        return _error(code, status, headers or {})
+    message = body[:_MAX_MESSAGE].decode("utf-8", "replace").strip()
+    return _class_of(code, "", None)(code, "", message, (), _retry_after(headers or {}, None))
 
 
 def error_of_status(status: Status) -> ApiError:
     """The exception for a Status that came inside a stream (watch event ERROR)."""
-    details = status.details
-    error = _class_of(status.code, status.reason, status)(
-        status.code,
-        status.reason,
-        status.message,
-        (details.causes or ()) if details else (),
-        _retry_after({}, details),
-    )
-    return _naming(error, details)
+    return _error(status.code, status, {})
 
 
-def _naming(error: ApiError, details: Details | None) -> ApiError:
-    if isinstance(error, NotFoundError) and details is not None:
+def _error(code: int, status: Status, headers: Mapping[str, str]) -> ApiError:
+    details = status.details or Details()
+    kind = _class_of(code, status.reason, status)
+    error = kind(code, status.reason, status.message, details.causes or (), _retry_after(headers, details))
+    if isinstance(error, NotFoundError):
         error.about = details.kind
     return error
 

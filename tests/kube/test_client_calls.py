@@ -67,7 +67,7 @@ def test_410_on_the_first_page_is_an_error(api, refusal):
             lambda c: c.json_patch("/p", [{"op": "test", "path": "/a", "value": 1}]),
             "application/json-patch+json",
         ),
-        (lambda c: c.apply("/p", {"kind": "X"}), "application/apply-patch+yaml"),
+        (lambda c: c.apply("/p", {"kind": "X"}, manager="rescheduler"), "application/apply-patch+yaml"),
     ],
 )
 def test_patches_say_what_they_are_and_are_repeatable(api, refusal, call, content_type):
