@@ -219,6 +219,24 @@ def test_a_move_whose_target_is_lost_is_followed_by_one_to_another_node(guarded_
         world.wait(lambda: {node_of(one) for one in world.pods("web")} == {other, ""})
 
 
+def test_room_that_waits_for_a_budget_is_held_beyond_the_limit(guarded_plane, world):
+    limit_s = 20.0
+    with guarding(guarded_plane, world, limit=f"{limit_s:.0f}s"):
+        _, pods, target = placed(world)
+        world.pod("blocked", labels={"app": "web"}, gates=("test/never",))
+        world.budget("web", "web", minAvailable=2)
+        until_s = time.monotonic() + limit_s + 3.0
+        while time.monotonic() < until_s:
+            for pod in pods:
+                assert world.evict(pod).status == 429
+            time.sleep(0.5)
+        budget = world.path("poddisruptionbudgets", "web", group="policy/v1")
+        world.api.patch(budget, {"spec": {"minAvailable": 1}}).expect()
+        for pod in pods:
+            moved(world, pod)
+        assert {node_of(one) for one in world.pods("web")} == {target, ""}
+
+
 def test_who_gives_up_leaves_nothing(guarded_plane, world, monkeypatch):
     for module in ("decision", "asks", "filing"):
         monkeypatch.setattr(f"rescheduler.guard.{module}.SILENCE_S", 6.0)
