@@ -72,14 +72,6 @@ class ExpectedPods:
                 feasible &= self._state.feasible(replacement)
                 further(feasible)
 
-    def allows(self, replacement: Pod, node: int, further: Callable[[], bool]) -> bool:
-        """``restrict`` of one node (an index)."""
-        minded = self._minded_by(replacement) if self._of_class else []
-        if not minded:
-            return True
-        with self._waiting(minded):
-            return self._state.feasible_at(replacement, node) and further()
-
     @contextmanager
     def _waiting(self, pods: Iterable[_Expected]) -> Iterator[None]:
         """Meanwhile these expected pods are what they are now."""

@@ -25,7 +25,7 @@ from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.steps import FirstProposals, PlannedStep
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group
-from rescheduler.policies.framework import EmptyingPolicy, Policy, RelievingPolicy
+from rescheduler.policies.framework import EmptyingPolicy, Policy
 from rescheduler.policies.objective import lowers, nothing, reaches, worsens_wishes
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.framework import IntArray
@@ -40,7 +40,7 @@ class MakesMoves(Protocol):
         """A target, why there is none, or None if the pod need not move any more."""
         ...
 
-    def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
+    def move_to(self, policy: Policy, candidate: Candidate, node: int) -> bool:
         """Plan a move to that node (an index), if it is better and all rules allow it, as ``move`` does; False: it is not."""
         ...
 

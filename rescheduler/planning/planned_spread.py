@@ -55,11 +55,6 @@ class PlannedSpread:
         if found is not None:
             found.restrict(feasible)
 
-    def allows(self, replacement: Pod, node: int, stage: int) -> bool:
-        """``restrict`` of one node."""
-        found = self._before_later(replacement, stage)
-        return found is None or found.allows(node)
-
     def _before_later(self, replacement: Pod, stage: int) -> SpreadAfter | None:
         """Where its spread holds without the moves of later stages; None if there are none, or nothing that it minds."""
         if not any(move.stage > stage for move in self._following):

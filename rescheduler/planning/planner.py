@@ -403,7 +403,7 @@ class _Planner:
         if not gains.size or gains.max() <= NO_NEED:
             return None
         if refused is None and wanted is not None:
-            first = self._choose_at(policy, candidate, wanted.node, float(gains[wanted.node]), unadopted)
+            first = self._choose_at(policy, candidate, wanted.node, gains, unadopted)
             if first is not None and not worsens_wishes(first.change):
                 return first
             gains = wanted.others(gains)
@@ -417,39 +417,26 @@ class _Planner:
             or self._choose(policy, candidate, gains, None)
         )
 
-    def move_to(self, policy: RelievingPolicy, candidate: Candidate, node: int) -> bool:
+    def move_to(self, policy: Policy, candidate: Candidate, node: int) -> bool:
         """Plan a move to that node (an index), if it is better and all rules allow it."""
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return False
-        gain = policy.gain_at(pod, node, self.views.of(policy))
-        found = self._choose_at(policy, candidate, node, gain, unadopted)
+        gains = policy.gains(candidate, self.views.of(policy))
+        found = self._choose_at(policy, candidate, node, gains, unadopted)
         if found is not None:
             self.move(candidate, found)
         return found is not None
 
     def _choose_at(
-        self, policy: Policy, candidate: Candidate, node: int, gain: float, unadopted: Pod | None
+        self, policy: Policy, candidate: Candidate, node: int, gains: FloatArray, unadopted: Pod | None
     ) -> Target | None:
-        """What ``_choose`` would give if only that node (an index) gained anything, mostly at the cost of one node."""
-        if unadopted is not None:
-            gains = np.where(np.arange(self.view.nodes.size) == node, gain, 0.0)
-            chosen = self._choose(policy, candidate, gains, unadopted)
-            return chosen if isinstance(chosen, Target) else None
-        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
-        changes = self._objective.change_at(pod, replacement, node)
-        with self.trial.without(pod):
-            return self._targets.at(
-                pod,
-                replacement,
-                node,
-                gain,
-                least_gain=self._refusals.least_gain(pod),
-                reason=policy.name,
-                changes=changes,
-                in_group=bool(candidate.group),
-            )
+        """That node (an index), if the rules allow it and it is better."""
+        only = np.zeros_like(gains)
+        only[node] = gains[node]
+        found = self._choose(policy, candidate, only, unadopted)
+        return found if isinstance(found, Target) else None
 
     def _choose(
         self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None

@@ -25,10 +25,10 @@ from rescheduler.planning.platforms import PLATFORM_LABELS
 from rescheduler.planning.priorities import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.required_affinity import Required
 from rescheduler.planning.single_pod import SOME_UNFIT, UNFIT
-from rescheduler.planning.total_change import ChangeAt, TotalChange
+from rescheduler.planning.total_change import TotalChange
 from rescheduler.planning.transient_pods import Relying
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.objective import Tier, best, falls, lowers
+from rescheduler.policies.objective import Tier, best, falls
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
@@ -177,42 +177,6 @@ class Targets:
         words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
         return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
 
-    def at(
-        self,
-        pod: Pod,
-        replacement: Pod,
-        node: int,
-        gain: float,
-        *,
-        least_gain: float,
-        reason: str,
-        changes: ChangeAt,
-        in_group: bool = False,
-    ) -> Target | None:
-        """This node (an index) if all rules allow it: what ``choose`` would give if only this one gained anything.
-
-        For a pod without a ``known_refusal``, in mode ReserveFirst, that is taken off its node.
-        """
-        trial = self._trial
-        if gain <= 0 or node in trial.planned.left_for(trial.state.node_index[pod.node], pod):
-            return None
-        if not trial.takes(pod, replacement, node):
-            if not trial.feasible_targets(pod, replacement).any():
-                self._remember(pod, replacement, None, self._explained(pod, replacement))
-            return None
-        if gain < least_gain or not (in_group or lowers(changes.total)) or self._avoids(pod, node, reason):
-            return None
-        name = trial.state.node_names[node]
-        if (
-            trial.leaning_on(pod, replacement, name) is not None
-            or trial.taken_at(replacement, name) is not None
-        ):
-            return None
-        required = trial.required_near(pod, replacement) if changes.total[Tier.HARD] >= 0 else None
-        if required is not None and not required.nodes[node]:
-            return None
-        return Target(name, gain, changes.total, MoveMode.RESERVE_FIRST, changes.effects())
-
     def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
         """Meanwhile the pod is off its node."""
         pod, gains, required = wish.pod, wish.gains, wish.required
@@ -345,14 +309,6 @@ class Targets:
             self._behind[key] = known
             self._kept.extend((pod, replacement))
         return known or ""
-
-    def _avoids(self, pod: Pod, node: int, reason: str) -> bool:
-        """True if the node is to be avoided for this reason."""
-        hints, now_s = self._trial.view.nodes.records[node].avoid, self._trial.snapshot.taken_at_s
-        if not hints:
-            return False
-        uid = pod.controller.uid if pod.controller is not None else ""
-        return any(entry.reason == reason for entry in holds(hints, pod.namespace, uid, now_s))
 
     def _avoided(self, pod: Pod, fit: BoolArray, reason: str) -> tuple[BoolArray, BoolArray]:
         """Of the fitting nodes: those to avoid for the same reason, and those to take last."""

@@ -6,7 +6,7 @@ spoilt by another, and no two of them move pods to and fro (docs/design/05-objec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,8 +17,8 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
-from rescheduler.policies.framework import JudgesOneNode, Policy, PolicyView
-from rescheduler.policies.objective import NO_CHANGE, Tier, lowest, unchanged, worst_tier
+from rescheduler.policies.framework import Policy, PolicyView
+from rescheduler.policies.objective import Tier, lowest, unchanged, worst_tier
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _WORDS: Final = {
@@ -75,36 +75,12 @@ def refusal_of_group(change: IntArray, node: str) -> Blocked:
     return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node/{node} together {words} in sum", node)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeAt:
-    """What a move to one node would change."""
-
-    total: IntArray
-    """The sum over all policies, shape (tiers,). Do not change the array."""
-    parts: Sequence[tuple[str, IntArray]]
-    """By policy, without those that have nothing to say of the pod."""
-
-    def effects(self) -> tuple[MoveEffect, ...]:
-        """The same by policy, without those for which nothing changes."""
-        return tuple(MoveEffect(name, Badness.of(c)) for name, c in self.parts if any(c.tolist()))
-
-
 class Objective:
     """Asks all policies of one decision about moves."""
 
     def __init__(self, policies: Sequence[Policy], view: PolicyView) -> None:
         self._policies = policies
         self._view = view
-        self._each = [(policy.name, _at_one_node(policy)) for policy in policies]
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int) -> ChangeAt:
-        """``change`` for one node (an index) that is not the pod's own."""
-        asked = [(name, ask(pod, replacement, node, self._view)) for name, ask in self._each]
-        parts = [(name, column) for name, column in asked if column is not NO_CHANGE]
-        total = parts[0][1] if parts else NO_CHANGE
-        for _, column in parts[1:]:
-            total = total + column
-        return ChangeAt(total, parts)
 
     def change(self, pod: Pod, replacement: Pod) -> TotalChange:
         """What would change if the pod, which stands, left and its replacement stood on each node instead."""
@@ -117,9 +93,3 @@ class Objective:
         for _, change in parts[2:]:
             total += change
         return TotalChange(total, parts)
-
-
-def _at_one_node(policy: Policy) -> Callable[[Pod, Pod, int, PolicyView], IntArray]:
-    if isinstance(policy, JudgesOneNode):
-        return policy.change_at
-    return lambda pod, replacement, node, view: policy.change(pod, replacement, view)[:, node]

@@ -109,26 +109,8 @@ class TransientPods:
             spread.restrict(feasible)
         self._restrict(replacement, feasible, ending)
 
-    def allows(self, replacement: Pod, node: int, ending: Pod | None, stage: int) -> bool:
-        """``restrict`` of one node (an index)."""
-        if not self._spread.allows(replacement, node, stage):
-            return False
-        spread = self._spread_without_moves(replacement)
-        if spread is not None and not spread.allows(node):
-            return False
-        if VolumeRestrictions.name not in self._disabled and self._claims_in_use(replacement, ending):
-            return False
-        if InterPodAffinity.name in self._disabled:
-            return True
-        nodes = self._state.nodes
-        for key, kept_off in self._kept_off(replacement, ending).items():
-            if nodes.column(key).code_list[node] in kept_off:
-                return False
-        lasting = self._lasting_beside(replacement, ending)
-        return lasting is None or bool(lasting[node])
-
     def restrict_beside(self, unadopted: Pod, feasible: BoolArray) -> None:
-        """The same for a replacement of mode StartFirst, while its old pod runs and stands in the state.
+        """``restrict`` for a replacement of mode StartFirst, while its old pod runs and stands in the state.
 
         It will be pinned to one node, so that topology spread is another question for each node.
         """

@@ -273,24 +273,6 @@ class Trial:
         self._restrict_whoever_is_there(pod, feasible, None)
         return feasible
 
-    def takes(self, pod: Pod, replacement: Pod, node: int) -> bool:
-        """``feasible_targets`` of one node (an index), at the cost of one node."""
-        if not self.view.nodes.usable[node] or node == self.state.node_index[pod.node]:
-            return False
-        if self.planned.moves and not self._free_beside_leaving_pods(replacement, node):
-            return False
-        if not self.state.feasible_at(replacement, node):
-            return False
-        for mask in (self.elsewhere(pod, replacement), self.takes_holder(pod, replacement)):
-            if mask is not None and not mask[node]:
-                return False
-        ending = None if keeps_name(pod) else pod
-
-        def while_pods_end() -> bool:
-            return self._passing.allows(replacement, node, ending, self._stage)
-
-        return while_pods_end() and self._expected.allows(replacement, node, while_pods_end)
-
     def large_enough(self, coming: Pod) -> BoolArray:
         """Nodes that would have room for it if no other pod stood there."""
         enough = (self.state.allocatable(name) >= needed for name, needed in self.needs(coming))
@@ -413,16 +395,6 @@ class Trial:
         for name, needed in self.needs(replacement):
             rest = self._free_beside_leaving.get(name)
             feasible &= (self._left(name) if rest is None else rest) >= needed
-
-    def _free_beside_leaving_pods(self, replacement: Pod, node: int) -> bool:
-        """Room, ports and volumes that pods are about to leave are not free yet, on one node."""
-        for name, needed in self.needs(replacement):
-            rest = self._free_beside_leaving.get(name)
-            if (self._left(name) if rest is None else rest)[node] < needed:
-                return False
-        if not _holds_more(replacement):
-            return True
-        return not any(move.source == node and _holds_more(move.pod) for move in self.planned.moves)
 
     def _without_leaving_ports(self, replacement: Pod, feasible: BoolArray) -> None:
         """Neither are their ports and volumes."""

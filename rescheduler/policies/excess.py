@@ -45,26 +45,6 @@ class Excess:
         return changed
 
 
-def change_at(
-    load: Load,
-    targets: Mapping[str, float],
-    judged: BoolArray,
-    move: tuple[Pod, Pod],
-    nodes: tuple[int, int],
-) -> int:
-    """``Excess.change`` for one move without ``above_mean``: of a pod and its replacement, from one node to another one."""
-    here, there = nodes
-    changed = 0
-    for name, share in targets.items():
-        leaves, comes = load.carried(*move, name)
-        if is_any(leaves) or is_any(comes):
-            target = round(share * ONE)
-            for node, more in ((here, -leaves), (there, comes)):
-                if judged[node]:
-                    changed += load.rise_at(more, name, node, target)
-    return changed
-
-
 class _AboveTargets:
     """Resources with one target each for all nodes."""
 

@@ -215,18 +215,6 @@ def by_tier(policies: Sequence[Policy]) -> tuple[Policy, ...]:
     return tuple(sorted(policies, key=lambda policy: getattr(policy, "tier", Tier.SOFT)))
 
 
-@runtime_checkable
-class JudgesOneNode(Protocol):
-    """A policy that says what a move to one node changes for less than what it costs to say it of all nodes."""
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """``Policy.change`` of one node (an index) that is not the pod's own. Shape (tiers,). Do not change the array.
-
-        ``objective.NO_CHANGE`` if the policy has nothing to say of the pod.
-        """
-        ...
-
-
 class PolicyWarning(NamedTuple):
     """What a plan says of a policy that the cluster as a whole hinders or misleads."""
 
@@ -342,10 +330,6 @@ class RelievingPolicy(Policy, Protocol):
 
     def overload(self, view: PolicyView) -> Overload | None:
         """How far nodes are above their targets; None if nothing is to be done now."""
-        ...
-
-    def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
-        """What ``gains`` says of one node (an index) for a candidate that is this pod."""
         ...
 
     def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:

@@ -16,11 +16,10 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Namespace, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import NO_CHANGE, Tier, nothing, unchanged
+from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, reluctance
 from rescheduler.policies.term_pairs import (
-    change_in_pairs_at,
     changes_in_pairs,
     matched_by,
     may_have_pairs,
@@ -132,15 +131,6 @@ class InterPodAntiAffinity:
         for more in found[1:]:
             total = total + more.by_node
         return elsewhere(Tier.HARD, total, view.state.node_index[pod.node])
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        found = change_in_pairs_at(pod, view.cluster.kind_of(replacement), _ANTI, node, view)
-        if not found:
-            return NO_CHANGE
-        change = nothing()
-        change[Tier.HARD] = found
-        return change
 
 
 def _gain(conflicts: int) -> float:

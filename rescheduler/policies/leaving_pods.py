@@ -15,7 +15,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import PolicyArgs
@@ -88,16 +88,6 @@ class LeavingPods(ABC, Generic[ArgsT]):
         if home is not None:
             by_node[view.state.node_index[home[0].node]] += ONE
         return elsewhere(self.tier, by_node, view.state.node_index[pod.node])
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        comes = self._counts(replacement, view.state.node_names[node], view)
-        leaves = self._counts(pod, pod.node, view)
-        if comes == leaves:
-            return NO_CHANGE
-        change = nothing()
-        change[self.tier] = ONE * (comes - leaves)
-        return change
 
     def _counts(self, pod: Pod, node: str, view: PolicyView) -> bool:
         found = self._counted(view).get(pod.uid)

@@ -20,11 +20,11 @@ from rescheduler.model.counted import plural, verb
 from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
-from rescheduler.policies.excess import Excess, change_at
-from rescheduler.policies.framework import NO_NEED, Overload, PolicyView, PolicyWarning
+from rescheduler.policies.excess import Excess
+from rescheduler.policies.framework import Overload, PolicyView, PolicyWarning, nowhere
 from rescheduler.policies.measurement_warnings import measurement_warnings
 from rescheduler.policies.missing_requests import missing_requests
-from rescheduler.policies.objective import NO_CHANGE, Tier, in_tier, nothing
+from rescheduler.policies.objective import Tier, in_tier, nothing
 from rescheduler.policies.overloaded_nodes import OverloadedNode, ReliefProposals
 from rescheduler.policies.proposals import Batch, Candidate, Proposals
 from rescheduler.policies.sampled_use import Most, highest, means_of
@@ -180,26 +180,18 @@ class LowNodeUtilization:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        return self._gains(candidate.pod, slice(None), view)
-
-    def gain_at(self, pod: Pod, node: int, view: PolicyView) -> float:
-        """The same for one node."""
-        return float(self._gains(pod, slice(node, node + 1), view)[0])
-
-    def _gains(self, pod: Pod, nodes: slice, view: PolicyView) -> FloatArray:
-        load, work = self._load(view), self._work(view)
-        bounds = self._bounds(view, load)
-        here, free = view.state.node_index[pod.node], bounds.free[nodes]
+        pod, load, work = candidate.pod, self._load(view), self._work(view)
+        bounds, here = self._bounds(view, load), view.state.node_index[pod.node]
         relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
         if relief <= 0:
-            return np.full(len(free), NO_NEED)
-        after = np.full(len(free), -1.0)
+            return nowhere(view)
+        after = np.full(view.nodes.size, -1.0)
         for resource in self._resources:
-            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource], nodes))
+            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource]))
         gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
         # A load that comes and goes takes no pod to and fro.
-        gain[np.isin(np.arange(view.nodes.size)[nodes], load.nodes_left(pod, self.name))] = 0.0
-        return np.where(free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
+        gain[load.nodes_left(pod, self.name)] = 0.0
+        return np.where(bounds.free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
 
     def overload(self, view: PolicyView) -> Overload | None:
         """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
@@ -232,19 +224,6 @@ class LowNodeUtilization:
         """What that sum would change by."""
         here = view.state.node_index[pod.node]
         return in_tier(Tier.BALANCE, self._excess_of(view).change(pod, replacement, here))
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        if self._args.use_deviation_thresholds:
-            return self.change(pod, replacement, view)[:, node]
-        load = self._work(view)
-        nodes = view.state.node_index[pod.node], node
-        found = change_at(load, self._targets, self._judged(view), (pod, replacement), nodes)
-        if not found:
-            return NO_CHANGE
-        changed = nothing()
-        changed[Tier.BALANCE] = found
-        return changed
 
     def nodes_counted(self, view: PolicyView) -> int:
         """The nodes above ``targetThresholds``."""

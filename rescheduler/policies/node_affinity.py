@@ -18,7 +18,7 @@ from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, in_tier
 from rescheduler.policies.owners_wishes import owners_terms
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.score_leads import ScoreLeads, score_lead
 from rescheduler.policies.score_potential import ScorePotential
@@ -128,14 +128,6 @@ class NodeAffinity:
         if self._potential is not None:
             change = change + in_tier(Tier.SOFT, self._potential.change(pod, replacement, view))
         return change
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        if self._potential is not None:
-            return self.change(pod, replacement, view)[:, node]
-        return change_of_cost_at(
-            lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, node, view
-        )
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         rows: list[tuple[Tier, IntArray]] = []

@@ -29,7 +29,7 @@ from rescheduler.model.times import format_duration
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, PolicyWarning, nowhere
 from rescheduler.policies.objective import Tier
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import PERCENT, Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -134,12 +134,6 @@ class NodeHealth:
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """One less, unless it goes to another unhealthy node."""
         return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        return change_of_cost_at(
-            lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, node, view
-        )
 
     def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
         """Where most nodes are unhealthy."""

@@ -13,8 +13,8 @@ from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import NO_CHANGE, ONE, TIERS, Tier
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, change_of_cost_at, sum_of_costs
+from rescheduler.policies.objective import ONE, TIERS, Tier
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -132,16 +132,6 @@ class NodeTaints:
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """The same there less the same here."""
         return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        codes, cluster = self._counted(view).codes, view.cluster
-        same_taints = codes[node] == codes[view.state.node_index[pod.node]]
-        if same_taints and cluster.kind_of(pod) is cluster.kind_of(replacement):
-            return NO_CHANGE
-        return change_of_cost_at(
-            lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, node, view
-        )
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         if not self._scope.proposes(kind):

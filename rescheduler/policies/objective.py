@@ -65,11 +65,6 @@ def nothing() -> IntArray:
     return np.zeros(TIERS, dtype=np.int64)
 
 
-NO_CHANGE: Final = np.zeros(TIERS, dtype=np.int64)
-"""A move to one node that changes nothing. Shape (tiers,), read-only: one object, so that whoever adds up leaves it out."""
-NO_CHANGE.flags.writeable = False
-
-
 def in_tier(tier: Tier, values: IntArray) -> IntArray:
     """A change (one value for each node) in one tier only. Shape (tiers, nodes)."""
     change = np.zeros((TIERS, len(values)), dtype=np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import NO_CHANGE, TIERS, Tier, in_tier, nothing, unchanged
+from rescheduler.policies.objective import TIERS, Tier, in_tier, nothing, unchanged
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray, NodeIndices
 
@@ -49,24 +49,6 @@ def change_of_cost(cost: PodCost, pod: Pod, replacement: Pod, view: PolicyView) 
     for tier, costs in old:
         change[tier] -= costs[here]
     change[:, here] = 0
-    return change
-
-
-def change_of_cost_at(cost: PodCost, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-    """``change_of_cost`` of one node that is not the pod's own. Shape (tiers,)."""
-    cluster = view.cluster
-    asked: NodeIndices = np.array((node, view.state.node_index[pod.node]), dtype=np.intp)
-    kind = cluster.kind_of(pod)
-    then = kind if _alike(pod, replacement) else cluster.kind_of(replacement)
-    new = cost(then, asked)
-    old = new if then is kind else cost(kind, asked)
-    if not new and not old:
-        return NO_CHANGE
-    change = nothing()
-    for tier, costs in new:
-        change[tier] += costs[0]
-    for tier, costs in old:
-        change[tier] -= costs[1]
     return change
 
 

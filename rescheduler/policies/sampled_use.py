@@ -93,12 +93,10 @@ class SampledUse:
         """Of some nodes, with so much more in each sample."""
         return statistic(self.window[nodes] + samples, self.kind)
 
-    def with_more(
-        self, samples: FloatArray, day: FloatArray, nodes: NodeIndices | slice
-    ) -> tuple[FloatArray, FloatArray]:
-        """``amounts`` and ``of_day`` of some nodes with so much more in each sample and in each part of the day."""
-        window = self.window[nodes] + samples
-        return statistic(window, self.kind), self.day[nodes] + day + _above_mean(window, self.kind)
+    def with_more(self, samples: FloatArray, day: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """``amounts`` and ``of_day`` with so much more in each sample and in each part of the day."""
+        window = self.window + samples
+        return statistic(window, self.kind), self.day + day + _above_mean(window, self.kind)
 
     def plus(self, more: FloatArray) -> SampledUse:
         """With so much more on each node, at all times."""

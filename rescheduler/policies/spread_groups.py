@@ -70,13 +70,6 @@ class SpreadGroup:
             return np.full(len(self._codes), found) if found else None
         return found[self._codes] if found.any() else None
 
-    def change_at(self, kind: PodClass, then: PodClass, here: int, node: int) -> int:
-        """The same for one node."""
-        if kind is then and self._codes[here] == self._codes[node]:
-            return 0  # no count changes
-        found = self._change(kind, then, here)
-        return found if isinstance(found, int) else int(found[self._codes[node]])
-
     def _change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | int:
         """The same by domain, the last one for nodes that the constraint does not look at; a number: the same on all nodes."""
         leaves, comes = self._pods in kind.groups, self._pods in then.groups
@@ -136,15 +129,6 @@ class SpreadGroups:
             found = group.change(kind, then, here)
             if found is not None:
                 yield ExcessChange(group.hard, found)
-
-    def changes_at(
-        self, pod: Pod, replacement: Pod, node: int, view: PolicyView
-    ) -> Iterator[tuple[bool, int]]:
-        """Of hard constraints (True) and soft ones, what a move to one node changes."""
-        kind, then = self._cluster.kind_of(pod), self._cluster.kind_of(replacement)
-        here = view.state.node_index[pod.node]
-        for group in self._touched(kind, then):
-            yield group.hard, group.change_at(kind, then, here, node)
 
     def _touched(self, kind: PodClass, then: PodClass) -> Iterable[SpreadGroup]:
         """The constraints that pods of either class carry, or that count them."""

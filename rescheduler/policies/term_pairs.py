@@ -79,24 +79,6 @@ def changes_in_pairs(
             yield PairChange(term, found)
 
 
-def change_in_pairs_at(
-    pod: Pod, then: PodClass, kinds: frozenset[TermKind], node: int, view: PolicyView
-) -> int:
-    """The sum of ``changes_in_pairs`` over the terms, for one node."""
-    kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
-    total = 0
-    for term in _touched(kind, then, kinds, view):
-        pairs = _pairs_with(term, kind, here, view)
-        code = term.column.code_list[node]
-        if code >= 0:
-            matched = matched_by(term, view)
-            own = code == pairs.domain
-            total += then.terms.count(term) * (pairs.matched.at(code) - own * pairs.is_matched)
-            total += (matched in then.groups) * (term.counts.at(code) - own * pairs.carries)
-        total -= pairs.gone
-    return total
-
-
 def _touched(
     kind: PodClass, then: PodClass, kinds: frozenset[TermKind], view: PolicyView
 ) -> tuple[TermCount, ...]:

@@ -13,7 +13,7 @@ from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, least_disturbing
 from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
 from rescheduler.policies.spread_groups import SpreadGroups
@@ -141,20 +141,6 @@ class TopologySpread:
         if change is None:
             return unchanged(view.nodes.size)
         change[:, view.state.node_index[pod.node]] = 0
-        return change
-
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        hard = soft = 0
-        for is_hard, found in self._groups(view).changes_at(pod, replacement, node, view):
-            if is_hard:
-                hard += found
-            else:
-                soft += found
-        if not hard and not soft:
-            return NO_CHANGE
-        change = nothing()
-        change[Tier.HARD], change[Tier.SOFT] = hard, soft * ONE
         return change
 
     def _groups(self, view: PolicyView) -> SpreadGroups:

@@ -173,17 +173,15 @@ class Load:
         shares: FloatArray = use.of_day / self._divisors[resource][:, np.newaxis]
         return shares
 
-    def above_with(
-        self, pod: Pod, resource: str, most: Most, nodes: NodeIndices | slice = _ALL_NODES
-    ) -> FloatArray:
+    def above_with(self, pod: Pod, resource: str, most: Most) -> FloatArray:
         """How far the share of each node would be above ``most`` with the pod, now or in the part of the last day when that is most."""
-        whole = self._divisors[resource][nodes]
+        whole = self._divisors[resource]
         use = self._use.get(resource)
         if use is None:
-            amounts = self._amounts.get(resource, self._requested[resource])[nodes]
+            amounts = self._amounts.get(resource, self._requested[resource])
             above: FloatArray = (amounts + self.taken(pod, resource)) / whole - most.now
             return above
-        now, day = use.with_more(*self._samples_of(pod, resource), nodes)
+        now, day = use.with_more(*self._samples_of(pod, resource))
         return np.fmax(now / whole - most.now, highest(day / whole[:, np.newaxis] - most.day))
 
     def part(self, pod: Pod, resource: str) -> FloatArray:

@@ -19,7 +19,7 @@ import numpy as np
 from rescheduler.model.names import ZONE
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import NO_CHANGE, ONE, Tier, in_tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, in_tier, nothing, unchanged
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
@@ -79,11 +79,11 @@ class WorkloadSpread:
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """What the move changes in the workloads of the pod and of its replacement."""
-        here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
+        here, workloads = view.state.node_index[pod.node], _Workloads.of(self, view.cluster)
+        leaves, comes = workloads.of_pod(pod), workloads.of_pod(replacement)
         if leaves is not comes:
-            left = self._moved(leaves, here, None, view)
-            came = (self._moved(comes, None, node, view) for node in range(view.nodes.size))
-            found = left + np.fromiter(came, np.int64, view.nodes.size)
+            came = (self._with(comes, node, 1, view) for node in range(view.nodes.size))
+            found = self._with(leaves, here, -1, view) + np.fromiter(came, np.int64, view.nodes.size)
         elif leaves is None or (same := leaves.moves(here, self._counted(leaves, view))) is None:
             return unchanged(view.nodes.size)
         else:
@@ -91,31 +91,12 @@ class WorkloadSpread:
         found[here] = 0
         return in_tier(Tier.SOFT, found * self._weight)
 
-    def change_at(self, pod: Pod, replacement: Pod, node: int, view: PolicyView) -> IntArray:
-        """The same for one node."""
-        here, (leaves, comes) = view.state.node_index[pod.node], self._both(pod, replacement, view)
-        if leaves is comes:
-            found = self._moved(leaves, here, node, view)
-        else:
-            found = self._moved(leaves, here, None, view) + self._moved(comes, None, node, view)
-        if not found:
-            return NO_CHANGE
-        change = nothing()
-        change[Tier.SOFT] = found * self._weight
-        return change
-
-    def _both(
-        self, pod: Pod, replacement: Pod, view: PolicyView
-    ) -> tuple[_Workload | None, _Workload | None]:
-        workloads = _Workloads.of(self, view.cluster)
-        return workloads.of_pod(pod), workloads.of_pod(replacement)
-
-    def _moved(self, workload: _Workload | None, here: int | None, node: int | None, view: PolicyView) -> int:
-        """What changes in one workload if a replica leaves a node, or comes to one, or both."""
+    def _with(self, workload: _Workload | None, node: int, more: int, view: PolicyView) -> int:
+        """What changes in one workload if a replica comes to the node (1) or leaves it (-1)."""
         if workload is None:
             return 0
         counted = self._counted(workload, view)
-        return workload.with_change(here, node, counted) - workload.too_many(counted)
+        return workload.too_many_with(node, more, counted) - workload.too_many(counted)
 
     def _counted(self, workload: _Workload, view: PolicyView) -> _Counted:
         """The levels at which it had a spread when this decision looked at it first, which is before it moves any replica."""
@@ -167,17 +148,13 @@ class _Workload:
             change = one if change is None else change + one
         return change
 
-    def with_change(self, here: int | None, node: int | None, counted: _Counted) -> int:
-        """``too_many`` once a replica has left a node, come to one, or both."""
-        number = self._number - (here is not None) + (node is not None)
+    def too_many_with(self, node: int, more: int, counted: _Counted) -> int:
+        """``too_many`` with one more on the node, or one fewer (-1)."""
         found: list[_Counts] = []
         for codes, counts in zip(self._levels, self._by_domain(), strict=True):
-            changed = dict(counts)
-            for place, by in ((here, -1), (node, 1)):
-                if place is not None and codes[place] >= 0:
-                    changed[int(codes[place])] = changed.get(int(codes[place]), 0) + by
-            found.append(changed)
-        return _excess(found, number, counted)
+            domain = int(codes[node])
+            found.append(counts if domain < 0 else counts | {domain: counts.get(domain, 0) + more})
+        return _excess(found, self._number + more, counted)
 
     @property
     def _number(self) -> int:

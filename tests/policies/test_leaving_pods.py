@@ -163,10 +163,9 @@ def test_what_is_said_of_a_move_is_exact(name):
                     assert not change[:, i].any()
                     continue
                 mark = state.checkpoint()
-                at = judge.change_at(pod, replacement, i, view).tolist()
                 state.remove(pod)
                 state.place(replacement, node)
-                assert (judge.badness(view) - before).tolist() == change[:, i].tolist() == at
+                assert (judge.badness(view) - before).tolist() == change[:, i].tolist()
                 seen += bool(change[Tier.SOFT, i])
                 state.rollback(mark)
     assert seen > 20
