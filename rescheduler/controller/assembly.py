@@ -30,13 +30,13 @@ from rescheduler.controller.decision_inputs import (
 )
 from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
-from rescheduler.controller.loop import Loop, Reconciles
+from rescheduler.controller.loop import Loop
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
 from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.ports import Ports
-from rescheduler.controller.probing import ProbingReconciler
+from rescheduler.controller.probing import SchedulerProbes
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.reporting import MoveCounter, occurrence, report_reload
@@ -118,7 +118,7 @@ class _Assembly:
         gates.append(reconciler.stored.gate)
         return Loop(
             ports,
-            reconciler=self._cautious(reconciler),
+            reconciler=reconciler,
             cycle=Cycle(
                 issuer=issuer,
                 metrics=ports.reports.metrics,
@@ -151,7 +151,6 @@ class _Assembly:
                 patience_s=math.inf if ports.once else PATIENCE_S,
             ),
             on_configuration=lambda reload: self._reconfigure(reconciler, reload),
-            informed=reconciler.informed,
             cleaner=FailedPodCleaner(
                 api=ports.api,
                 pool=ports.pool,
@@ -215,20 +214,14 @@ class _Assembly:
                 *(() if self.ports.dry_run else (MoveLog(),)),
             ),
             crashes=CrashReports(self.ports.reports.metrics.crashed),
+            probes=self._probes(),
         )
 
-    def _cautious(self, reconciler: Reconciler) -> Reconciles:
+    def _probes(self) -> SchedulerProbes | None:
         """A dry run gives no room up, so it need not ask whether the schedulers are up to date."""
-        if self.ports.dry_run:
-            return reconciler
-        informers = self.ports.informers
-        return ProbingReconciler(
-            reconciler,
-            lambda: informers.gaps(Kind.POD),
-            self.ports.api,
-            process=self.ports.process,
-            pool=self.ports.pool,
-        )
+        informers, process = self.ports.informers, self.ports.process
+        gaps = partial(informers.gaps, Kind.POD)
+        return None if self.ports.dry_run else SchedulerProbes(gaps=gaps, process=process)
 
     def _mirror(
         self,

@@ -22,7 +22,7 @@ from rescheduler.controller.sender import Sender
 from rescheduler.coordination.expectations import Noted
 from rescheduler.coordination.memory import Memory
 from rescheduler.kube.answers import may_have_happened
-from rescheduler.kube.errors import ApiError, StaleError
+from rescheduler.kube.errors import ApiError, ForbiddenError, RejectedError, StaleError
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.outcomes import EvictionOutcome
@@ -150,7 +150,10 @@ class Dispatcher:
         # Our cache was behind another writer: expected, and over once the cache has caught up. No reason to warn.
         stale = isinstance(error, StaleError)
         least_s = (error.retry_after_s or 0.0) if isinstance(error, ApiError) else 0.0
-        failure = self.memory.backoff.failed(machine, str(error), now_s, stale=stale, least_s=least_s)
+        refused = isinstance(error, ForbiddenError | RejectedError)
+        failure = self.memory.backoff.failed(
+            machine, str(error), now_s, stale=stale, refused=refused, least_s=least_s
+        )
         self._wake(failure.until_s)
         log = structlog.get_logger("rescheduler.reconcile")
         say = log.debug if stale else log.warning

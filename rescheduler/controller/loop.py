@@ -16,7 +16,7 @@ import math
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -29,6 +29,7 @@ from rescheduler.controller.failed_pods import FailedPodCleaner
 from rescheduler.controller.issuing import Issue
 from rescheduler.controller.marks_memory import MarksMemory
 from rescheduler.controller.ports import Ports
+from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.seen_replacements import SeenReplacements
 from rescheduler.controller.server import HealthReport
 from rescheduler.controller.wakeups import concerns_moves, matters
@@ -61,28 +62,6 @@ WAKE: Final = InformerEvent(Kind.CONFIG_MAP, ChangeType.SYNCED, None)
 """Wakes a loop that waits for events, and changes nothing."""
 
 
-class Reconciles(Protocol):
-    """Takes every Reservation and PodMigration one step further."""
-
-    @property
-    def gated(self) -> Sequence[Pod]:
-        """Pods at the gate, as of the last round."""
-        ...
-
-    @property
-    def node_requests(self) -> int:
-        """Pods that ask the node autoscaler for a node, as of the last round."""
-        ...
-
-    def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
-        """One round. Returns when to reconcile again at the latest (epoch seconds); None: only when something changes."""
-        ...
-
-    def release_overdue(self, snapshot: Snapshot, now_s: float) -> None:
-        """Let go the pods that were gated for too long, and do nothing else."""
-        ...
-
-
 class Loop:
     """The loop of one controller process. ``run`` returns when ``stop`` is set or (``once``) when all is done."""
 
@@ -90,23 +69,19 @@ class Loop:
         self,
         ports: Ports,
         *,
-        reconciler: Reconciles,
+        reconciler: Reconciler,
         cycle: Cycle,
         configuration: LiveConfiguration,
         crashes: CrashReports,
         inputs: DecisionInputs,
         on_configuration: Callable[[Reload], None],
-        informed: Callable[[Snapshot, float], Snapshot],
         cleaner: FailedPodCleaner,
     ) -> None:
-        """``inputs``: what a decision needs besides the cluster's objects. ``cleaner``: of failed pods.
-
-        ``informed``: adds to a snapshot what the API server has answered besides its objects.
-        """
+        """``inputs``: what a decision needs besides the cluster's objects. ``cleaner``: of failed pods."""
         self._ports, self._informers, self._metrics = ports, ports.informers, ports.reports.metrics
         self._pool, self._once, self._timings = ports.pool, ports.once, ports.timings
         self._clock, self._wall = ports.clocks.monotonic, ports.clocks.server.now_s
-        self._reconciler, self._cycle, self._informed = reconciler, cycle, informed
+        self._reconciler, self._cycle = reconciler, cycle
         self._configuration, self._inputs, self._crashes = configuration, inputs, crashes
         self._seen, self._marks = SeenReplacements(), MarksMemory()
         self._usage = UsageWindow(1 if self._once else LEAST)
@@ -227,7 +202,7 @@ class Loop:
         found = self._state.snapshot(now_s, rules)
         if not self._once:  # one look cannot tell how long anything has lasted
             found = dataclasses.replace(found, node_marks_since=self._marks.known)
-        return self._informed(found, now_s)
+        return self._reconciler.informed(found, now_s)
 
     # Acting
 

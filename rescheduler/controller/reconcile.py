@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProbe, writes_status
 from rescheduler.calls.nodes import taint_node, untaint_node
@@ -29,12 +29,13 @@ from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
 from rescheduler.controller.node_requests import NodeRequestKeeper
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, OwnMirrors
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
+from rescheduler.controller.probing import SchedulerProbes
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.deferred_status import DeferredStatus
 from rescheduler.coordination.gate_proofs import proof_machine
-from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag
+from rescheduler.coordination.handover_order import NO_LAG
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
 from rescheduler.coordination.key_stores import avoid_keys, hints_machine, outdated_hints
@@ -65,17 +66,9 @@ _GATED_TOLD_AFTER_S: Final = 10.0
 _MOST_TOLD: Final = 20
 
 
-class _Begun(NamedTuple):
-    """What a round finds out before any machine takes a step."""
-
-    objects: RoundObjects
-    found: Gathered
-    observer: MigrationObserver
-
-
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Runs all machines. ``settings``, ``placement`` and ``lag`` may be replaced between rounds; nothing else may."""
+    """Runs all machines. ``settings`` and ``placement`` may be replaced between rounds; nothing else may."""
 
     sender: Sender
     stored: OwnMirrors
@@ -86,16 +79,16 @@ class Reconciler:
     """Monotonic seconds: the age of steps under way."""
     listeners: tuple[Listener, ...] = ()
     crashes: CrashReports = field(default_factory=CrashReports)
-    lag: SchedulerLag = NO_LAG
-    """Schedulers that may not know yet of the present nominations; ``probing`` finds out."""
+    probes: SchedulerProbes | None = None
+    """None: every scheduler is taken to know of the present nominations."""
     memory: Memory = field(default_factory=Memory)
-    awaited: dict[str, Reservation] = field(default_factory=dict)
-    """Schedulers that hand-overs waited for in the last round, each with one of the Reservations that waited."""
     _dispatcher: Dispatcher = field(init=False)
     _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
+    _awaited: dict[str, Reservation] = field(default_factory=dict)
+    """Schedulers that hand-overs wait for in this round, each with one of the Reservations that wait."""
     _told_gated: set[str] = field(default_factory=set)
     _emptied_nodes: EmptiedNodeKeeper = field(default_factory=EmptiedNodeKeeper)
     _room_sets: RoomSetKeeper = field(default_factory=RoomSetKeeper)
@@ -137,7 +130,7 @@ class Reconciler:
         Raises:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
-        objects, found, observer = self._begin(snapshot, now_s)
+        objects, found = self._begin(snapshot, now_s)
         self._index, rooms = found.index, found.rooms
         # Before what relies on a key: a proof, and a status that says Available, wait until the keys are stored.
         self._config_maps.follow_gate(found.gate_keys, now_s)
@@ -151,6 +144,7 @@ class Reconciler:
             self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
         self._release(found.assignment)
         self._prepare(found)
+        observer = self._migrations(found)
         marks = self._quiet.begin_round(found.index, self.memory, self.settings.migrations, now_s)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
@@ -171,12 +165,12 @@ class Reconciler:
                 why = f"held for {limit_s:g} s, and its room is unknown"
                 self._do(release_machine(pod.uid), release(pod, why))
 
-    def _begin(self, snapshot: Snapshot, now_s: float) -> _Begun:
+    def _begin(self, snapshot: Snapshot, now_s: float) -> tuple[RoundObjects, Gathered]:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
         self._wake_at_s, self._now_s = None, now_s
         self._dispatcher.wake_at_s = None
         self.pool.begin_round()
-        self.awaited = {}
+        self._awaited = {}
         self._index = self._indexed(self.informed(snapshot, now_s))
         self.memory.lag.follow(self._index.version, now_s)
         # Before the moves: what has begun or ended is stored before a move goes on because of it.
@@ -190,8 +184,7 @@ class Reconciler:
             limits=settings.limits,
             now_s=now_s,
         )
-        found = self._gather(objects.index)
-        return _Begun(objects, found, self._migrations(found))
+        return objects, self._gather(objects.index)
 
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
@@ -212,6 +205,9 @@ class Reconciler:
         self._alone(Step.NODE, hints_machine(""), self._tend_hints)
         self._alone(Step.ROUND, ObjectKey("periodic steps", ""), partial(self._keep, found))
         self._record()
+        if self.probes is not None:
+            for machine, call in self.probes.due(self._awaited, self._kept.pods.probes.values(), settings):
+                self._do(machine, call)
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, found.assignment)})
         for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
@@ -235,24 +231,24 @@ class Reconciler:
         """The snapshot with the answers to dry-run creations, for rounds and for decisions alike."""
         return self.memory.creations.informed(snapshot, now_s)
 
-    def probes(self) -> Iterable[Pod]:
-        """All probes of schedulers, as of the last round."""
-        return self._kept.pods.probes.values()
-
     # Gathering
 
     def _gather(self, index: RoundIndex) -> Gathered:
-        limit_s = self.settings.reservations.gate_limit_s
+        settings = self.settings.reservations
+        limit_s = settings.gate_limit_s
         for pod in index.gated:
             released_s = pod.created_at_s + limit_s
             if self._now_s < released_s:
                 self._wake(released_s)
+        lag = NO_LAG
+        if self.probes is not None:
+            lag = self.probes.lag(index.snapshot, self.memory, settings.namespace, self._now_s)
         return self._gatherer.of(
             RoundInput(
                 index=index,
                 placement=self.placement,
                 migrations=self.settings.migrations,
-                lag=self.lag,
+                lag=lag,
                 now_s=self._now_s,
             )
         )
@@ -279,6 +275,7 @@ class Reconciler:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
         yield from (GATE, AVOID, HISTORY)
+        yield from self.probes.machines if self.probes is not None else ()
         for pod in (*index.gated, *(pod for pod, _ in assignment.preparing)):
             yield release_machine(pod.uid)
         yield from self.memory.proofs.machines()
@@ -369,7 +366,7 @@ class Reconciler:
             return
         self._wake(step.wake_at_s)
         if observed.wait is not None:
-            self.awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
+            self._awaited.update(dict.fromkeys(observed.wait.schedulers, observed.reservation))
         calls = step.calls
         if backs_off:  # only the status is written: it has the message of the call that failed
             calls = tuple(filter(writes_status, calls))

@@ -38,6 +38,8 @@ class Failure:
     message: str
     crashed: bool = False
     """True if the step itself failed, not one of its calls: no part of it is taken before ``until_s``."""
+    refused: bool = False
+    """True if the API server has answered that it does not do it."""
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Backoff:
         *,
         stale: bool = False,
         crashed: bool = False,
+        refused: bool = False,
         least_s: float = 0.0,
     ) -> Failure:
         """Record a failure. ``stale``: only the cache was behind, so the backoff stays short.
@@ -68,7 +71,7 @@ class Backoff:
         count = self.failures[machine].count + 1 if machine in self.failures else 1
         pause_s = max(min(least_s, _LAST_BACKOFF_S), doubling_s(_FIRST_BACKOFF_S, count, _LAST_BACKOFF_S))
         until_s = now_s + (min(pause_s, _STALE_BACKOFF_S) if stale else pause_s)
-        failure = Failure(count, until_s, message, crashed)
+        failure = Failure(count, until_s, message, crashed, refused)
         self.failures[machine] = failure
         return failure
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.calls.call import Call, create
 from rescheduler.model import names
-from rescheduler.model.records import Pod
+from rescheduler.model.kinds import Kind
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import OF_PROBES
 from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY
@@ -33,6 +35,14 @@ def is_probe(pod: Pod) -> bool:
 def answered(pod: Pod) -> bool:
     """True once its scheduler has judged it. It is bound only if admission has changed it."""
     return bool(pod.unschedulable_message or pod.node)
+
+
+def ask_scheduler(key: ObjectKey, scheduler: str, image: str, asks_for: Reservation) -> Call:
+    """Make the pod."""
+    body = probe_manifest(
+        key.name, namespace=key.namespace, scheduler=scheduler, image=image, asks_for=asks_for
+    )
+    return create("ask_scheduler", Kind.POD, key, body)
 
 
 def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, asks_for: Reservation) -> bytes:

@@ -19,7 +19,7 @@ from rescheduler.calls.pods import (
 )
 from rescheduler.model import names
 from rescheduler.model.migration import PodMigration
-from rescheduler.model.records import Toleration
+from rescheduler.model.records import ObjectKey, Toleration
 from rescheduler.model.reservation import KoordinatorReservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.reservations.koordinator import (
@@ -28,6 +28,7 @@ from rescheduler.reservations.koordinator import (
 )
 from rescheduler.reservations.node_request import request_key, request_node
 from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, create_placeholder
+from rescheduler.reservations.scheduler_probe import ask_scheduler
 from rescheduler.reservations.validation import try_template
 from rescheduler.testing import builders as b
 
@@ -96,6 +97,11 @@ CALLS_FOR_ROOMS = [
                 ],
             },
         },
+    ),
+    (
+        ask_scheduler(ObjectKey("rescheduler", "scheduler-probe-a-1"), "other", "pause:1", reservation()),
+        f"POST {PLACEHOLDERS} name=scheduler-probe-a-1",
+        TESTED_BELOW,
     ),
     (withdraw_request(HOLDER), f"DELETE {PLACEHOLDERS}/room-x uid=h gracePeriodSeconds=0", NO_BODY),
     # Windows and head-rooms

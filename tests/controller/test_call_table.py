@@ -15,7 +15,7 @@ from rescheduler.calls.pods import take_back_nomination
 from rescheduler.errors import OwnerReplacedError
 from rescheduler.migrations import creations
 from rescheduler.model import names
-from rescheduler.reservations import koordinator, node_request, placeholder, validation
+from rescheduler.reservations import koordinator, node_request, placeholder, scheduler_probe, validation
 from rescheduler.reservations.koordinator import create_koordinator_reservation
 from rescheduler.reservations.placeholder import create_placeholder
 from rescheduler.reservations.settings import ReservationSettings
@@ -36,7 +36,8 @@ def test_a_constructor_makes_this_call(call, line, expected):
 
 def constructors():
     """The names of all functions that return a call."""
-    modules = (objects, pods, nodes, creations, placeholder, koordinator, node_request, validation)
+    others = creations, placeholder, koordinator, node_request, scheduler_probe, validation
+    modules = (objects, pods, nodes, *others)
     kinds = "Call", "ReadThenCall", "CreationTrial"
     for name, made in ((n, f) for module in modules for n, f in vars(module).items() if n[0] != "_"):
         if inspect.isfunction(made) and made.__annotations__.get("return", "").split(" | ")[0] in kinds:

@@ -6,19 +6,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from rescheduler.controller.probing import AGAIN_S, LEAST_S, MOST_S, ProbingReconciler, rest_s
-from rescheduler.controller.settings import Settings
+from rescheduler.calls.call import Verb
+from rescheduler.controller.call_pool import InlinePool
+from rescheduler.controller.dispatcher import Dispatcher
+from rescheduler.controller.effects import NO_EFFECT
+from rescheduler.controller.probing import LEAST_S, MOST_S, SchedulerProbes, rest_s
 from rescheduler.controller.wakeups import matters
-from rescheduler.coordination.handover_order import NO_LAG
-from rescheduler.kube.errors import ConflictError, ForbiddenError, NotFoundError
+from rescheduler.coordination.memory import Memory
+from rescheduler.kube.errors import ConflictError, ForbiddenError
 from rescheduler.kube.reflector import End, EndKind, Gaps, Reflector
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import RecordChange
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import ObjectKey, Pod, PodSpec
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.scheduler_probe import is_probe, probe_manifest
+from rescheduler.reservations.scheduler_probe import is_probe
+from rescheduler.reservations.settings import ReservationSettings
 
 OUTAGE = [End(EndKind.BROKEN, "reset"), End(EndKind.BROKEN, "refused"), End(EndKind.DENIED, "403")]
 ROOM = Reservation(name="room", uid="uid-of-room", status=ReservationStatus())
@@ -82,25 +86,23 @@ class Server:
     def __init__(self):
         self.pods, self.made, self.fails = {}, [], None
 
-    def create(self, path, body):
+    def send(self, call):
         if self.fails:
             raise self.fails
-        assert path == PODS
+        path = f"{PODS}/{call.key.name}" if call.verb is Verb.DELETE else PODS
+        assert call.path == path
+        if call.verb is Verb.CREATE:
+            self.create(call.key, call.body)
+        else:
+            assert call.grace_s == 0
+            assert self.pods.pop(call.key)["metadata"]["uid"] == call.uid
+        return NO_EFFECT
+
+    def create(self, key, body):
         wire = json.loads(body)
         wire["metadata"] |= {"uid": f"uid-{len(self.made)}", "creationTimestamp": "2026-01-01T00:00:00Z"}
         self.made.append(wire["spec"]["schedulerName"])
-        self.pods[ObjectKey(NAMESPACE, wire["metadata"]["name"])] = wire
-        return json.dumps(wire).encode()
-
-    def delete(self, path, *, uid="", grace_s=None):
-        if isinstance(self.fails, TransportError | ConflictError):
-            raise self.fails
-        assert grace_s == 0
-        key = ObjectKey(NAMESPACE, path.rsplit("/", 1)[1])
-        if key not in self.pods:
-            raise NotFoundError(404, "NotFound", key.name)
-        assert uid in ("", self.pods[key]["metadata"]["uid"])
-        del self.pods[key]
+        self.pods[key] = wire
 
     def judge(self):
         """The scheduler refuses them all."""
@@ -109,32 +111,12 @@ class Server:
             wire["status"] = {"conditions": [refused]}
 
     def snapshot(self):
-        return SimpleNamespace(pods={key: self.record(wire) for key, wire in self.pods.items()})
+        return SimpleNamespace(
+            pods={key: self.record(wire) for key, wire in self.pods.items()}, migrations={}, reservations={}
+        )
 
     def record(self, wire):
         return Decoder().record(Kind.POD, json.dumps(wire).encode())
-
-
-class Rooms:
-    """A reconciler in which a room waits to be given up to pods of ``schedulers`` while they lag."""
-
-    def __init__(self, *schedulers):
-        self.settings, self.awaited, self.schedulers, self.told = Settings(), {}, schedulers, []
-        self.lag = NO_LAG
-        self.pods = ()
-
-    def probes(self):
-        return self.pods
-
-    def reconcile(self, snapshot, now_s):
-        self.pods = tuple(snapshot.pods.values())
-        waiting = [
-            Pod(namespace="shop", name=name, uid=name, spec=PodSpec(scheduler_name=name))
-            for name in self.schedulers
-        ]
-        found = self.lag.awaited(waiting, now_s, limit_s=math.inf, held_s=60.0)
-        self.awaited = dict.fromkeys(found.schedulers, ROOM) if found else {}
-        self.told.append(found is None)
 
 
 @pytest.fixture
@@ -143,33 +125,53 @@ def server():
 
 
 class Play:
-    """Rounds, and what they see."""
+    """Rounds in which rooms wait to be given up to pods of ``schedulers`` while these lag."""
 
     def __init__(self, server, *schedulers, process="a"):
-        self.server, self.rooms, self.gaps = server, Rooms(*schedulers), Gaps(1, 0.0)
-        self.rounds = ProbingReconciler(self.rooms, lambda: self.gaps, server, process=process)
+        self.server, self.schedulers, self.gaps = server, schedulers, Gaps(1, 0.0)
+        self.probes = SchedulerProbes(gaps=lambda: self.gaps, process=process)
+        self.memory = Memory()
+        self.calls = Dispatcher(
+            sender=server,
+            pool=InlinePool(),
+            memory=self.memory,
+            recorder=None,
+            crashed=None,
+            clock=lambda: 0.0,
+        )
 
     def round(self, now_s):
-        """True if all rooms could be given up; and when to look again."""
-        wake_s = self.rounds.reconcile(self.server.snapshot(), now_s)
-        return self.rooms.told[-1], wake_s
+        """True if all rooms could be given up."""
+        snapshot, settings = self.server.snapshot(), ReservationSettings()
+        waiting = [
+            Pod(namespace="shop", name=name, uid=name, spec=PodSpec(scheduler_name=name))
+            for name in self.schedulers
+        ]
+        lag = self.probes.lag(snapshot, self.memory, NAMESPACE, now_s)
+        found = lag.awaited(waiting, now_s, limit_s=math.inf, held_s=60.0)
+        awaited = dict.fromkeys(found.schedulers, ROOM) if found else {}
+        for machine, call in self.probes.due(awaited, snapshot.pods.values(), settings):
+            if self.memory.backoff.pausing(machine, now_s) is None:
+                self.calls.begin(machine, (call,), snapshot, now_s)
+        self.memory.forget(self.probes.machines)
+        return found is None
 
 
 def test_nothing_is_asked_while_nothing_waits(server):
     play = Play(server)
-    assert [play.round(now_s) for now_s in (1.0, 2.0, 3.0)] == [(True, None)] * 3
+    assert all(play.round(now_s) for now_s in (1.0, 2.0, 3.0))
     assert not server.made
 
 
 def test_rooms_wait_for_the_answer_of_each_scheduler_which_is_asked_once_and_leaves_nothing(server):
     play = Play(server, "one", "two")
-    assert play.round(1.0) == (False, 1.0 + MOST_S)
-    assert play.round(2.0) == (False, 2.0 + MOST_S)
+    assert not play.round(1.0)
+    assert not play.round(2.0)
     assert sorted(server.made) == ["one", "two"]
     server.judge()
-    assert play.round(3.0) == (True, None)
+    assert play.round(3.0)
     assert not server.pods
-    assert play.round(1_000.0) == (True, None), "until the next gap"
+    assert play.round(1_000.0), "until the next gap"
 
 
 def test_an_answer_from_before_a_gap_counts_for_nothing(server):
@@ -177,13 +179,13 @@ def test_an_answer_from_before_a_gap_counts_for_nothing(server):
     play.round(1.0)
     server.judge()
     play.gaps = Gaps(2, 0.0)
-    assert not play.round(2.0)[0]
+    assert not play.round(2.0)
     assert server.made == ["one", "one"]
     assert len(server.pods) == 1, "the first one is gone"
     server.judge()
-    assert play.round(3.0)[0]
+    assert play.round(3.0)
     play.gaps = Gaps(3, 5.0)
-    assert not play.round(4.0)[0]
+    assert not play.round(4.0)
 
 
 def test_a_probe_of_a_former_process_is_deleted_and_not_believed(server):
@@ -194,7 +196,7 @@ def test_a_probe_of_a_former_process_is_deleted_and_not_believed(server):
     assert not server.pods
     Play(server, "one", process="former").round(3.0)
     server.judge()
-    assert not Play(server, "one", process="later").round(4.0)[0]
+    assert not Play(server, "one", process="later").round(4.0)
     assert server.made == ["one", "one", "one"]
 
 
@@ -202,88 +204,89 @@ def test_without_an_answer_rooms_are_given_up_after_a_while(server):
     play = Play(server, "one")
     play.round(0.0)
     play.round(1.0)
-    assert not play.round(MOST_S)[0]
-    assert play.round(1.0 + MOST_S) == (True, None)
+    assert not play.round(MOST_S)
+    assert play.round(1.0 + MOST_S)
     assert not server.pods
 
 
-def test_the_time_to_answer_begins_when_the_api_server_answers(server):
+def test_the_time_to_answer_begins_when_the_probe_is_there(server):
     server.fails = TransportError("connection refused")
     play = Play(server, "one")
     for at_s in (1.0, 10.0, 20.0):
         play.round(at_s)
     server.fails = None
     play.round(21.0)
-    play.round(24.0)  # the creation was repeated until then
-    assert not play.round(1.0 + MOST_S)[0]
-    assert not play.round(23.9 + MOST_S)[0]
-    assert play.round(24.0 + MOST_S)[0]
+    play.round(24.0)
+    assert not play.round(1.0 + MOST_S)
+    assert not play.round(23.9 + MOST_S)
+    assert play.round(24.0 + MOST_S)
 
 
 def test_who_may_not_be_asked_is_given_the_time_that_it_may_take(server):
     server.fails = ForbiddenError(403, "Forbidden", "exceeded quota")
     play = Play(server, "one")
     play.gaps = Gaps(2, 1.0)
-    assert play.round(1.0) == (False, 1.0 + AGAIN_S)
-    assert not play.round(0.9 + rest_s(1.0))[0]
-    assert play.round(1.0 + rest_s(1.0))[0]
+    assert not play.round(1.0)
+    assert not play.round(0.9 + rest_s(1.0))
+    assert play.round(1.0 + rest_s(1.0))
 
 
 def test_a_process_that_has_just_begun_does_not_know_how_long_an_outage_was(server):
     server.fails = ForbiddenError(403, "Forbidden", "exceeded quota")
     play = Play(server, "one")
-    assert not play.round(1.0)[0]
-    assert not play.round(0.9 + MOST_S)[0]
-    assert play.round(1.0 + MOST_S)[0]
+    assert not play.round(1.0)
+    assert not play.round(0.9 + MOST_S)
+    assert play.round(1.0 + MOST_S)
 
 
-def test_a_server_that_only_starts_is_asked_again(server):
+def test_a_server_that_only_starts_is_asked_again_after_a_moment(server):
     server.fails = ForbiddenError(403, "Forbidden", "no roles yet")
     play = Play(server, "one")
     play.round(1.0)
     server.fails = None
-    assert play.round(1.1) == (False, 1.0 + AGAIN_S)
+    assert not play.round(1.1)
     assert not server.made
-    play.round(1.0 + AGAIN_S)
+    play.round(2.0)
     server.judge()
-    assert play.round(3.0)[0]
+    assert play.round(3.0)
 
 
-def asked_in_vain(server):
-    """A probe whose making was not answered, and what makes it after all."""
-    server.fails = TransportError("reset")
+@pytest.mark.parametrize("fails", [TransportError("reset"), ConflictError(409, "Conflict", "modified")])
+def test_a_probe_whose_end_was_not_answered_or_is_refused_is_deleted_later(server, fails):
     play = Play(server, "one")
     play.round(1.0)
-    lost = next(iter(play.rounds._left))
-    server.fails = None
-    manifest = probe_manifest(lost.name, namespace=NAMESPACE, scheduler="one", image="", asks_for=ROOM)
-    return play, lost, lambda: server.create(PODS, manifest)
-
-
-def test_a_probe_whose_making_or_end_was_not_answered_is_deleted_later(server):
-    play, lost, make = asked_in_vain(server)
-    make()
-    play.round(1.0 + AGAIN_S)
-    assert lost not in server.pods
     server.judge()
-    server.fails = TransportError("reset")
-    assert play.round(3.0) == (True, 3.0 + AGAIN_S)
+    server.fails = fails
+    assert play.round(3.0)
+    assert server.pods
     server.fails = None
     play.round(4.0)
     assert not server.pods
 
 
-def test_a_probe_that_is_made_after_all_or_whose_deletion_is_refused_is_deleted_in_the_end(server):
-    play, lost, make = asked_in_vain(server)
-    play.round(1.0 + AGAIN_S)
-    assert not play.rounds._left, "the server knows none"
-    make()
-    server.fails = ConflictError(409, "Conflict", "the object has been modified")
-    assert play.round(3.0)[1] == 3.0 + AGAIN_S
-    assert lost in server.pods
+def test_a_probe_whose_making_was_not_answered_counts_once_it_is_there(server):
+    server.fails = TransportError("reset")
+    play = Play(server, "one")
+    play.round(1.0)
+    ((_, lost),) = play.probes.due({"one": ROOM}, (), ReservationSettings())
+    server.create(lost.key, lost.body)
+    assert not play.round(3.0)
     server.fails = None
-    play.round(3.0 + AGAIN_S)
-    assert lost not in server.pods
+    server.judge()
+    assert play.round(4.0)
+    assert not server.pods
+    assert server.made == ["one"]
+
+
+def test_a_probe_that_is_made_after_all_when_nobody_waits_for_it_is_deleted(server):
+    server.fails = TransportError("reset")
+    play = Play(server, "one")
+    play.round(1.0)
+    ((_, lost),) = play.probes.due({"one": ROOM}, (), ReservationSettings())
+    server.fails, play.schedulers, play.gaps = None, (), Gaps(2, 0.0)
+    server.create(lost.key, lost.body)
+    play.round(3.0)
+    assert not server.pods
 
 
 def test_a_probe_that_somebody_deletes_is_made_again(server):
@@ -294,14 +297,7 @@ def test_a_probe_that_somebody_deletes_is_made_again(server):
     play.round(3.0)
     assert server.made == ["one", "one"]
     server.judge()
-    assert play.round(4.0)[0]
-
-
-def test_a_new_configuration_does_not_end_the_wait(server):
-    play = Play(server, "one")
-    play.round(1.0)
-    play.rooms.settings = Settings()
-    assert not play.round(2.0)[0]
+    assert play.round(4.0)
 
 
 def test_the_refusal_of_a_probe_is_no_reason_to_decide_anew(server):
