@@ -9,7 +9,7 @@ import enum
 
 import msgspec
 
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import Namespaced, ObjectKey
 
 
 class ResponderState(enum.StrEnum):
@@ -32,11 +32,9 @@ class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     message: str = ""
 
 
-class RequestedEviction(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class RequestedEviction(Namespaced, frozen=True, gc=False, kw_only=True):
     """An Eviction of ``lifecycle.k8s.io``; not the ``policy/v1`` Eviction that is posted to a pod."""
 
-    namespace: str
-    name: str
     uid: str
     resource_version: str = ""
     pod_name: str = ""
@@ -54,11 +52,6 @@ class RequestedEviction(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What that one has reported."""
     ended: bool = False
     """Condition TargetEvicted or Failed: nobody acts on it any more."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
     @property
     def pod(self) -> ObjectKey:

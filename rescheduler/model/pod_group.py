@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import Namespaced
 
 _LONGEST: Final = 6
 """Digits of a number of pods that is believed."""
 
 
-class PodGroupRecord(msgspec.Struct, frozen=True, gc=False):
+class PodGroupRecord(Namespaced, frozen=True, gc=False):
     """A PodGroup (scheduling.volcano.sh or scheduling.x-k8s.io)."""
 
-    namespace: str
-    name: str
     uid: str = ""
     resource_version: str = ""
     maximum_runtime: str = ""
     """Volcano's annotation as it was written; empty: there is none."""
     min_member: int = 0
     """So many pods are of use only together; 0: it says nothing that can be read."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
 
 def members_of_text(text: str) -> int:

@@ -188,11 +188,21 @@ class FieldWriter(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """fieldsV1, as JSON."""
 
 
-class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A pod."""
+class Namespaced(msgspec.Struct, frozen=True, gc=False):
+    """An object that has a namespace."""
 
     namespace: str
     name: str
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.namespace, self.name)
+
+
+class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
+    """A pod."""
+
     uid: str
     resource_version: str = ""
     node: str = ""
@@ -232,11 +242,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     finalizers: tuple[str, ...] = ()
     writers: tuple[FieldWriter, ...] = ()
     """metadata.managedFields, of placeholders only."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
     @property
     def terminal(self) -> bool:
@@ -373,12 +378,10 @@ class JobState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Another controller than that of Kubernetes (spec.managedBy); empty: that of Kubernetes."""
 
 
-class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Workload(Namespaced, frozen=True, gc=False, kw_only=True):
     """A controller of pods: ReplicaSet, ReplicationController, Deployment, StatefulSet, DaemonSet or Job."""
 
     kind: str
-    namespace: str
-    name: str
     uid: str
     api_version: str = "apps/v1"
     resource_version: str = ""
@@ -422,17 +425,10 @@ class Workload(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why the API server refuses its pods now, as its condition ReplicaFailure says; of a ReplicaSet or ReplicationController."""
     created_at_s: float = 0.0
 
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
-
-class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class DisruptionBudget(Namespaced, frozen=True, gc=False, kw_only=True):
     """A PodDisruptionBudget."""
 
-    namespace: str
-    name: str
     uid: str = ""
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
@@ -444,11 +440,6 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     always_allow_unhealthy: bool = False
     """unhealthyPodEvictionPolicy is AlwaysAllow."""
     disrupted_pods: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
     @property
     def never_allows(self) -> bool:
@@ -473,28 +464,19 @@ class PriorityClass(msgspec.Struct, frozen=True, gc=False):
     default: bool = False
 
 
-class ConfigMap(msgspec.Struct, frozen=True, gc=False):
+class ConfigMap(Namespaced, frozen=True, gc=False):
     """A ConfigMap of the controller's own; no part of a Snapshot."""
 
-    namespace: str
-    name: str
     uid: str
     data: dict[str, str]
     annotations: dict[str, str] = {}
     resource_version: str = ""
 
 
-class Service(msgspec.Struct, frozen=True, gc=False):
+class Service(Namespaced, frozen=True, gc=False):
     """A Service; the default spread constraints of a pod use its selector."""
 
-    namespace: str
-    name: str
     selector: tuple[tuple[str, str], ...] | None = None
     """None: the Service has no selector."""
     owner_pods: tuple[OwnerRef, ...] = ()
     """Its owners if all of them are pods."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)

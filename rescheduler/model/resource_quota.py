@@ -10,9 +10,7 @@ import enum
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import msgspec
-
-from rescheduler.model.records import ObjectKey, PodAffinityTerm, PodSpec
+from rescheduler.model.records import Namespaced, PodAffinityTerm, PodSpec
 
 
 class QuotaLimit(NamedTuple):
@@ -42,21 +40,14 @@ class ScopeRequirement(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-class ResourceQuota(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class ResourceQuota(Namespaced, frozen=True, gc=False, kw_only=True):
     """A ResourceQuota."""
 
-    namespace: str
-    name: str
     uid: str = ""
     resource_version: str = ""
     limits: tuple[QuotaLimit, ...] = ()
     scopes: tuple[ScopeRequirement, ...] = ()
     """A pod is counted if it meets all of them."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
     def counts(self, pod: PodSpec, default_class: str) -> bool:
         """True if the quota counts such a pod. ``default_class``: the PriorityClass that one without any gets; "": none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import Namespaced, ObjectKey
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
 
 
@@ -36,11 +36,9 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Why the in-tree volume has no CSI identity; VolumeBinding fails with it on nodes where it is migrated."""
 
 
-class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class PersistentVolumeClaim(Namespaced, frozen=True, gc=False, kw_only=True):
     """A PersistentVolumeClaim."""
 
-    namespace: str
-    name: str
     uid: str = ""
     volume: str = ""
     bound: bool = False
@@ -56,11 +54,6 @@ class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True)
     phase: str = ""
     deleting: bool = False
     owner_uid: str = ""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -91,22 +84,15 @@ class CSIDriver(msgspec.Struct, frozen=True, gc=False):
     prevent_scheduling_if_missing: bool = False
 
 
-class CSIStorageCapacity(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class CSIStorageCapacity(Namespaced, frozen=True, gc=False, kw_only=True):
     """Free storage of a class in a topology segment."""
 
-    namespace: str
-    name: str
     storage_class: str
     topology: LabelSelector | None = None
     capacity_bytes: int | None = None
     """None: unknown."""
     maximum_bytes: int | None = None
     """Largest size of one volume; None: unknown."""
-
-    @property
-    def key(self) -> ObjectKey:
-        """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, gc=False):
