@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import click
-import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from rescheduler.cli.clients import NamedCluster
@@ -22,8 +21,9 @@ from rescheduler.cli.main import COMPLETE_VARIABLE, PROGRAM
 from rescheduler.cli.main import main as commands
 from rescheduler.cli.output import emit
 from rescheduler.errors import ReschedulerError
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode.wire_types import ObjectWire
 from rescheduler.model.kinds import RESOURCES, Kind
 
 SHELLS: Final[dict[str, type[ShellComplete]]] = {
@@ -57,18 +57,6 @@ def completions(words: Sequence[str]) -> list[str]:
 def for_kubectl() -> None:
     """The console script ``kubectl_complete-rescheduler``."""
     emit("\n".join(completions(sys.argv[1:])) + "\n")
-
-
-class _Meta(msgspec.Struct):
-    name: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta
-
-
-class _Page(msgspec.Struct):
-    items: list[_Object] | None = None
 
 
 def names(
@@ -107,6 +95,7 @@ def _read(context: click.Context, kind: Kind, found: set[str]) -> None:
         if resource.namespaced:
             path = resource.object_path(cluster.namespace(given.get("namespace")), "")
         for page in api.list(path):
-            found.update(one.metadata.name for one in read_answer(page, _Page).items or ())
+            items = read_items(page, ObjectWire)
+            found.update(one.metadata.name or "" for one in items if one.metadata)
     except (ReschedulerError, OSError):
         return  # see above: nothing is completed

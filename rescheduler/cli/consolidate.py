@@ -15,7 +15,7 @@ from rescheduler.cli.consolidation import ConsolidationPlan, NodesWanted, Share,
 from rescheduler.cli.drain_plan import DrainPlan
 from rescheduler.cli.draining import Drain, NotDrainedError, moves_document, with_reasons
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
+from rescheduler.cli.live_controller import asked_about, read_for
 from rescheduler.cli.migration_client import CONSOLIDATING, MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, Then
 from rescheduler.cli.options import parse_pairs, time_limit
@@ -60,10 +60,7 @@ def run(
         raise click.UsageError("--resume goes on with what was begun: leave out --nodes and --until")
     rehearsed = only_plan or dry_run
     need_rehearsal(paths, rehearsed=rehearsed)
-    controller = None if paths else live_controller(cluster)
-    configuration = (
-        load_configuration(cluster.config_file) if controller is None else controller.told_configuration()
-    )
+    controller, configuration = asked_about(cluster, paths)
 
     def snapshot() -> Snapshot:
         return read_for(cluster, configuration, paths=paths).snapshot

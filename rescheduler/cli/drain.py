@@ -43,7 +43,10 @@ def run(
     rehearsed = only_plan or dry_run
     need_rehearsal(paths, rehearsed=rehearsed)
     if paths:
-        _show_plan(_planned_for_dump(paths, nodes, selector, cluster, flags), output)
+        configuration = load_configuration(cluster.config_file)
+        snapshot = read_for(cluster, configuration, paths=paths).snapshot
+        names = [node.name for node in find_nodes_in(snapshot.nodes.values(), nodes, selector)]
+        _show_plan(_planned(snapshot, configuration, names, flags), output)
         return
     api = cluster.api()
     found = find_nodes(api, nodes, selector)
@@ -96,19 +99,6 @@ def _planned(
 ) -> DrainPlan:
     asks = may_be_asked(configuration.reservations.node_autoscaler, snapshot)
     return plan_drain(snapshot, configuration, names, DrainOptions(asks_for_nodes=asks, **flags))
-
-
-def _planned_for_dump(
-    paths: Sequence[str],
-    nodes: Sequence[str],
-    selector: str,
-    cluster: NamedCluster,
-    flags: Mapping[str, bool],
-) -> DrainPlan:
-    configuration = load_configuration(cluster.config_file)
-    snapshot = read_for(cluster, configuration, paths=paths).snapshot
-    names = [node.name for node in find_nodes_in(snapshot.nodes.values(), nodes, selector)]
-    return _planned(snapshot, configuration, names, flags)
 
 
 def _show_plan(plan: DrainPlan, output: str) -> None:

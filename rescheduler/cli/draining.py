@@ -131,13 +131,7 @@ class Drain:
         for pod, why in plan.evictions:
             self._evict(pod, why, ends_s)
         # Old pods may still be ending when their replacements run.
-        leaving = follow(
-            lambda: [pod for pod in pods_on(self.api, nodes) if pod.deleting],
-            lambda leaving, _: not leaving,
-            ends_s=ends_s,
-        )
-        if leaving:
-            names = ", ".join(str(pod.key) for pod in leaving)
+        if names := still_there(self.api, nodes, lambda pod: pod.deleting, ends_s):
             raise NotDrainedError(f"not gone in time: {names}\n{self.how_to_go_on}")
 
     def _round(self, plan: DrainPlan, left_s: float) -> tuple[Moves, list[ObjectKey]]:
@@ -181,6 +175,14 @@ class Drain:
         if answer.outcome not in _DONE:
             raise CommandError(f"{pod.key} cannot be evicted: {answer.message}\n{self.how_to_go_on}")
         self.evicted.append((pod, why))
+
+
+def still_there(api: KubeApi, nodes: Iterable[str], which: Callable[[Pod], bool], ends_s: float) -> str:
+    """Waits until no such pod is on the nodes any more; the names of those that are there at the end."""
+    left = follow(
+        lambda: [pod for pod in pods_on(api, nodes) if which(pod)], lambda left, _: not left, ends_s=ends_s
+    )
+    return ", ".join(str(pod.key) for pod in left)
 
 
 def _plan_text(plan: DrainPlan) -> str:

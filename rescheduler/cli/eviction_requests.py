@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from rescheduler.cli.by_name import pods_on
-from rescheduler.cli.draining import NotDrainedError
+from rescheduler.cli.draining import NotDrainedError, still_there
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.following import follow
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.eviction_requests import EvictionRequests
 from rescheduler.model.names import LIFECYCLE
@@ -40,13 +38,8 @@ def evict_by_requests(
     ends_s, nodes = time.monotonic() + limit_s, sorted({pod.node for pod in pods})
     uids = {pod.uid for pod in pods}
     with _filed(requests, pods):
-        left = follow(
-            lambda: [pod for pod in pods_on(api, nodes) if pod.uid in uids],
-            lambda left, _: not left,
-            ends_s=ends_s,
-        )
-    if left:
-        names = ", ".join(str(pod.key) for pod in left)
+        names = still_there(api, nodes, lambda pod: pod.uid in uids, ends_s)
+    if names:
         raise NotDrainedError(
             f"not evicted in time, and their requests are withdrawn: {names}\n{how_to_go_on}"
         )

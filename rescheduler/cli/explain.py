@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,7 @@ import click
 from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import live_controller, load_configuration, load_profile, read_for
+from rescheduler.cli.live_controller import asked_about, load_profile, read_for
 from rescheduler.cli.output import emit_as, style, tell
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
@@ -33,6 +33,7 @@ from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reports.explanation import Explanation, MoveAnswer, explanation_document, explanation_text
 from rescheduler.reports.replacement import ReplacementReport, replacement_document, replacement_text
+from rescheduler.reports.text import Style
 from rescheduler.reservations.node_request import holds_nothing
 from rescheduler.reservations.owners import any_owner_matches
 from rescheduler.reservations.reservation_lifecycle import FINISHED
@@ -61,10 +62,7 @@ def run(
     if not pods and not all_pending:
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     need_from(paths)
-    controller = None if paths else live_controller(cluster)
-    configuration = (
-        load_configuration(cluster.config_file) if controller is None else controller.told_configuration()
-    )
+    controller, configuration = asked_about(cluster, paths)
     profile = load_profile(scheduler_config, configuration)
     found = read_for(cluster, configuration, paths=paths, now=now)
     wanted = cluster.namespace(namespace or (_IN_DUMPS if paths else None))
@@ -74,12 +72,8 @@ def run(
         return
     if replacement:
         for report in reports(found.snapshot, chosen):
-            emit_as(
-                output,
-                document=partial(replacement_document, report),
-                names=partial(_name, report.pod),
-                text=partial(replacement_text, report, style()),
-                one_of_many=True,
+            _emit(
+                report.pod, output, partial(replacement_document, report), partial(replacement_text, report)
             )
         return
     state = SchedulingState(found.snapshot, profile)
@@ -99,17 +93,22 @@ def run(
         if controller is not None and not controller.leader.runs and holds_gate(explained.pod):
             notes = (*notes, f"no controller runs that would let it go: start it, or: {RELEASE}")
         explanation = replace(explained, moved=answers.get(explained.pod.key), notes=notes)
-        emit_as(
+        _emit(
+            explanation.pod,
             output,
-            document=partial(explanation_document, explanation),
-            names=partial(_name, explanation.pod),
-            text=partial(explanation_text, explanation, style()),
-            one_of_many=True,
+            partial(explanation_document, explanation),
+            partial(explanation_text, explanation),
         )
 
 
-def _name(pod: Pod) -> tuple[str]:
-    return (f"pod/{pod.name}",)
+def _emit(pod: Pod, output: str, document: Callable[[], object], text: Callable[[Style], str]) -> None:
+    emit_as(
+        output,
+        document=document,
+        names=lambda: (f"pod/{pod.name}",),
+        text=lambda: text(style()),
+        one_of_many=True,
+    )
 
 
 def choose(

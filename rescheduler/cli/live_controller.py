@@ -94,14 +94,20 @@ def read_for(cluster: NamedCluster, configuration: Configuration, **where: Any) 
     )
 
 
+def asked_about(cluster: NamedCluster, paths: Sequence[str]) -> tuple[LiveController | None, Configuration]:
+    """The controller of the cluster, and what it goes by; of a dump None, and the file that is named or the default."""
+    if paths:
+        return None, load_configuration(cluster.config_file)
+    controller = live_controller(cluster)
+    return controller, controller.told_configuration()
+
+
 def read_by_its_configuration(
     cluster: NamedCluster, paths: Sequence[str], now: float | None
 ) -> tuple[Snapshot, Configuration]:
-    """A dump, by the file that is named or the default; else the cluster, by the configuration of its controller."""
+    """A dump or the cluster, and the configuration that it is asked about by."""
     need_from(paths)
-    configuration = (
-        load_configuration(cluster.config_file) if paths else live_controller(cluster).told_configuration()
-    )
+    _, configuration = asked_about(cluster, paths)
     return read_for(cluster, configuration, paths=paths, now=now).snapshot, configuration
 
 

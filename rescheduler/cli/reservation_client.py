@@ -20,6 +20,7 @@ from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError,
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.decode.wire_form import manifest
+from rescheduler.model.decode.wire_types import ObjectWire
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_GROUP
 from rescheduler.model.reservation import Reservation
@@ -179,16 +180,9 @@ def reservation_client(cluster: NamedCluster) -> ReservationClient:
     return ReservationClient(cluster.api(API_TIMEOUT_S), API_TIMEOUT_S)
 
 
-class _CreatedMeta(msgspec.Struct):
-    uid: str = ""
-
-
-class _Created(msgspec.Struct):
-    metadata: _CreatedMeta
-
-
 def _uid(body: bytes) -> str:
-    return read_answer(body, _Created).metadata.uid
+    meta = read_answer(body, ObjectWire).metadata
+    return (meta.uid or "") if meta else ""
 
 
 def _group(body: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from rescheduler.kube.answers import read_answer
 from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.decode.wire_types import ObjectWire
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.reports.reservation_words import is_unobserved, status_message
@@ -212,7 +213,7 @@ class ScaleUp:
         self.rooms.api.merge_patch(
             path,
             {
-                "metadata": {"resourceVersion": scale.metadata.resourceVersion},
+                "metadata": {"resourceVersion": scale.metadata.resource_version if scale.metadata else ""},
                 "spec": {"replicas": self.replicas},
             },
         )
@@ -268,10 +269,5 @@ class _ScaleSpec(msgspec.Struct):
     replicas: int = 0
 
 
-class _ScaleMeta(msgspec.Struct):
-    resourceVersion: str = ""  # noqa: N815 - the name on the wire
-
-
-class _ScaleWire(msgspec.Struct):
-    metadata: _ScaleMeta
+class _ScaleWire(ObjectWire):
     spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)

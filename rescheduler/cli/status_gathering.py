@@ -16,7 +16,7 @@ from rescheduler.cli.errors import CommandError
 from rescheduler.cli.live_controller import ReadConfiguration, controller_configuration, gate_state, read_for
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.configuration.document import Configuration, default_configuration
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
@@ -56,10 +56,6 @@ class _Event(msgspec.Struct, rename="camel"):
     reason: str = ""
     note: str = ""
     event_time: str | None = ""
-
-
-class _Events(msgspec.Struct):
-    items: list[_Event] | None = None
 
 
 def picture_of(
@@ -203,7 +199,7 @@ class Gathering:
             body = self.api.get(path, {"fieldSelector": f"reason={_REFUSED}", "limit": "100"})
         except ApiError:
             return unseen
-        events = [e for e in read_answer(body, _Events).items or [] if e.reason == _REFUSED]
+        events = [e for e in read_items(body, _Event) if e.reason == _REFUSED]
         last = max(events, key=lambda event: event.event_time or "", default=None)
         if last is None:
             return unseen

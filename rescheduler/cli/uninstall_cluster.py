@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from rescheduler.cli.controller_deployment import CONTROLLER_PODS
 from rescheduler.cli.uninstall_steps import Removal
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
@@ -28,7 +29,6 @@ from rescheduler.model.reservation import ReservationPhase
 
 Json = dict[str, Any]
 
-CONTROLLER: Final = "app.kubernetes.io/name=rescheduler,app.kubernetes.io/component=controller"
 _TAINTS: Final = (names.ANNOTATION_HANDOVER_TAINT, names.TAINT_KEPT_EMPTY)
 _OVER: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 _GATE_OFF: Final = {
@@ -52,7 +52,7 @@ class InstalledCluster:
 
     def controller(self, deployments: Sequence[Manifest]) -> list[Removal]:
         """The Deployment and its pods."""
-        pods = self._items(self._pods(self.namespace), labelSelector=CONTROLLER)
+        pods = self._items(self._pods(self.namespace), labelSelector=CONTROLLER_PODS)
         leaving = (Removal(what=_title("Pod", pod), how="ends") for pod in pods)
         return [*self.objects(deployments), *leaving]
 
@@ -79,7 +79,7 @@ class InstalledCluster:
 
     def leader_is_outside(self) -> bool:
         """True if whoever holds the Lease is no pod of the Deployment, so that nothing here stops it."""
-        holder, pods = self.lease()[0], self._items(self._pods(self.namespace), labelSelector=CONTROLLER)
+        holder, pods = self.lease()[0], self._items(self._pods(self.namespace), labelSelector=CONTROLLER_PODS)
         path = f"/apis/apps/v1/namespaces/{self.namespace}/deployments/rescheduler"
         names_of = {pod["metadata"][key] for pod in pods for key in ("name", "uid")}
         known = holder in names_of or holder.rpartition("_")[0] in names_of

@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_answer, read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.counted import plural
+from rescheduler.model.decode.wire_types import OwnerReferenceWire
 from rescheduler.model.records import OwnerRef
 
 PLURALS: Final = {"deployment": "deployments", "statefulset": "statefulsets"}
@@ -25,17 +26,12 @@ _SHORT: Final = {
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
 
-class _OwnerWire(msgspec.Struct):
-    uid: str = ""
-    controller: bool | None = None
-
-
 class _MetaWire(msgspec.Struct, rename="camel"):
     name: str = ""
     uid: str = ""
     generation: int = 0
     annotations: dict[str, str] | None = None
-    owner_references: list[_OwnerWire] | None = None
+    owner_references: list[OwnerReferenceWire] | None = None
     deletion_timestamp: str | None = None
 
 
@@ -54,10 +50,6 @@ class _WorkloadWire(msgspec.Struct):
     metadata: _MetaWire
     spec: _SpecWire
     status: _StatusWire = msgspec.field(default_factory=_StatusWire)
-
-
-class _PageWire(msgspec.Struct):
-    items: list[_WorkloadWire] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +136,7 @@ def _unsettled(name: WorkloadName, wire: _WorkloadWire) -> str:
 def _current_replica_set(api: KubeApi, name: WorkloadName, deployment: _WorkloadWire) -> _WorkloadWire:
     revision = (deployment.metadata.annotations or {}).get(_REVISION)
     for body in api.list(f"/apis/apps/v1/namespaces/{name.namespace}/replicasets"):
-        for found in read_answer(body, _PageWire).items or ():
+        for found in read_items(body, _WorkloadWire):
             owners = found.metadata.owner_references or ()
             owned = any(o.controller and o.uid == deployment.metadata.uid for o in owners)
             if owned and revision and (found.metadata.annotations or {}).get(_REVISION) == revision:

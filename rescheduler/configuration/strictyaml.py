@@ -7,7 +7,9 @@ its line, so that a later complaint can name it. Nothing is executed and no obje
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -46,6 +48,10 @@ class Document:
     """Mappings, lists and scalars; None for an empty text."""
     lines: Mapping[Path, int]
     """1-based line of each value (of a mapping entry: of its key)."""
+
+    def at(self, path: Path) -> Any:
+        """The value at ``path``, which there must be."""
+        return functools.reduce(operator.getitem, path, self.data)
 
     def line(self, path: Path) -> int:
         """Line of the value at ``path``, or of the nearest value around it."""

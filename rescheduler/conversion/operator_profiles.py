@@ -47,10 +47,7 @@ def generated(document: Document, path: Path, file: str) -> tuple[Document, tupl
 class _Operator:
     def __init__(self, document: Document, path: Path, file: str) -> None:
         self._document, self._path, self._file = document, (*path, "spec"), file
-        value: Any = document.data
-        for step in path:
-            value = value[step]
-        self._spec = self._mapping(value.get("spec"), ())
+        self._spec = self._mapping(document.at(path).get("spec"), ())
         if "strategies" in self._spec:
             raise self._error(
                 ("strategies",),

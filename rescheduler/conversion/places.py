@@ -32,12 +32,8 @@ _REMEDY: Final = (
     "give a DeschedulerPolicy, what has one in it (a ConfigMap, values of its Helm chart, a HelmRelease, an Argo CD Application), "
     "or a KubeDescheduler; values without deschedulerPolicy mean the defaults of the chart: 'helm get values --all' prints them"
 )
-_FROM_OUTSIDE: Final = {
-    "valuesFrom": "values that stand elsewhere are not seen: give what 'helm get values --all' prints if they change the policy",
-    "valueFiles": "values that stand elsewhere are not seen: give what 'helm get values --all' prints if they change the policy",
-    "valuesFiles": "values that stand elsewhere are not seen: give what 'helm get values --all' prints if they change the policy",
-    "fileParameters": "values that stand elsewhere are not seen: give what 'helm get values --all' prints if they change the policy",
-}
+_FROM_OUTSIDE: Final = ("valuesFrom", "valueFiles", "valuesFiles", "fileParameters")
+_NOT_SEEN: Final = "values that stand elsewhere are not seen: give what 'helm get values --all' prints if they change the policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class FoundPolicy:
     @property
     def policy(self) -> Any:
         """Its value."""
-        return _at(self.document.data, self.path)
+        return self.document.at(self.path)
 
 
 def find_policy(text: str | bytes, file: str, word: Word) -> FoundPolicy:
@@ -105,7 +101,7 @@ class _Search:
 
     def within(self, document: Document, path: Path, depth: int) -> Iterator[FoundPolicy]:
         """The policies in the value at ``path``; ``depth``: of texts within texts."""
-        value = _at(document.data, path)
+        value = document.at(path)
         if isinstance(value, str):
             yield from self._in_text(document, path, value, depth)
         elif isinstance(value, list):
@@ -148,9 +144,9 @@ class _Search:
 
     def _around(self, document: Document, path: Path, value: dict[str, Any]) -> Iterator[Remark]:
         """What of a mapping around a policy may change what it does."""
-        for key, reason in _FROM_OUTSIDE.items():
+        for key in _FROM_OUTSIDE:
             if value.get(key):
-                yield Remark(document.line((*path, key)), key, reason)
+                yield Remark(document.line((*path, key)), key, _NOT_SEEN)
         if _POLICY in value and value.get("enabled") is False:
             reason = "the chart is not installed with these values, so descheduler moves nothing"
             yield Remark(document.line((*path, "enabled")), "enabled: false", reason)
@@ -184,7 +180,7 @@ class _Search:
             raise ConfigurationError([Problem(self._file, line, "", error.message, error.remedy)]) from error
 
     def _refuse_templates(self, document: Document, path: Path) -> None:
-        for at, value in _texts(document.data, path):
+        for at, value in _texts(document, path):
             if "{{" in value:
                 name = ".".join(str(step) for step in at)
                 remedy = "give what 'helm template' or 'helm get values --all' prints"
@@ -198,21 +194,14 @@ class _Search:
         raise ConfigurationError([Problem(self._file, line, "apiVersion", f"is {version!r}", remedy)])
 
 
-def _texts(data: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    value = _at(data, path)
+def _texts(document: Document, path: Path) -> Iterator[tuple[Path, str]]:
+    value = document.at(path)
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, dict | list):
         for step in value if isinstance(value, dict) else range(len(value)):
-            yield from _texts(data, (*path, step))
+            yield from _texts(document, (*path, step))
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _at(data: Any, path: Path) -> Any:
-    value: Any = data
-    for step in path:
-        value = value[step]
-    return value

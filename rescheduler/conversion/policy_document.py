@@ -7,7 +7,7 @@ is written is kept as it is; what it means here is said by ``evictor`` and ``plu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -43,7 +43,7 @@ class Fields:
         self._place = places[0]
         self._found: dict[str, Path] = {}
         for place in places:
-            value = reader.convert(_at(document.data, place), dict[str, Any], place) or {}
+            value = reader.convert(document.at(place), dict[str, Any], place) or {}
             self._found |= {key: (*place, key) for key in value}
         self._read: set[str] = set()
         self.line = document.line(places[0])
@@ -64,7 +64,7 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """The value as it is written; None if it is not there."""
-        return _at(self._document.data, self._found[key]) if key in self._found else None
+        return self._document.at(self._found[key]) if key in self._found else None
 
     def line_of(self, key: str) -> int:
         """Where the key stands."""
@@ -231,10 +231,3 @@ def _strategies(top: Fields) -> Iterator[PolicyProfile]:
             arguments = strategy.joined("params", *_NESTED)
             plugins.append(Plugin(name, strategies.line_of(name), enabled, arguments))
     yield PolicyProfile("", None, tuple(plugins))
-
-
-def _at(data: Mapping[str, Any] | list[Any], path: Path) -> Any:
-    value: Any = data
-    for step in path:
-        value = value[step]
-    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -82,6 +82,16 @@ def read_answer(body: bytes, shape: type[T]) -> T:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise NotAnApiServerError(body, str(error)) from error
+
+
+class _Items(msgspec.Struct, Generic[T]):
+    items: list[T] | None = None
+
+
+def read_items(body: bytes, shape: type[T]) -> list[T]:
+    """The items of a list or a page of it, each as ``shape``. Raises as ``read_answer``."""
+    listed: type[_Items[T]] = _Items[shape]  # type: ignore[valid-type]
+    return read_answer(body, listed).items or []
 
 
 def _decoder_of(shape: type[T]) -> msgspec.json.Decoder[T]:

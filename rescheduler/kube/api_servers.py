@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
@@ -26,10 +26,6 @@ SINGLE_S: Final = 30.0
 """How long a single one is taken to be the only one: a second one may be added."""
 SEVERAL_S: Final = 600.0
 """How long several are taken to be several: that costs a second of each move, and nothing else."""
-
-
-class _Leases(msgspec.Struct):
-    items: list[msgspec.Raw]
 
 
 @dataclass(slots=True)
@@ -51,6 +47,6 @@ class ApiServers:
 
     def _ask(self) -> bool:
         try:
-            return len(read_answer(self.api.get(_LEASES, _OF_API_SERVERS), _Leases).items) == 1
+            return len(read_items(self.api.get(_LEASES, _OF_API_SERVERS), msgspec.Raw)) == 1
         except (ApiError, TransportError):
             return False

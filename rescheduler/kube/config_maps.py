@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.decode.wire_types import MetaWire, ObjectWire
 from rescheduler.model.kinds import CONFIG_MAPS
 from rescheduler.model.names import ANNOTATION_VALID_UNTIL
 from rescheduler.model.times import parse_timestamp
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Meta | None = None
+class _ConfigMap(ObjectWire):
     data: dict[str, str] | None = None
 
 
@@ -46,9 +39,9 @@ def read_config_map(api: KubeApi, namespace: str, name: str) -> StoredConfigMap:
     except NotFoundError:
         return StoredConfigMap()
     found = read_answer(body, _ConfigMap)
-    meta = found.metadata or _Meta()
-    noted = meta.annotations or {}
-    return StoredConfigMap(found.data or {}, meta.resource_version, valid_until_s(noted), noted)
+    meta = found.metadata or MetaWire()
+    noted = {key: text or "" for key, text in (meta.annotations or {}).items()}
+    return StoredConfigMap(found.data or {}, meta.resource_version or "", valid_until_s(noted), noted)
 
 
 def valid_until_s(annotations: Mapping[str, str]) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.failed_pods import FailedPod
 from rescheduler.model.records import ObjectKey
@@ -60,14 +60,10 @@ class _PodWire(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class _PodList(msgspec.Struct, frozen=True):
-    items: list[_PodWire] | None = None
-
-
 def failed_pods(api: KubeApi) -> Iterator[FailedPod]:
     """All of them. Raises ApiError, TransportError."""
     for page in api.list("/api/v1/pods", _FAILED):
-        for wire in read_answer(page, _PodList).items or ():
+        for wire in read_items(page, _PodWire):
             if wire.status.phase == "Failed":
                 yield _failed_pod(wire)
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rescheduler import __version__
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.transport import TransportError
@@ -37,10 +37,6 @@ class _Meta(msgspec.Struct):
 
 class _Object(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-class _Objects(msgspec.Struct):
-    items: list[_Object] | None = None
 
 
 class _Rule(NamedTuple):
@@ -95,7 +91,7 @@ def _rules(api: KubeApi, kind: str) -> list[_Rule]:
         body = api.get(_COLLECTIONS[kind], {"labelSelector": _OURS, "limit": "100"})
     except (NotFoundError, NotServedError):  # before 1.36
         return []
-    objects = read_answer(body, _Objects).items or []
+    objects = read_items(body, _Object)
     return [_Rule(kind, o.metadata.name, (o.metadata.labels or {}).get(_VERSION, "")) for o in objects]
 
 

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import METRICS
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
 from rescheduler.model.decode.usage_metrics import decode_node_metrics, decode_pod_metrics
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.usage import NO_READINGS, MeasuredUsage, Readings
-
-
-class _MetricsList(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 def measured_usage(api: KubeApi, *, pods: bool) -> MeasuredUsage:
@@ -46,4 +42,4 @@ def _items(api: KubeApi, plural: str) -> list[msgspec.Raw]:
         body = api.get(f"/apis/{METRICS}/{plural}")
     except (NotFoundError, TryLaterError, AccessError):
         return []
-    return read_answer(body, _MetricsList).items or []
+    return read_items(body, msgspec.Raw)

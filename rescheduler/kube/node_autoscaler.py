@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import AccessError, NotFoundError, TryLaterError
@@ -22,10 +22,6 @@ LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
 _NODE_POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 _STALE_S: Final = 600.0
 """cluster-autoscaler writes its status every 10 s by default; the ConfigMap stays when it is uninstalled."""
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
 
 
 def node_autoscaler_reports(api: KubeApi, now_s: float) -> bool:
@@ -46,7 +42,7 @@ def _status_is_fresh(api: KubeApi, now_s: float) -> bool:
 
 def _has_node_pools(api: KubeApi) -> bool:
     try:
-        return bool(read_answer(api.get(_NODE_POOLS, {"limit": "1"}), _List).items)
+        return bool(read_items(api.get(_NODE_POOLS, {"limit": "1"}), msgspec.Raw))
     except (NotFoundError, TryLaterError, AccessError):
         return False
 

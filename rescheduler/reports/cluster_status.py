@@ -26,7 +26,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.past_moves import FINISHED
 from rescheduler.planning.plan import Move, NodeSummary, Plan, SkipReason
-from rescheduler.reports.held_capacity import held_capacity, unused_by_node
+from rescheduler.reports.held_capacity import held_capacity, moment, unused_by_node
 from rescheduler.reports.status_document import (
     Blocker,
     ClusterStatus,
@@ -311,16 +311,12 @@ def _shown(move: PodMigration) -> ShownMove:
         message=status.message,
         by=move.by,
         waits=status.phase not in FINISHED and status.reason not in GOES_ON,
-        began_at=_moment(status.started_at_s or move.created_at_s),
-        reserved_at=_moment(status.reserved_at_s),
-        evicted_at=_moment(status.evicted_at_s),
-        landed_at=_moment(status.landed_at_s),
-        ended_at=_moment(status.finished_at_s),
+        began_at=moment(status.started_at_s or move.created_at_s),
+        reserved_at=moment(status.reserved_at_s),
+        evicted_at=moment(status.evicted_at_s),
+        landed_at=moment(status.landed_at_s),
+        ended_at=moment(status.finished_at_s),
     )
-
-
-def _moment(at_s: float) -> str:
-    return format_seconds(at_s) if at_s else ""
 
 
 def _shortened(move: ShownMove) -> ShownMove:

@@ -84,8 +84,8 @@ def _reservation(room: Reservation, part_of: str) -> HeldCapacity:
         asked_by=part_of or asked_by(room.annotations),
         held=int(available),
         nodes=(status.node_name,) if status.node_name else (),
-        since=(placed.last_transition_time if placed is not None else "") or _moment(room.created_at_s),
-        until=_moment(status.expires_at_s),
+        since=(placed.last_transition_time if placed is not None else "") or moment(room.created_at_s),
+        until=moment(status.expires_at_s),
         cpu_milli=cpu,
         memory_bytes=memory,
         message="" if available else _trouble(room, status.conditions),
@@ -103,8 +103,8 @@ def _window(window: ReservationWindow) -> HeldCapacity:
         held=status.gathered,
         wanted=status.wanted,
         nodes=status.nodes[:_NODES],
-        since=_moment(status.start_s),
-        until=_moment(status.end_s),
+        since=moment(status.start_s),
+        until=moment(status.end_s),
         message=_trouble(window, status.conditions) if status.gathered < status.wanted else "",
     )
 
@@ -121,7 +121,7 @@ def _head_room(one: HeadRoom) -> HeldCapacity:
         held=status.standing,
         wanted=status.wanted,
         nodes=status.nodes[:_NODES],
-        since=_moment(one.created_at_s),
+        since=moment(one.created_at_s),
         message=_trouble(one, status.conditions) if short else "",
     )
 
@@ -138,5 +138,6 @@ def _trouble(one: OwnObject, conditions: Sequence[Condition]) -> str:
     return next((c.message or c.reason for c in found), "")
 
 
-def _moment(at_s: float | None) -> str:
+def moment(at_s: float | None) -> str:
+    """RFC 3339; "" where there is none."""
     return format_seconds(at_s) if at_s else ""

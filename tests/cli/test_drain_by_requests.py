@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rescheduler.cli import eviction_requests as module
+from rescheduler.cli import draining
 from rescheduler.cli.draining import NotDrainedError
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
@@ -43,7 +43,7 @@ def test_where_the_api_is_missing_nothing_is_begun():
 
 
 def test_a_pod_that_stays_has_its_request_withdrawn(monkeypatch):
-    monkeypatch.setattr(module, "pods_on", lambda _api, _nodes: [POD])
+    monkeypatch.setattr(draining, "pods_on", lambda _api, _nodes: [POD])
     api = Server("lifecycle.k8s.io/v1beta1")
     with pytest.raises(NotDrainedError, match=r"shop/web-1\nrun it again"):
         evict_by_requests(api, eviction_requests(api), [POD], 0.0, "run it again")
@@ -65,7 +65,7 @@ def test_an_interruption_withdraws_them_too_and_what_a_killed_drain_left_is_take
         assert len(api.filed) == 1
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "pods_on", interrupted)
+    monkeypatch.setattr(draining, "pods_on", interrupted)
     with pytest.raises(KeyboardInterrupt):
         evict_by_requests(api, where, [POD], 60.0, "")
     folder = f"/apis/lifecycle.k8s.io/{where.version}/namespaces/shop/evictionrequests"
@@ -78,7 +78,7 @@ def test_an_interruption_withdraws_them_too_and_what_a_killed_drain_left_is_take
 
 def test_it_ends_once_its_pods_are_gone_whoever_came_meanwhile(monkeypatch):
     other = b.pod("new", namespace="shop").on("node-1").build()
-    monkeypatch.setattr(module, "pods_on", lambda _api, _nodes: [other])
+    monkeypatch.setattr(draining, "pods_on", lambda _api, _nodes: [other])
     api = Server("lifecycle.k8s.io/v1alpha1")
     evict_by_requests(api, eviction_requests(api), [POD], 60.0, "")
     assert api.filed == []
