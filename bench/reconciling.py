@@ -126,9 +126,9 @@ def filled(nodes: int) -> ClusterState:
     """A cluster of records with moves in flight."""
     cluster = make_cluster(nodes)
     state = ClusterState()
-    state.replace(Kind.NODE, cluster.nodes.values())
-    state.replace(Kind.POD, cluster.pods.values())
-    state.replace(Kind.REPLICA_SET, cluster.workloads.values())
+    state.add(Kind.NODE, cluster.nodes.values())
+    state.add(Kind.POD, cluster.pods.values())
+    state.add(Kind.REPLICA_SET, cluster.workloads.values())
     targets = list(cluster.nodes)
     every = len(cluster.pods) // MOVES
     chosen = itertools.islice(cluster.pods.values(), 0, None, every)

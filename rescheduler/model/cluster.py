@@ -1,9 +1,8 @@
 """The cache of all objects of a cluster, kept current by lists and watch events; it makes the Snapshots.
 
 Mutable, owned by one thread. Its content depends only on the newest version of each object that it has seen:
-late, repeated and out-of-order events change nothing. A list is authoritative: it replaces all objects of its
-kind. Nothing hides an object for ever: one that was out of sight, or comes in a newer version than the one that was
-deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist; but a
+late, repeated and out-of-order events change nothing. Nothing hides an object for ever: one that was out of sight, or comes
+in a newer version than the one that was deleted, is stored again. References between objects are not resolved here and may point to objects that do not exist; but a
 Snapshot shows no controller of another namespace (``owners_elsewhere``), and of a pod what goes with it (``owning_pods``).
 """
 
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rescheduler.model.decode import Record
-from rescheduler.model.kinds import Kind
+from rescheduler.model.kinds import WORKLOAD_KINDS, Kind
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.owning_pods import Dependents, OwnersElsewhere, OwningPods
 from rescheduler.model.past_moves import PastMove
@@ -32,14 +31,6 @@ Key = str | ObjectKey
 """The key of an object: the uid of a workload, NAMESPACE/NAME or NAME of all others."""
 
 _TOMBSTONES: Final = 10_000
-_WORKLOAD_KINDS: Final = (
-    Kind.REPLICA_SET,
-    Kind.REPLICATION_CONTROLLER,
-    Kind.DEPLOYMENT,
-    Kind.STATEFUL_SET,
-    Kind.DAEMON_SET,
-    Kind.JOB,
-)
 
 
 class RecordChange(msgspec.Struct, frozen=True, gc=False):
@@ -134,21 +125,6 @@ class ClusterState:
         self._touch(kind, key_of(record))
         return RecordChange(before, None)
 
-    def replace(self, kind: Kind, records: Iterable[Record]) -> tuple[RecordChange, ...]:
-        """Replace all objects of ``kind`` by those of a list; returns the differences."""
-        old = self._objects[kind]
-        new = {key_of(record): record for record in records}
-        changes = [
-            RecordChange(old.get(key), record)
-            for key, record in new.items()
-            if (before := old.get(key)) is None or before != record
-        ]
-        changes.extend(RecordChange(record, None) for key, record in old.items() if key not in new)
-        self._objects[kind] = new
-        self._tombstones[kind].clear()
-        self._touch(kind)
-        return tuple(changes)
-
     def set_usage(
         self,
         usage: Iterable[NodeUsage],
@@ -224,7 +200,7 @@ class ClusterState:
             self._all_workloads = None
         if self._all_workloads is None:
             merged: dict[Any, Any] = {}
-            for kind in _WORKLOAD_KINDS:
+            for kind in WORKLOAD_KINDS:
                 merged.update(self._objects[kind])
             self._all_workloads = merged
         known: Any = self._objects[Kind.POD]
@@ -290,7 +266,7 @@ class ClusterState:
                 self._pod_log.append(key)
             else:
                 self._pod_log.invalidate()
-        if kind in _WORKLOAD_KINDS:
+        if kind in WORKLOAD_KINDS:
             self._workloads = None
             self._touched_workloads = _with_key(self._touched_workloads, key)
 

@@ -116,6 +116,15 @@ RESOURCES: dict[Kind, Resource] = {
     ),
 }
 
+WORKLOAD_KINDS = (
+    Kind.REPLICA_SET,
+    Kind.REPLICATION_CONTROLLER,
+    Kind.DEPLOYMENT,
+    Kind.STATEFUL_SET,
+    Kind.DAEMON_SET,
+    Kind.JOB,
+)
+"""Controllers of pods."""
 CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True)
 """Not of a Snapshot: the controller reads its own by name."""
 CONTROLLER_REVISIONS = Resource("apps", "v1", "controllerrevisions", namespaced=True)

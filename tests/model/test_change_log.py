@@ -21,7 +21,7 @@ def differing(old, new):
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["apply", "delete", "replace", "look"]), st.sampled_from("abcdef")), max_size=30
+    st.tuples(st.sampled_from(["apply", "delete", "add", "look"]), st.sampled_from("abcdef")), max_size=30
 )
 
 
@@ -35,8 +35,8 @@ def test_every_difference_between_any_two_snapshots_is_named(steps):
             state.apply(Kind.POD, msgspec.structs.replace(record, uid=f"{name}-{version}"))
         elif what == "delete":
             state.delete(Kind.POD, record.key)
-        elif what == "replace":
-            state.replace(Kind.POD, [record])
+        elif what == "add":
+            state.add(Kind.POD, [record])
         seen.append(state.snapshot(float(version)))
     for at, old in enumerate(seen):
         for new in seen[at:]:
@@ -61,7 +61,7 @@ def test_a_list_of_all_pods_and_a_snapshot_made_by_hand_must_be_compared():
     by_hand = dataclasses.replace(old, pods={**old.pods, ObjectKey("a", "b"): pod("b", 1)})
     assert by_hand.pods_changed_since(old) is None
     assert old.pods_changed_since(by_hand) is None
-    state.replace(Kind.POD, [pod("a", 2)])
+    state.add(Kind.POD, [pod("a", 2)])
     assert state.snapshot(1.0).pods_changed_since(old) is None
 
 

@@ -59,43 +59,17 @@ class Cluster(RuleBasedStateMachine):
         assert change is None
         assert self.state.snapshot(0.0) == before
 
-    @rule(kind=st.sampled_from(KINDS))
-    def list_again(self, kind):
-        assert self.state.replace(kind, self.truth[kind].values()) == ()
-        self.log = [entry for entry in self.log if entry[0] is not kind]
-
     @invariant()
     def same_as_from_scratch(self):
         fresh = ClusterState()
         for kind, records in self.truth.items():
-            fresh.replace(kind, records.values())
+            fresh.add(kind, records.values())
         assert self.state.snapshot(0.0) == fresh.snapshot(0.0)
         assert self.state.counts() == fresh.counts()
 
 
 Cluster.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 test_any_sequence_of_events = Cluster.TestCase
-
-
-def test_a_list_tells_what_differs():
-    state = ClusterState()
-    kept, changed, gone = pod("kept").build(), pod("changed").build(), pod("gone").build()
-    state.replace(Kind.POD, [kept, changed, gone])
-    newer, fresh = pod("changed").on("n1").version("2").build(), pod("new").build()
-    assert state.replace(Kind.POD, [pod("kept").build(), newer, fresh]) == (
-        RecordChange(changed, newer),
-        RecordChange(None, fresh),
-        RecordChange(gone, None),
-    )
-    assert sorted(key.name for key in state.snapshot(0.0).pods) == ["changed", "kept", "new"]
-
-
-def test_a_list_may_bring_back_what_was_deleted():
-    state, record = ClusterState(), pod("a").build()
-    state.apply(Kind.POD, record)
-    state.remove(Kind.POD, record)
-    assert state.apply(Kind.POD, record) is None
-    assert state.replace(Kind.POD, [record]) == (RecordChange(None, record),)
 
 
 def test_a_pod_of_the_same_name_is_another_pod():

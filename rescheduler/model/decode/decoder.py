@@ -36,7 +36,7 @@ from rescheduler.model.decode.wire_types import (
 )
 from rescheduler.model.decode.workloads import PodGroupWire, WorkloadWire, pod_group, workload
 from rescheduler.model.eviction_request import RequestedEviction
-from rescheduler.model.kinds import Kind
+from rescheduler.model.kinds import WORKLOAD_KINDS, Kind
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import GATE
 from rescheduler.model.own_objects import OwnObject
@@ -95,16 +95,6 @@ Record = (
 """Any record that a decoder makes."""
 
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-_WORKLOADS: Final = frozenset(
-    {
-        Kind.REPLICA_SET,
-        Kind.REPLICATION_CONTROLLER,
-        Kind.DEPLOYMENT,
-        Kind.STATEFUL_SET,
-        Kind.DAEMON_SET,
-        Kind.JOB,
-    }
-)
 _OWN: Final[dict[Kind, type[OwnObject]]] = {
     Kind.RESERVATION: Reservation,
     Kind.POD_MIGRATION: PodMigration,
@@ -429,7 +419,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
     codecs: dict[Kind, _Codec] = {Kind.POD: _Codec(_parsers(PodHead), pods.pod)}
     for kind, (wire, convert) in simple.items():
         codecs[kind] = _Codec(_parsers(wire), _with_meta(convert, shared))
-    for kind in _WORKLOADS:
+    for kind in WORKLOAD_KINDS:
         codecs[kind] = _Codec(_parsers(WorkloadWire), _workload_converter(kind, shared, pods))
     for kind, record in _OWN.items():
         codecs[kind] = _Codec(_parsers(own_wire(record)), _own_converter(own_reader(record, shared, pods)))
