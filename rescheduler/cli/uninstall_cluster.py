@@ -184,44 +184,39 @@ class InstalledCluster:
     def _all_of(self, kind: Kind) -> Iterator[Removal]:
         for obj in self._all(kind):
             if obj["metadata"].get("finalizers"):
-                yield Removal(
-                    what=_title(kind, obj),
-                    how="its finalizers, which are none of ours, are taken off",
-                    act=partial(
-                        self.api.merge_patch, self._path(kind, obj), {"metadata": {"finalizers": None}}
-                    ),
-                )
+                how = "its finalizers, which are none of ours, are taken off"
+                yield self._change(kind, obj, {"metadata": {"finalizers": None}}, how)
             yield self._deletion(kind, obj)
 
     def _node(self, node: Json) -> Iterator[Removal]:
-        path, metadata = self._path(Kind.NODE, node), node["metadata"]
-        taints = (node.get("spec") or {}).get("taints") or []
-        left = [taint for taint in taints if taint.get("key") not in _TAINTS]
+        metadata, spec = node["metadata"], node.get("spec") or {}
+        annotations, taints = metadata.get("annotations") or {}, spec.get("taints") or []
         seen = {"resourceVersion": metadata["resourceVersion"]}
+        left = [taint for taint in taints if taint.get("key") not in _TAINTS]
         if left != taints:
-            patch = {"metadata": seen, "spec": {"taints": left or None}}
-            act = partial(self.api.merge_patch, path, patch)
             gone = next(taint["key"] for taint in taints if taint.get("key") in _TAINTS)
-            yield Removal(what=_title("Node", node), how=f"its taint {gone} is taken off", act=act)
-        elif kept := parse_kept_empty((metadata.get("annotations") or {}).get(names.ANNOTATION_KEPT_EMPTY)):
+            patch, how = (
+                {"metadata": seen, "spec": {"taints": left or None}},
+                f"its taint {gone} is taken off",
+            )
+        elif kept := parse_kept_empty(annotations.get(names.ANNOTATION_KEPT_EMPTY)):
             patch = {"metadata": {**seen, "annotations": {names.ANNOTATION_KEPT_EMPTY: None}}}
-            ours = kept.hold is Hold.CORDONED
-            act = partial(
-                self.api.merge_patch, path, {**patch, "spec": {"unschedulable": None}} if ours else patch
-            )
-            how = (
-                "is uncordoned: it was kept empty" if ours else "the note that it was kept empty is taken off"
-            )
-            yield Removal(what=_title("Node", node), how=how, act=act)
-        elif names.ANNOTATION_AVOID in (metadata.get("annotations") or {}):
+            how = "the note that it was kept empty is taken off"
+            if kept.hold is Hold.CORDONED:
+                patch, how = {**patch, "spec": {"unschedulable": None}}, "is uncordoned: it was kept empty"
+        elif names.ANNOTATION_AVOID in annotations:
             patch = {"metadata": {"annotations": {names.ANNOTATION_AVOID: None}}}
-            act = partial(self.api.merge_patch, path, patch)
-            yield Removal(what=_title("Node", node), how="its hints are taken off", act=act)
+            how = "its hints are taken off"
         elif names.LABEL_CONSOLIDATION in (metadata.get("labels") or {}):
             patch = {"metadata": {"labels": {names.LABEL_CONSOLIDATION: None}}}
-            act = partial(self.api.merge_patch, path, patch)
             how = "the label of a consolidation is taken off; its cordon is that of who asked for it"
-            yield Removal(what=_title("Node", node), how=how, act=act)
+        else:
+            return
+        yield self._change(Kind.NODE, node, patch, how)
+
+    def _change(self, kind: Kind, obj: Json, patch: Json, how: str) -> Removal:
+        act = partial(self.api.merge_patch, self._path(kind, obj), patch)
+        return Removal(what=_title(kind, obj), how=how, act=act)
 
     def _deletion(
         self, kind: Kind, obj: Json, *, grace_s: int | None = None, resource_version: str = ""
