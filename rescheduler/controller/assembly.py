@@ -45,6 +45,7 @@ from rescheduler.controller.settings import Settings
 from rescheduler.controller.usage_reading import UsageReader
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
+from rescheduler.guard.settings import WhenNoRoom
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate
@@ -259,12 +260,15 @@ class _Assembly:
 
 def machine_settings(configuration: Configuration) -> Settings:
     """What both machines take of the configuration."""
+    guard = configuration.guard
+    lets_through = guard.enabled and guard.when_no_room is WhenNoRoom.LET_THROUGH
     makes_room = any(isinstance(policy, RoomMakingPolicy) for policy in configuration.build_policies())
     return Settings(
         migrations=MigrationSettings(
             reservations=msgspec.structs.replace(configuration.reservations, makes_room=makes_room),
             mode=configuration.mode,
             modes=configuration.modes,
+            asked_limit_s=guard.limit_s if lets_through else math.inf,
         ),
         limits=configuration.limits,
         keeping=tuple(filter(None, (policy.keeping for policy in configuration.policies))),

@@ -16,10 +16,8 @@ from typing import Final
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Reason
 from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.records import Namespace, Pod, PodPhase
 from rescheduler.model.selectors import int64
-from rescheduler.model.times import parse_timestamp
 
 SILENCE_S: Final = 120.0
 """Who has not asked for so long has given up."""
@@ -145,18 +143,7 @@ def asked_since_s(known_first_s: float, move: PodMigration | None, limit_s: floa
     """When this request began: with the first ask, or with a move that another replica made for it before."""
     if move is None or of_earlier_request(move, known_first_s, limit_s):
         return known_first_s
-    return min(known_first_s, _asked_since_s(move))
-
-
-def _asked_since_s(move: PodMigration) -> float:
-    """As the move says, which may have followed others; a tenant who writes there makes the wait shorter at most."""
-    said = move.annotations.get(ANNOTATION_ASKED_SINCE)
-    if not said:
-        return move.created_at_s
-    try:
-        return min(move.created_at_s, parse_timestamp(said))
-    except ValueError:
-        return move.created_at_s
+    return min(known_first_s, move.asked_since_s)
 
 
 def of_earlier_request(move: PodMigration, first_asked_s: float, limit_s: float) -> bool:
@@ -164,7 +151,7 @@ def of_earlier_request(move: PodMigration, first_asked_s: float, limit_s: float)
     if not move.finished:
         return False
     lived_until_s = move.created_at_s + (move.ttl_s or 0.0)
-    withdrawn = move.status.reason == Reason.TIMEOUT and lived_until_s + 1.0 < _asked_since_s(move) + limit_s
+    withdrawn = move.status.reason == Reason.TIMEOUT and lived_until_s + 1.0 < move.asked_since_s + limit_s
     return withdrawn or move.status.finished_at_s + SILENCE_S < first_asked_s
 
 

@@ -5,6 +5,7 @@ A check that fails writes into the status why the move waits or has ended. Nothi
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -26,6 +27,8 @@ from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
 
+AHEAD_S: Final = 30.0
+"""So long before an eviction is let through without room a move that holds room no longer waits for other pods."""
 _FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")
 """How the words of an answer begin with which the API server did not create the placeholder."""
 _REJECTED: Final = re.compile(r"(403|422) \w+:")
@@ -222,13 +225,20 @@ def budgets_allow(draft: Draft) -> bool:
 
 
 def availability_allows(draft: Draft) -> bool:
-    """False if no budget selects the pod and its eviction would leave too few available pods of its workload."""
+    """False if no budget selects the pod and its eviction would leave too few available pods of its workload.
+
+    Whoever asked for it will evict it without room soon, however few are available: rather with it, a little earlier.
+    """
     availability, pod = draft.observed.availability, draft.observed.pod
     refusal = availability.refusal(pod) if availability is not None and pod is not None else ""
-    if availability is None or not refusal:
+    migration, limit_s = draft.observed.migration, draft.settings.asked_limit_s
+    at_last_s = migration.asked_since_s + limit_s - min(AHEAD_S, limit_s / 4)
+    asked = bool(migration.requested_by) and at_last_s < math.inf
+    if availability is None or not refusal or (asked and draft.now_s >= at_last_s):
         return True
     draft.say(Why.TOO_FEW_AVAILABLE, refusal)
     draft.wake(availability.settles_at_s)
+    draft.wake(at_last_s if asked else None)
     return False
 
 

@@ -5,6 +5,7 @@ Fields of ``Calls`` are what memory knows of calls made; losing them (a crash) i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -44,6 +45,8 @@ class MigrationSettings:
     """Wait after the proof, for other API servers."""
     gate_settle_single_s: float = 0.2
     """The same where there seems to be one: longer than any lag that was measured, in case there is another one."""
+    asked_limit_s: float = math.inf
+    """After so long the guard lets an eviction that is asked for through without room; infinite: it never does."""
     first_backoff_s: float = 1.0
     """Between tries while a budget blocks; it doubles."""
     last_backoff_s: float = 10.0

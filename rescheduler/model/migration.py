@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE, CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.own_objects import LAYOUT, LONGEST_USER, Condition, Layout, OwnObject, asked_by
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
-from rescheduler.model.times import Duration, Moment
+from rescheduler.model.times import Duration, Moment, parse_timestamp
 from rescheduler.visible import visible_line
 
 TARGET_REFUSED: Final = "TargetRefused"
@@ -116,6 +116,18 @@ class PodMigration(OwnObject, frozen=True, kw_only=True):
     def finished(self) -> bool:
         """True if it has ended, well or badly."""
         return self.status.phase in (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+
+    @property
+    def asked_since_s(self) -> float:
+        """Since when the eviction is asked for that this move replaces, as it says itself: it may have followed others.
+
+        A tenant who writes there makes the wait shorter at most.
+        """
+        said = self.annotations.get(ANNOTATION_ASKED_SINCE)
+        try:
+            return min(self.created_at_s, parse_timestamp(said)) if said else self.created_at_s
+        except ValueError:
+            return self.created_at_s
 
     @property
     def by(self) -> str:

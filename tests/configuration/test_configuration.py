@@ -1,5 +1,6 @@
 """The configuration document: strict, with every problem named, and a known table behind the one knob."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,15 @@ policies:
         "NodeAffinity": MoveMode.RESERVE_FIRST,
     }
     assert machine_settings(found).migrations.start_first_policies == {"NodeTaints"}
+
+
+@pytest.mark.parametrize(
+    ("guard", "limit_s"),
+    [("{limit: 2m}", 120.0), ("{whenNoRoom: Refuse}", math.inf), ("{enabled: false}", math.inf)],
+)
+def test_moves_know_when_the_guard_lets_evictions_through_without_room(guard, limit_s):
+    found = parse_configuration(f"{HEAD}guard: {guard}\n", "c.yaml")
+    assert machine_settings(found).migrations.asked_limit_s == limit_s
 
 
 def test_a_policy_says_for_how_long_the_node_that_a_pod_leaves_is_avoided():

@@ -10,6 +10,7 @@ import pytest
 
 from rescheduler.coordination.memory import Answers
 from rescheduler.errors import TransitionError
+from rescheduler.migrations.checks import AHEAD_S
 from rescheduler.migrations.migration_lifecycle import TRANSITIONS, MigrationReason, enter
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import (
@@ -21,6 +22,7 @@ from rescheduler.migrations.observed_migration import (
     Recorded,
 )
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
@@ -31,6 +33,8 @@ from rescheduler.model.reservation import (
     ReservationPhase,
     ReservationStatus,
 )
+from rescheduler.model.selectors import LabelSet
+from rescheduler.model.times import format_seconds
 from rescheduler.planning.availability import Availability
 
 NOW = 1_000.0
@@ -416,6 +420,28 @@ def test_without_a_budget_the_eviction_waits_for_the_other_pods_of_the_workload(
     going = step(enough)
     assert going.status.eviction_requested_at_s
     assert ("evict" in kinds(going)) is bool(requested)
+
+
+def test_shortly_before_its_caller_evicts_it_without_room_a_move_goes_however_few_are_available():
+    """Another pod of its workload may never become Ready."""
+
+    def step(waited_s, settings, **fields):
+        asked = {"annotations": LabelSet({ANNOTATION_ASKED_SINCE: format_seconds(NOW - waited_s)})}
+        m = migration(
+            PHASE.EVICTING,
+            requested=NOW - 3,
+            **{"requested_by": "admin", "created_at_s": NOW, **asked, **fields},
+        )
+        calls = {"calls": PROVEN, "availability": too_few()}
+        return look(m, reservation=reservation(), settings=settings, **calls)
+
+    limited = dataclasses.replace(SETTINGS, asked_limit_s=300.0)
+    early = step(300 - AHEAD_S - 10, limited)
+    assert early.status.reason == "TooFewAvailable"
+    assert early.wake_at_s == NOW + 10
+    assert "evict" in kinds(step(300 - AHEAD_S, limited))
+    assert "evict" not in kinds(step(300, SETTINGS)), "the guard refuses it without room"
+    assert "evict" not in kinds(step(300, limited, requested_by="")), "nobody evicts it"
 
 
 def test_an_eviction_that_may_have_happened_keeps_its_intent_while_too_few_are_available():
