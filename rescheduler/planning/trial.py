@@ -50,7 +50,7 @@ from rescheduler.scheduling.pod_topology_spread import PodTopologySpread
 from rescheduler.scheduling.state import SchedulingState
 
 _HOLD_NOTHING = (VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH, VolumeKind.INLINE_CSI)
-_PLENTY = 2**62
+_ALL_NODES = slice(None)
 _ABOUT_PODS = (NodeResourcesFit.name, NodePorts.name, InterPodAffinity.name, PodTopologySpread.name)
 """Filters of the scheduler that refuse a node because of the pods that stand there."""
 
@@ -90,8 +90,6 @@ class Trial:
         """Nominated placeholders of rooms that want others to step aside, by uid of the pod that stands for the room."""
         self._start = self.state.checkpoint()
         self._expected = ExpectedPods(view.state)
-        self._free_beside_leaving: dict[str, IntArray] = {}
-        """By resource, what a node would have left if leaving pods still stood; a lot where none leaves."""
         self._needs: dict[Resources, list[tuple[str, int]]] = {}
         self._passing = TransientPods(snapshot, view.state, at_once=at_once)
         self._contended_up_to: int | None = None
@@ -115,7 +113,6 @@ class Trial:
         """Undo what was planned since ``mark``."""
         while len(self._expected) > mark.expected:
             self.hypothetical.discard(self._expected.pop().uid)
-            self._free_beside_leaving.clear()
         while len(self.planned.moves) > mark.moves:
             self.hypothetical.discard(self._forget_last().replacement.uid)
         self.state.rollback(mark.state)
@@ -139,7 +136,6 @@ class Trial:
         placed = self.state.place(pod, node)
         self._expected.add(pod, placed)
         self.hypothetical.add(placed.uid)
-        self._free_beside_leaving.clear()
 
     def take_off(self, pod: Pod) -> TrialMark:
         """A bound pod is taken as gone, and its room as free (the placeholder of a room already handed on); gives the point before."""
@@ -179,7 +175,6 @@ class Trial:
         self.planned.add(move)
         self._passing.add(move)
         self._holders.add(move)
-        self._follow(move)
         self.hypothetical.add(placed.uid)
 
     @contextmanager
@@ -222,23 +217,15 @@ class Trial:
 
     def with_free_resources(self, replacement: Pod) -> BoolArray:
         """Nodes that may be targets and have enough free resources; cheap, and necessary for every target."""
-        state = self.state
         free = self.view.nodes.usable.copy()
-        for name, needed in self.needs(replacement):
-            free &= state.allocatable(name) - state.requested(name) >= needed
         # Several moves run at once, so none may count on room that another one's old pod still holds.
-        if self.planned.moves:
-            self._without_leaving_rooms(replacement, free)
+        for _, left, needed in self.left_for(replacement):
+            free &= left >= needed
         return free
 
     def has_free_resources(self, replacement: Pod, node: int) -> bool:
         """``with_free_resources`` of one node that may be a target."""
-        state = self.state
-        for name, needed in self.needs(replacement):
-            left = state.allocatable(name)[node] - state.requested(name)[node]
-            if left - self.planned.departed(name)[node] < needed:
-                return False
-        return True
+        return all(left >= needed for _, left, needed in self.left_for(replacement, node))
 
     def feasible_targets(self, pod: Pod, replacement: Pod) -> BoolArray:
         """Nodes that take the replacement by the scheduler's rules, now and once the old pod, taken off, is gone."""
@@ -288,12 +275,11 @@ class Trial:
         found: BoolArray = np.isin(result.refused_by, codes) & self.view.nodes.usable
         return found
 
-    def left_for(self, replacement: Pod) -> Iterator[tuple[str, IntArray, int]]:
-        """For each resource that it asks for: the name, what each node has left beside pods that leave, and what it asks for."""
-        state = self.state
+    def left_for(self, replacement: Pod, at: int | slice = _ALL_NODES) -> Iterator[tuple[str, IntArray, int]]:
+        """For each resource that it asks for: the name, what these nodes have left beside pods that leave, and what it asks for."""
+        state, leaving = self.state, self.planned.departed
         for name, needed in self.needs(replacement):
-            left = state.allocatable(name) - state.requested(name) - self.planned.departed(name)
-            yield name, left, needed
+            yield name, state.allocatable(name)[at] - state.requested(name)[at] - leaving(name)[at], needed
 
     def targets_beside(self, pod: Pod, unadopted: Pod) -> BoolArray:
         """Nodes that may take the replacement of mode StartFirst while the old pod, which stands, runs; see ``starts_beside``."""
@@ -354,12 +340,10 @@ class Trial:
             self.planned.add(move)
             self._passing.add(move)
             self._holders.add(move)
-        self._free_beside_leaving.clear()
 
     def _forget_last(self) -> PlannedMove:
         self._passing.pop()
         self._holders.pop()
-        self._free_beside_leaving.clear()
         return self.planned.pop()
 
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
@@ -388,25 +372,15 @@ class Trial:
         feasible &= self.view.nodes.usable
         if self.planned.moves:
             self._without_leaving_rooms(coming, feasible)
-            self._without_leaving_ports(coming, feasible)
 
-    def _without_leaving_rooms(self, replacement: Pod, feasible: BoolArray) -> None:
-        """Rooms that pods are about to leave are not free yet."""
-        for name, needed in self.needs(replacement):
-            rest = self._free_beside_leaving.get(name)
-            feasible &= (self._left(name) if rest is None else rest) >= needed
-
-    def _without_leaving_ports(self, replacement: Pod, feasible: BoolArray) -> None:
-        """Neither are their ports and volumes."""
-        if _holds_more(replacement):
+    def _without_leaving_rooms(self, coming: Pod, feasible: BoolArray) -> None:
+        """Rooms, ports and volumes that pods are about to leave are not free yet."""
+        for name, left, needed in self.left_for(coming):
+            feasible &= (left >= needed) | (self.planned.departed(name) == 0)
+        if _holds_more(coming):
             for move in self.planned.moves:
                 if _holds_more(move.pod):
                     feasible[move.source] = False
-
-    def _left(self, resource: str) -> IntArray:
-        state, leaving = self.state, self.planned.departed(resource)
-        left = state.allocatable(resource) - state.requested(resource) - leaving
-        return np.where(leaving == 0, _PLENTY, left)
 
     def needs(self, replacement: Pod) -> Sequence[tuple[str, int]]:
         """What the scheduler asks a node for, a place among its pods included; not what its profile ignores."""
@@ -415,19 +389,6 @@ class Trial:
         if found is None:
             found = self._needs[requests] = [("pods", 1), *checked_requests(requests, self.state.profile)]
         return found
-
-    def _follow(self, move: PlannedMove) -> None:
-        """Keep what is left on the two nodes of a planned move current."""
-        state = self.state
-        for resource, rest in self._free_beside_leaving.items():
-            whole, held = state.allocatable(resource), state.requested(resource)
-            leaving = self.planned.departed(resource)
-            for node in (move.source, move.target):
-                gone = leaving[node]
-                rest[node] = whole[node] - held[node] - gone if gone else _PLENTY
-        for resource, _ in self.needs(move.replacement):
-            if resource not in self._free_beside_leaving:
-                self._free_beside_leaving[resource] = self._left(resource)
 
 
 def _holds_more(pod: Pod) -> bool:

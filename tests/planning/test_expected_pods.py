@@ -1,8 +1,12 @@
 """Moves do not lean on pods that are not bound yet: pending ones, nominated ones, claimants of rooms."""
 
+import dataclasses
+
+import msgspec
 import pytest
 
 from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.scheduling.framework import Profile
@@ -128,3 +132,21 @@ def test_a_volume_that_only_a_nominated_pod_uses_is_not_attached_yet(decide, lan
     assert (landings(plan), skipped(plan)) == ({}, {"web-0": "NoTarget"})
     bound = b.pod("other").claim("mine").on("a")
     assert landings(decide(b.snapshot(*cluster, bound), "NodeTaints", inputs=inputs)) == {"web-0": "a"}
+
+
+def test_the_room_of_an_expected_pod_is_not_what_a_pod_leaves_beside_it(decide, landings):
+    """A move under way leaves half of node a, where a pending pod will stand. Until it has landed nothing is left for a third pod."""
+    going, web_ = b.replicaset("going").cpu("500m"), web({}).cpu("200m")
+    cluster = b.snapshot(
+        OLD, b.node("a").cpu("1"), b.node("c"), going, going.pod("going-0").on("a"),
+        web_, web_.pod("web-0").on("n1"), waiting("db", "a").cpu("500m"),
+    )  # fmt: skip
+    old = next(pod for pod in cluster.pods.values() if pod.name == "going-0")
+    move = PodMigration(
+        namespace="default", name="m", uid="m", pod_name="going-0", pod_uid=old.uid, target_node="c",
+        status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name="c"),
+    )  # fmt: skip
+    full = dataclasses.replace(cluster, migrations={move.key: move})
+    cordoned = {**full.nodes, "c": msgspec.structs.replace(full.nodes["c"], unschedulable=True)}
+    plan = decide(dataclasses.replace(full, nodes=cordoned), "NodeTaints")
+    assert (landings(plan), skipped(plan)) == ({}, {"web-0": "NoTarget"})
