@@ -160,7 +160,7 @@ class Relieve:
     def _fill(self, pods: Iterable[int], receivers: IntArray, order: _Order) -> None:
         """Move pods to the receivers as long as one relieves and there is room."""
         state = self.state
-        waiting, nodes = self._waiting(pods, receivers, order)
+        waiting = self._waiting(pods, receivers, order)
         while waiting and (self._most is None or len(state.ways) < self._most):
             known, pod, factor = heapq.heappop(waiting)
             relief = state.relief(pod)
@@ -174,9 +174,7 @@ class Relieve:
             if not state.may_leave(pod):
                 continue
             self.looks += 1
-            some = nodes.get(pod)
-            taken = some is None or state.any_takes(pod, some)
-            node = self._best(pod, receivers, order) if taken else -1
+            node = self._best(pod, receivers, order)
             if node >= 0:
                 state.put(pod, node)
             else:
@@ -191,25 +189,19 @@ class Relieve:
 
     def _waiting(
         self, pods: Iterable[int], receivers: IntArray, order: _Order
-    ) -> tuple[list[tuple[float, int, float]], dict[int, list[int]]]:
-        """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score); and the nodes that may take each, as far as that was asked."""
+    ) -> list[tuple[float, int, float]]:
+        """Those that relieve and may have room, as a heap of (minus score, pod, factor of its score)."""
         state, rng = self.state, self._rng
         found = [
             (relief, pod)
             for pod in pods
             if pod not in state.ways and (relief := state.relief(pod)) >= self._least
         ]
-        nodes: dict[int, list[int]] = {}
         if order.chance and found:
             # Those that find no room now will find none later, because room only gets less.
             needs = state.needs[[pod for _, pod in found]]
             enough: BoolArray = np.all(needs[:, :, np.newaxis] <= state.left[0][:, receivers], axis=1)
-            some = np.flatnonzero(enough.any(axis=1))
-            found = [found[i] for i in some.tolist()]
-            if found:
-                allowed = [state.allowed_alone(pod)[receivers] for _, pod in found]
-                may_take = enough[some] & np.array(allowed)
-                nodes = {pod: receivers[may_take[i]].tolist() for i, (_, pod) in enumerate(found)}
+            found = [found[i] for i in np.flatnonzero(enough.any(axis=1)).tolist()]
         waiting = []
         for relief, pod in found:
             factor = 1.0
@@ -219,7 +211,7 @@ class Relieve:
                     factor /= max(self._sizes[pod], _EPSILON) ** order.by_size
             waiting.append((-relief * factor, pod, factor))
         heapq.heapify(waiting)
-        return waiting, nodes
+        return waiting
 
     def _best(self, number: int, receivers: IntArray, order: _Order) -> int:
         """Where the pod is put; -1: no node takes it."""

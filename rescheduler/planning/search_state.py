@@ -153,27 +153,6 @@ class SearchState:
             fits = spread.restrict(pod.source, fits, stage)
         return fits
 
-    def any_takes(self, number: int, nodes: Sequence[int]) -> bool:
-        """True if one of these nodes, to which the pod may go whatever others do, has room for it in the first stage, and nobody there keeps it off."""
-        pod = self.pods[number]
-        owned = self._owners.get((pod.owner, pod.source), ()) if pod.owner >= 0 else ()
-        masks = [self.open, *self._marks.masks(pod.minds, 1)]
-        masks += [spread.open(pod.source, 1) for spread in self.spreads[number]]
-        for node in nodes:
-            if node == pod.source or node in owned:
-                continue
-            for mask in masks:
-                if not mask.item(node):
-                    break
-            else:
-                if self._has_room(pod.needs, node):
-                    return True
-        return False
-
-    def _has_room(self, needs: Amounts, node: int) -> bool:
-        rows = self._lasting_rows[0]
-        return all(rows[row].item(node) >= amount for row, amount in needs)
-
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
         rows = self._lasting_rows[stage - 1]

@@ -34,13 +34,10 @@ class MarkedDomains:
 
     def restrict(self, minds: Iterable[Mark], fits: BoolArray, stage: int) -> BoolArray:
         """Those of ``fits`` (all nodes, not changed) that a pod may join in that stage."""
-        for mask in self.masks(minds, stage):
-            fits = fits & mask
+        for mark in minds:
+            if mark.key in self._there:
+                fits = fits & self._nodes_open(mark, stage)
         return fits
-
-    def masks(self, minds: Iterable[Mark], stage: int) -> list[BoolArray]:
-        """The nodes that a pod may join in that stage are those in each of these. Not to be changed."""
-        return [self._nodes_open(mark, stage) for mark in minds if mark.key in self._there]
 
     def join(self, mark: Mark, node: int, sign: int) -> None:
         """One more bears it there; ``sign`` -1: one fewer."""
@@ -186,16 +183,12 @@ class StagedSpread:
 
     def restrict(self, source: int, fits: BoolArray, stage: int) -> BoolArray:
         """Those of ``fits`` (all nodes, not changed) that a pod which stands on ``source`` may go to in that stage."""
-        return fits & self.open(source, stage)
-
-    def open(self, source: int, stage: int) -> BoolArray:
-        """All of them. Not to be changed."""
         here = domain_of(self._domains, source)
         known = self._takes.get((here, stage))
         if known is None:
             taking = self._taking(source, here, stage)
             known = self._takes[here, stage] = self._inside & taking[self._domains]
-        return known
+        return fits & known
 
     def move(self, source: int, target: int, stage: int, sign: int) -> None:
         """One goes from one node to another; ``sign`` -1: that is undone."""
