@@ -122,7 +122,9 @@ def test_kept_and_new_index_answer_the_same_after_any_changes(steps):
         if what == "apply":
             state.apply(kind, record)
         elif what == "replace":
-            state.replace(kind, [record])
+            for other in state.all_of(kind):
+                state.lose(kind, other)
+            state.apply(kind, record)
         else:
             state.delete(
                 kind, record.uid if isinstance(record, Workload) else getattr(record, "key", record.name)

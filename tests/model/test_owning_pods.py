@@ -118,7 +118,9 @@ def test_what_is_shown_depends_on_the_objects_and_not_on_the_order(steps):
             there.pop((kind, key), None)
         elif act == "list":
             there = {k: r for k, r in there.items() if k[0] is not kind} | {(kind, key): record}
-            state.replace(kind, [record])
+            for other in state.all_of(kind):
+                state.lose(kind, other)
+            state.apply(kind, record)
         elif state.apply(kind, record) is not None:
             there[kind, key] = record
     again = ClusterState()
