@@ -268,6 +268,7 @@ class Reconciler:
             unbudgeted=UnbudgetedWorkloads(index=found.index, expectations=expectations, now_s=self._now_s),
             rooms=found.rooms,
             history=self.stored.recorder.history,
+            settings=self.settings.migrations,
             now_s=self._now_s,
         )
 

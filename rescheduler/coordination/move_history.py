@@ -10,6 +10,7 @@ Pure but for what it keeps. It tells which moves are recorded on the API server;
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -102,15 +103,18 @@ class MoveHistory:
         """The API server has stored these: what ``moves`` was when ``content`` was sent."""
         self.stored = moves
 
-    def held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
-        """Why a move that has not begun must wait; None if it may begin."""
+    def held_back(self, migration: PodMigration, pod: Pod, at_last_s: float = math.inf) -> HeldBack | None:
+        """Why a move that has not begun must wait; None if it may begin. ``at_last_s``: from when our own limits hold it back no more."""
         if uid_of(migration) in self.moves:
             return None  # counted already, and only not stored yet
+        now_s, workload_uid = self._snapshot.taken_at_s, self._snapshot.workload_uid(pod)
         move = MoveToBegin(
-            migration.requested, migration.namespace, pod.uid, self._snapshot.workload_uid(pod)
+            migration.requested, migration.namespace, pod.uid, workload_uid, at_last=now_s >= at_last_s
         )
-        now_s = self._snapshot.taken_at_s
-        return held_back(move, self._past_moves(), self._limits.at(now_s), now_s)
+        found = held_back(move, self._past_moves(), self._limits.at(now_s), now_s)
+        if found is None or move.at_last or at_last_s == math.inf:
+            return found
+        return found._replace(until_s=min(at_last_s, math.inf if found.until_s is None else found.until_s))
 
     def counts(self, migration: PodMigration) -> bool:
         """True once the move counts: it begins as soon as that is stored."""

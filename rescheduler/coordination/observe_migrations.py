@@ -23,6 +23,7 @@ from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.migrations.observed_migration import (
     ALLOWED,
     Calls,
+    MigrationSettings,
     ObservedCreation,
     ObservedMigration,
     ObservedStartFirst,
@@ -76,6 +77,7 @@ class MigrationObserver:
     unbudgeted: UnbudgetedWorkloads
     rooms: Mapping[str, ObservedReservation]
     history: MoveHistory
+    settings: MigrationSettings
     now_s: float
 
     def of(self, migration: PodMigration) -> ObservedMigration:
@@ -254,7 +256,9 @@ class MigrationObserver:
     def _held_back(self, migration: PodMigration, pod: Pod) -> HeldBack | None:
         """Asked only of moves that could begin now, because the answer looks at all past moves."""
         pending = migration.status.phase is MigrationPhase.PENDING
-        return self.history.held_back(migration, pod) if pending and not migration.paused else None
+        if not pending or migration.paused:
+            return None
+        return self.history.held_back(migration, pod, self.settings.at_last_s(migration))
 
     def _target(
         self, migration: PodMigration, pod: Pod, reservation: Reservation | None, *, starts_first: bool

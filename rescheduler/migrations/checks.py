@@ -27,8 +27,6 @@ from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
 
-AHEAD_S: Final = 30.0
-"""So long before an eviction is let through without room a move that holds room no longer waits for other pods."""
 _FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")
 """How the words of an answer begin with which the API server did not create the placeholder."""
 _REJECTED: Final = re.compile(r"(403|422) \w+:")
@@ -231,14 +229,12 @@ def availability_allows(draft: Draft) -> bool:
     """
     availability, pod = draft.observed.availability, draft.observed.pod
     refusal = availability.refusal(pod) if availability is not None and pod is not None else ""
-    migration, limit_s = draft.observed.migration, draft.settings.asked_limit_s
-    at_last_s = migration.asked_since_s + limit_s - min(AHEAD_S, limit_s / 4)
-    asked = bool(migration.requested_by) and at_last_s < math.inf
-    if availability is None or not refusal or (asked and draft.now_s >= at_last_s):
+    at_last_s = draft.settings.at_last_s(draft.observed.migration)
+    if availability is None or not refusal or draft.now_s >= at_last_s:
         return True
     draft.say(Why.TOO_FEW_AVAILABLE, refusal)
     draft.wake(availability.settles_at_s)
-    draft.wake(at_last_s if asked else None)
+    draft.wake(at_last_s if at_last_s < math.inf else None)
     return False
 
 

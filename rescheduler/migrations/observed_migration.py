@@ -24,6 +24,9 @@ from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.replacements.replacement import Replacement
 from rescheduler.reservations.settings import ReservationSettings
 
+AT_LAST: Final = 0.25
+"""Of the time that an eviction is kept waiting, the part before its end in which limits of our own no longer hold its move up."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationSettings:
@@ -50,6 +53,15 @@ class MigrationSettings:
     first_backoff_s: float = 1.0
     """Between tries while a budget blocks; it doubles."""
     last_backoff_s: float = 10.0
+
+    def at_last_s(self, migration: PodMigration) -> float:
+        """From when the move waits for nothing that we could do without; infinite: it is not to replace an eviction, or that waits on.
+
+        Soon whoever asks evicts the pod, without room.
+        """
+        if not migration.requested_by:
+            return math.inf
+        return migration.asked_since_s + self.asked_limit_s * (1.0 - AT_LAST)
 
     @property
     def start_first_policies(self) -> frozenset[str]:

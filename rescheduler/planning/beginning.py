@@ -43,6 +43,8 @@ class MoveToBegin(NamedTuple):
     namespace: str
     pod_uid: str
     workload_uid: str
+    at_last: bool = False
+    """Soon its pod is evicted without room: the limits that we set ourselves would hold back the room alone."""
 
 
 def held_back(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float) -> HeldBack | None:
@@ -50,7 +52,7 @@ def held_back(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float) 
     return (
         _full(past, now_s)
         or _this_hour(move, past, limits, now_s)
-        or (_resting(move, past, limits) if move.requested else None)
+        or (_resting(move, past, limits) if move.requested and not move.at_last else None)
     )
 
 
@@ -70,6 +72,7 @@ def _this_hour(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float)
         key, most = "limits.requested.movesPerHour", limits.requested.moves_per_hour
     if most <= 0:
         return HeldBack(SkipReason.LIMIT_HOUR, f"{key} is 0: no such move begins", None)
+    most = MOST_ENTRIES if move.at_last else most
     begun = past.begun(requested=move.requested)
     left_free = _left_free(move, past, most) if move.requested else 0
     if len(begun) < most - left_free:

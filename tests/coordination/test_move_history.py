@@ -13,8 +13,9 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.beginning import MOST_ENTRIES
-from rescheduler.planning.limits import Limits
+from rescheduler.planning.limits import Limits, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
+from rescheduler.testing import builders as b
 
 NOW = 1_790_000_000.0
 CONFIG_MAP_LIMIT = 1 << 20
@@ -151,6 +152,18 @@ def test_a_move_that_ends_without_an_eviction_rests_nobody():
     failed = migration(MigrationPhase.FAILED, started_at_s=NOW, finished_at_s=NOW + 3)
     history.wrote(begun, failed.status)
     assert not history.moves["m-1"].disturbed_s
+
+
+def test_a_limit_holds_a_move_up_until_its_pod_is_evicted_anyway_at_the_latest():
+    history, pending, pod = MoveHistory(), migration(), b.pod("p").on("n1").build()
+    history.follow(snapshot(pending), Limits())
+    history.begin(pending, "p-1")
+    other = msgspec.structs.replace(pending, name="n", uid="m-2")
+    history.follow(snapshot(pending, other), Limits(requested=RequestedLimits(moves_per_hour=1)))
+    forever = history.held_back(other, pod)
+    assert forever.until_s > NOW + 60
+    assert history.held_back(other, pod, NOW + 60).until_s == NOW + 60
+    assert history.held_back(other, pod, NOW) is None
 
 
 def test_a_move_whose_entry_an_earlier_version_wrote_is_recorded_again_before_it_evicts():

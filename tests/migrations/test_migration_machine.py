@@ -10,7 +10,6 @@ import pytest
 
 from rescheduler.coordination.memory import Answers
 from rescheduler.errors import TransitionError
-from rescheduler.migrations.checks import AHEAD_S
 from rescheduler.migrations.migration_lifecycle import TRANSITIONS, MigrationReason, enter
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import (
@@ -436,10 +435,10 @@ def test_shortly_before_its_caller_evicts_it_without_room_a_move_goes_however_fe
         return look(m, reservation=reservation(), settings=settings, **calls)
 
     limited = dataclasses.replace(SETTINGS, asked_limit_s=300.0)
-    early = step(300 - AHEAD_S - 10, limited)
+    early = step(215, limited)
     assert early.status.reason == "TooFewAvailable"
     assert early.wake_at_s == NOW + 10
-    assert "evict" in kinds(step(300 - AHEAD_S, limited))
+    assert "evict" in kinds(step(225, limited))
     assert "evict" not in kinds(step(300, SETTINGS)), "the guard refuses it without room"
     assert "evict" not in kinds(step(300, limited, requested_by="")), "nobody evicts it"
 

@@ -10,7 +10,7 @@ from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.past_moves import PastMove, decode_past_move, encode_past_move
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.beginning import MoveToBegin, held_back
+from rescheduler.planning.beginning import MOST_ENTRIES, MoveToBegin, held_back
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import Limits, PlanningInputs, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged
@@ -164,6 +164,19 @@ def test_a_small_limit_is_not_shared_out():
     nine = Limits(requested=RequestedLimits(moves_per_hour=9))
     assert held_back(of("tenant"), hour(tenant=8), nine, NOW) is None
     assert held_back(of("shop"), hour(tenant=9), nine, NOW) is not None
+
+
+def test_a_pod_that_is_evicted_soon_anyway_has_a_move_beyond_the_limits_as_long_as_it_can_be_kept():
+    """Its room is all that they could hold back. What the ConfigMap holds is shared out among namespaces like the limit."""
+    resting = Limits(requested=RequestedLimits(moves_per_hour=100, workload_cooldown_s=900.0))
+    at_last = of("tenant")._replace(at_last=True)
+    assert held_back(of("tenant"), hour(tenant=300), resting, NOW) is not None
+    assert held_back(at_last, hour(tenant=300), resting, NOW) is None
+    most = MOST_ENTRIES * 19 // 20
+    assert held_back(at_last, hour(tenant=most), resting, NOW).reason is SkipReason.LIMIT_HOUR
+    assert held_back(of("shop")._replace(at_last=True), hour(tenant=most), resting, NOW) is None
+    none = Limits(requested=RequestedLimits(moves_per_hour=0))
+    assert held_back(at_last, hour(), none, NOW) is not None, "no such move is wanted"
 
 
 def test_planned_moves_know_no_shares():
