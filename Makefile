@@ -75,7 +75,7 @@ collected: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq -o cache_dir=.pytest_cache/$@ > build/collected.log || { cat build/collected.log; exit 1; }
 
 unit: $(STAMP)  ## tests that need nothing but Python
-	$(call pytest,-n $(TESTERS) $(EACH_FILE) --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers',$(UNIT_NICE))
+	$(call pytest,-n $(TESTERS) $(EACH_FILE) --no-loadscope-reorder --durations 20 -m 'not realcluster and not koordinator and not strangers and not container',$(UNIT_NICE))
 
 quick: $(STAMP)  ## the tests nearest to what differs from the last commit, in a minute
 	@$(BIN)/python -m harness.quick

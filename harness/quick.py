@@ -123,7 +123,7 @@ def main() -> int:
         "-p",
         "no:cacheprovider",
         "-m",
-        "not realcluster and not koordinator",
+        "not realcluster and not koordinator and not strangers and not container",
         *files[:MOST_FILES],
     ]
     code = pytest.main(chosen, plugins=[UntilLimit(options.limit_s)])

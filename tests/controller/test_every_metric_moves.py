@@ -73,7 +73,7 @@ def test_every_series_moves(scene):
     def passes(seconds):
         ends_s = scene.now_s + seconds
         while scene.now_s < ends_s:
-            scene.advance(0.4)
+            scene.advance(1.0)
             watched.look()
 
     passes(5.0)

@@ -3,12 +3,14 @@
 import dataclasses
 import random
 
+import msgspec
+
 from rescheduler.coordination.usage_window import UsageWindow
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.usage import NO_READINGS, Readings, usage_key
-from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.limits import EFFORT, PlanningInputs, shorter
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
@@ -16,6 +18,8 @@ from rescheduler.testing import builders as b
 
 CORES = 10
 EVERY_S = 30.0
+INPUTS = PlanningInputs(aggressiveness=1.0, effort=shorter(EFFORT))
+"""A search is as short as in a controller, which decides again soon."""
 
 
 @dataclasses.dataclass
@@ -96,7 +100,7 @@ class MeasuredCluster:
         made = plan(
             found,
             [self.policy],
-            PlanningInputs(aggressiveness=1.0, unlimited=self.most_moves is None, max_moves=self.most_moves),
+            msgspec.structs.replace(INPUTS, unlimited=self.most_moves is None, max_moves=self.most_moves),
             self.state,
         )
         for move in made.moves:

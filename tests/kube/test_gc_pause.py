@@ -21,7 +21,6 @@ def own_generations():
     gc.freeze()
     yield
     gc.enable()
-    gc.unfreeze()
 
 
 @pytest.fixture

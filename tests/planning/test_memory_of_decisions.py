@@ -29,8 +29,7 @@ def collected():
         return before - ours()
 
     yield found
-    gc.enable()
-    gc.unfreeze()
+    gc.enable()  # what is frozen stays so, as it was: no later collection looks through all tests again
 
 
 def ours():

@@ -8,7 +8,7 @@ from harness.rest.sets import DOCUMENTS
 from tests.seeds import NIGHTLY, some
 
 
-@pytest.mark.parametrize(("document", "seed"), some([("aggressive", 1), ("consolidate", 3)], 2))
+@pytest.mark.parametrize(("document", "seed"), some([("aggressive", 12), ("consolidate", 3)], 2))
 def test_moves_per_hour_fall_to_none(document, seed):
     with capture_logs():
         course = controller_course(seed, (DOCUMENTS / f"{document}.yaml").read_bytes(), hours=2)

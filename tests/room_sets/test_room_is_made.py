@@ -62,7 +62,8 @@ def test_without_the_wish_it_waits():
 
 def test_a_window_moves_nobody_before_it_gathers_and_then_as_many_as_it_needs():
     scene = scattered()
-    scene.window(podNumToReserve=1, template=template("4"), makeRoom=True)
+    times = {"cron": scene.cron_in(600), "startReserveAgo": "5m"}
+    scene.window(podNumToReserve=1, template=template("4"), makeRoom=True, **times)
     scene.advance(120)
     assert scene.api.list(MOVE) == []
     scene.until(lambda: scene.state("nightly").get("rooms") == "1/1", 600)
@@ -73,7 +74,7 @@ def test_a_window_moves_nobody_before_it_gathers_and_then_as_many_as_it_needs():
 def test_a_window_without_the_wish_moves_nobody():
     scene = scattered()
     scene.window(podNumToReserve=1, template=template("4"))
-    scene.advance(700)
+    scene.advance(250)
     assert scene.state("nightly")["rooms"] == "0/1"
     assert scene.api.list(MOVE) == []
 

@@ -17,7 +17,7 @@ def placeholders(scene):
 
 def opened(scene, **more):
     scene.window(**more)
-    scene.until(lambda: scene.phase() == "Open", 700)
+    scene.until(lambda: scene.phase() == "Open", 240)
     return scene
 
 
@@ -84,7 +84,7 @@ def test_pods_that_run_are_left_alone_and_what_they_leave_is_kept():
         scene.pod(f"queued-{number}", run_s=3000, restartPolicy="Never")
     scene.advance(5)
     first = scene.node_of("job-0")
-    scene.window(startReserveAgo="9m")
+    scene.window(cron=scene.cron_in(600), startReserveAgo="9m")
     scene.until(lambda: scene.phase() == "Gathering")
     scene.advance(5)
     rooms = {spec(r)["template"]["spec"].get("nodeName", "") for r in scene.live()}
@@ -97,7 +97,7 @@ def test_pods_that_run_are_left_alone_and_what_they_leave_is_kept():
 
 def test_nothing_is_written_while_nothing_happens():
     scene = WindowScene()
-    scene.window(duration="3600.5s", startReserveAgo="299.9s")
+    scene.window(cron=scene.cron_in(600), duration="3600.5s", startReserveAgo="299.9s")
     scene.head_room()
     for phase in ("Waiting", "Gathering", "Open"):
         scene.until(lambda now=phase: scene.phase() == now)
@@ -142,8 +142,8 @@ def test_pods_that_ran_before_the_window_was_written_are_not_its_pods():
 
 def test_pods_of_the_seed_need_no_owners_in_the_spec():
     scene = WindowScene()
-    scene.window(cron=scene.cron_in(600), owners=None)
-    scene.until(lambda: scene.phase() == "Open", 700)
+    scene.window(owners=None)
+    scene.until(lambda: scene.phase() == "Open", 240)
     scene.pod("mine", labels={"volcano.sh/reserveable": "true"})
     scene.advance(5)
     assert scene.state()["placed"] == 1
@@ -151,9 +151,9 @@ def test_pods_of_the_seed_need_no_owners_in_the_spec():
 
 def test_the_hour_range_of_the_seed():
     scene = WindowScene()
-    minute, hour, *_ = scene.cron_in(600).split()
+    minute, hour, *_ = scene.cron_in(150).split()
     scene.window(cron=f"{minute} {hour} - {int(hour) + 1} * * *", duration=None)
-    scene.until(lambda: scene.phase() == "Open", 700)
+    scene.until(lambda: scene.phase() == "Open", 240)
     assert scene.state()["end"][11:16] == f"{int(hour) + 1:02}:{int(minute):02}"
 
 
@@ -220,7 +220,7 @@ def test_two_windows_for_the_same_pods_add_up():
     scene = WindowScene()
     scene.window("one")
     scene.window("two")
-    scene.until(lambda: scene.phase("one") == "Open" and scene.phase("two") == "Open", 700)
+    scene.until(lambda: scene.phase("one") == "Open" and scene.phase("two") == "Open", 240)
     scene.advance(5)
     assert len(scene.live()) == 4
     assert {r["metadata"]["ownerReferences"][0]["name"] for r in scene.live()} == {"one", "two"}
@@ -270,7 +270,7 @@ def test_a_window_of_which_the_controller_crashes_stops_no_other(monkeypatch):
     scene.window("broken")
     scene.window("nightly")
     scene.head_room()
-    scene.until(lambda: scene.phase() == "Open", 700)
+    scene.until(lambda: scene.phase() == "Open", 240)
     assert scene.state()["rooms"] == "2/2"
     assert scene.state("spare", HEAD_ROOM)["rooms"] == "2/2"
     assert scene.program.events.damaged

@@ -45,10 +45,10 @@ class WindowScene:
 
     def window(self, name="nightly", **more):
         body = {
-            "cron": self.cron_in(600),
+            "cron": self.cron_in(150),
             "duration": "1h",
             "podNumToReserve": 2,
-            "startReserveAgo": "5m",
+            "startReserveAgo": "100s",
             "owners": OWNERS,
         }
         body |= more
