@@ -75,12 +75,9 @@ class Sandbox:
         self.transport = InProcessTransport(self.server)
         self.api = Api(self.server.store)
         self._interleave = interleave
-        existing = self.api.everything()
         self.controllers = ControllerRuntime(self.api, _controllers())
         self.scheduler = Scheduler(self.api, rng=random.Random(self._rng.random()), profile=profile)  # noqa: S311 - as above
         self.kubelets = KubeletStepper(self.api, self.transport, kubelet)
-        for component in (self.controllers, self.scheduler, self.kubelets):
-            component.prime(existing)
         self._others: list[Stepper] = []
         self._scheduler_down = False
         self._outage: Outage | None = None
@@ -106,7 +103,6 @@ class Sandbox:
         self._scheduler_down = False
         self.scheduler.close()
         self.scheduler = Scheduler(self.api, rng=random.Random(self._rng.random()), profile=profile)  # noqa: S311 - reproducible
-        self.scheduler.prime(self.api.everything())
 
     def lose_api_server(self, outage: Outage) -> None:
         """The components lose the API server, each until its own time; the scheduler then lists again."""
@@ -232,14 +228,8 @@ class Sandbox:
         if kubeconfig is not None:
             kubeconfig.parent.mkdir(parents=True, exist_ok=True)
             kubeconfig.write_text(server.kubeconfig_text)
-        self._server = server
-        self.run_in_background()
+        self._server, self._loop = server, _Loop(self)
         return server
-
-    def run_in_background(self) -> None:
-        """Drive all components from a thread, without HTTP."""
-        if self._loop is None:
-            self._loop = _Loop(self)
 
     def stop(self) -> None:
         """Stop the thread, the watches and the server."""

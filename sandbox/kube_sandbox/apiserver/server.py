@@ -92,9 +92,6 @@ class ApiServer:
         path = request.path
         parts = path.strip("/").split("/")
         if (parts[0] == "api" and len(parts) > 2) or (parts[0] == "apis" and len(parts) > 3):  # noqa: PLR2004 - below a group and version
-            if self.is_watch(request):
-                events = self.open_watch(request).read_all()
-                return Response(200, events, {"content-type": "application/json"})
             if not self._serves_group(parts):
                 return _nothing()
             target = parse_request_info(self.registry, path)
@@ -169,8 +166,8 @@ class InProcessTransport:
         """Open a watch."""
         try:
             return self._server.open_watch(request)
-        except StatusError:
-            return RefusedStream(self._server.handle(request))
+        except StatusError as error:
+            return RefusedStream(refusal(error))
 
 
 _LARGEST_BODY = 3 * 1024 * 1024

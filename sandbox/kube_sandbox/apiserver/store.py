@@ -152,7 +152,7 @@ class VersionedObjects:
         return final
 
     def listen(self, resource: str, listener: Callable[[StoredChange], None]) -> Callable[[], None]:
-        """Call ``listener`` for every change of ``resource``, in order; returns the unsubscribe function."""
+        """Call ``listener`` for every change of ``resource`` ("": of all), in order; returns the unsubscribe function."""
         listeners = self._listeners.setdefault(resource, [])
         listeners.append(listener)
 
@@ -172,7 +172,7 @@ class VersionedObjects:
         table.history.append(change)
         if len(table.history) > self._window:
             table.compacted = table.history.popleft().version
-        for listener in tuple(self._listeners.get(change.resource, ())):
+        for listener in (*self._listeners.get(change.resource, ()), *self._listeners.get("", ())):
             listener(change)
 
     def _table(self, resource: str) -> _Table:
@@ -247,7 +247,7 @@ class ObjectStore:
             return [*self.objects.items(resource, namespace)]
 
     def subscribe(self, resource: str, callback: Callable[[StoredChange], None]) -> Callable[[], None]:
-        """Call ``callback`` for every change, in order; returns the unsubscribe function.
+        """Call ``callback`` for every change of a resource ("": of all), in order; returns the unsubscribe function.
 
         The writer's thread calls it under the lock, so the callback should only enqueue the change.
         """

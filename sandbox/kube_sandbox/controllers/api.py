@@ -19,11 +19,10 @@ from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.patches import merge_patch
 from kube_sandbox.apiserver.registry import ResourceType
-from kube_sandbox.apiserver.store import ObjectStore, StoredChange, WriteOptions
+from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, status, uid, with_condition
 
 T = TypeVar("T")
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +107,14 @@ class Api:
 
         _call(lambda: self._store.update(resource, "", name, emptied, options))
 
-    def subscribe(self, listener: Callable[[ObjectChange], None]) -> Callable[[], None]:
-        """Call ``listener`` for every change of every kind, also of kinds that are defined later."""
-        subscription = _Subscription(self._store, listener)
-        return subscription.stop
+    def subscribe(
+        self, listener: Callable[[ObjectChange], None], *, existing: bool = False
+    ) -> Callable[[], None]:
+        """Call ``listener`` for every change of every kind, with ``existing`` first for every object; returns what ends that."""
+        with self._store.lock:
+            for obj in self.everything() if existing else ():
+                listener(ObjectChange("ADDED", obj))
+            return self._store.subscribe("", lambda stored: listener(ObjectChange(stored.kind, stored.obj)))
 
     def _of_kind(self, kind: GroupKind) -> ResourceType | None:
         found = (r for r in self._store.registry if (r.group, r.kind) == tuple(kind))
@@ -123,36 +126,6 @@ class Api:
             text = f"no resource of kind {obj.get('kind')!r} in version {obj.get('apiVersion')!r}"
             raise StatusError(404, "NotFound", text)
         return found
-
-
-class _Subscription:
-    """One listener on all resources, also on custom resources that are defined later."""
-
-    def __init__(self, store: ObjectStore, listener: Callable[[ObjectChange], None]) -> None:
-        self._store = store
-        self._listener = listener
-        self._stops: dict[str, Callable[[], None]] = {}
-        self._generation = -1
-        with store.lock:
-            self._update()
-
-    def stop(self) -> None:
-        """End the subscription."""
-        for stop in self._stops.values():
-            stop()
-
-    def _update(self) -> None:
-        if self._generation == self._store.registry.generation:
-            return
-        self._generation = self._store.registry.generation
-        for table in dict.fromkeys(r.table for r in self._store.registry):
-            if table not in self._stops:
-                self._stops[table] = self._store.subscribe(table, self._receive)
-
-    def _receive(self, stored: StoredChange) -> None:
-        if stored.resource == _DEFINITIONS or self._generation != self._store.registry.generation:
-            self._update()
-        self._listener(ObjectChange(stored.kind, stored.obj))
 
 
 @contextmanager

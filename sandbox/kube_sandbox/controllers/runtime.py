@@ -219,23 +219,14 @@ class WorkQueue:
 
 
 class ControllerRuntime:
-    """All controllers of a sandbox, with one cache. Owned by one thread; only ``_receive`` is called by others."""
+    """All controllers of a sandbox, with one cache. Owned by one thread; others only put changes into its inbox."""
 
     def __init__(self, api: Api, controllers: Sequence[ControlLoop]) -> None:
         self._inbox: deque[ObjectChange] = deque()
         self.indexer = Indexer()
         self._context = ReconcileContext(api, self.indexer)
         self._work = [(c, WorkQueue()) for c in controllers]
-        self._unsubscribe = api.subscribe(self._receive)
-
-    def prime(self, existing: Iterable[Obj]) -> None:
-        """Take objects that existed before the subscription."""
-        for obj in existing:
-            self._dispatch(ObjectChange("ADDED", obj))
-
-    def close(self) -> None:
-        """End the subscription."""
-        self._unsubscribe()
+        api.subscribe(self._inbox.append, existing=True)
 
     def step(self, now_s: float, limit: int = 10_000) -> int:
         """Reconcile all keys that are due at ``now_s``; returns their number.
@@ -273,9 +264,6 @@ class ControllerRuntime:
             if again is not None:
                 queue.add_at(request, again)
         self._drain()
-
-    def _receive(self, change: ObjectChange) -> None:
-        self._inbox.append(change)
 
     def _drain(self) -> None:
         while self._inbox:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
 from kube_sandbox.controllers.api import Api, ObjectChange
-from kube_sandbox.controllers.unstructured import NODE, POD, Obj, group_kind, key, uid
+from kube_sandbox.controllers.unstructured import NODE, POD, group_kind, key, uid
 from kube_sandbox.kubelet.kubelet import Kubelet, KubeletSettings
 from kube_sandbox.kubelet.objects import kubelet_node, pod_on_node
 from rescheduler.kube.transport import Response, Transport
@@ -32,16 +31,7 @@ class KubeletStepper:
         self.kubelet = Kubelet(settings)
         self._transport = transport
         self._inbox: deque[ObjectChange] = deque()
-        self._unsubscribe = api.subscribe(self._inbox.append)
-
-    def prime(self, existing: Iterable[Obj]) -> None:
-        """Take objects that existed before the subscription."""
-        for obj in existing:
-            self._inbox.append(ObjectChange("ADDED", obj))
-
-    def close(self) -> None:
-        """End the subscription."""
-        self._unsubscribe()
+        api.subscribe(self._inbox.append, existing=True)
 
     def step(self, now_s: float) -> int:
         """Take events and send the actions that are due; returns the number of actions."""

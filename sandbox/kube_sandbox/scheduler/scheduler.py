@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -62,12 +61,7 @@ class Scheduler:
         self._state: SchedulingState | None = None
         self.queue = SchedulingQueue()
         self._now_s = 0.0
-        self._unsubscribe = api.subscribe(self._reflector.receive)
-
-    def prime(self, existing: Iterable[Obj]) -> None:
-        """Take objects that existed before the subscription."""
-        for obj in existing:
-            self._reflector.receive(ObjectChange("ADDED", obj))
+        self._unsubscribe = api.subscribe(self._reflector.receive, existing=True)
 
     def disconnect(self, until_s: float, list_all: ListAll) -> None:
         """Lose the API server until ``until_s``; the missed events are then replaced by a new list."""
