@@ -18,7 +18,7 @@ from harness.histories.program import Program
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,

@@ -14,7 +14,8 @@ from queue import SimpleQueue
 from typing import Final
 
 from harness.histories.watch import Reachable, Watch
-from kube_sandbox.controllers.api import Api, ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import GroupKind, group_kind
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import EndKind, Gaps, InformerEvent

@@ -13,7 +13,7 @@ from typing import Final
 
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,

@@ -19,7 +19,7 @@ from harness.histories.rooms import GATE_LIMIT_S, Rooms
 from harness.histories.script import Milestone, Script, Tell
 from harness.histories.trace import words_on
 from harness.histories.user_requests import Asks
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,

@@ -9,7 +9,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     Obj,
     annotations_of,

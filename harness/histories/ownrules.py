@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import Obj, key, spec, uid
 from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.scheduler.cache import SchedulerCache

@@ -17,7 +17,7 @@ from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
 from harness.histories.user_requests import ROOM
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     POD,
     Obj,

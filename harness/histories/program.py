@@ -19,7 +19,7 @@ from harness.histories.caches import Caches
 from harness.histories.faulty_transport import Killed, LeaseLine, Line
 from harness.histories.late_answers import LatePool, covered_s
 from harness.histories.virtual_retry import virtual_proof
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.configuration.document import Configuration

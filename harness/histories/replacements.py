@@ -18,7 +18,7 @@ from harness.histories.program import Program
 from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.admission_policies import PolicyEngine, add_default_tolerations, resolve_priority
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.pod_control import pod_from_template
 from kube_sandbox.controllers.statefulset import (
     below_partition,

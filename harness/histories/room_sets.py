@@ -21,7 +21,7 @@ from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of
 from harness.histories.program import Program
 from harness.histories.script import Script
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     GroupKind,
     Obj,

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.histories.observed_cluster import gated, node_of, nominated_to, phase, usable
 from harness.histories.script import names_of
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     Obj,
     condition,

@@ -15,7 +15,7 @@ from typing import Final
 from harness.histories.program import Program
 from harness.histories.script import Milestone, Script
 from harness.histories.user_requests import MOVE
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import Obj, annotations_of, condition, key, status
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import (

@@ -18,7 +18,7 @@ from harness.histories.observed_cluster import cpu_of, evicted, over
 from harness.histories.program import Program
 from harness.histories.script import Milestone, Script
 from harness.histories.user_requests import MOVE, ROOM
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, status, terminal, uid
 from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.scheduler.preemption import preempt

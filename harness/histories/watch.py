@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from kube_sandbox.controllers.api import Api, ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 from rescheduler.kube.reflector import (
     End,

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import Moment, Obj, kept
 from kube_sandbox.apiserver import InProcessTransport
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import POD, labels
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode

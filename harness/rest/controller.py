@@ -16,7 +16,7 @@ from harness.histories.clusters import priority_classes
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.user_requests import MOVE
 from harness.rest.clusters import random_objects
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import Obj, group_kind, meta, spec, status
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode

@@ -16,7 +16,7 @@ from harness.histories.ownrules import OwnRules
 from harness.histories.program import Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.user_requests import KINDS, MOVE, ROOM
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     NODE,
     POD,

@@ -10,7 +10,7 @@ from harness.histories.history import play
 from harness.histories.observed_cluster import Seen, Writer, evicted
 from harness.histories.replacements import ADMISSION_APPLIES_S, Replacements
 from harness.histories.user_requests import KINDS, MOVE, ROOM
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import POD, annotations_of, spec
 from rescheduler.migrations import evicting
 from rescheduler.model.names import ANNOTATION_MIGRATION

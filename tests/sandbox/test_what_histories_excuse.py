@@ -11,7 +11,7 @@ from harness.histories.observed_cluster import Seen, Writer
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.stepping_aside import SteppingAside
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MAKES_ROOM, GATE
 

@@ -19,10 +19,10 @@ class Definitions:
         store.subscribe(RESOURCE, self._changed)
 
     def _changed(self, change: StoredChange) -> None:
-        spec = change.obj["spec"]
+        spec = change.object["spec"]
         group, plural = spec["group"], spec["names"]["plural"]
         self._store.registry.remove(group, plural)
-        if change.kind == "DELETED":
+        if change.type == "DELETED":
             table = f"{plural}.{group}"
             for obj in list(self._store.objects.items(table)):
                 metadata = obj["metadata"]

@@ -44,25 +44,31 @@ _ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(slots=True)
-class StoredChange:
+class ObjectChange:
+    """One event. The objects are shared and must not be changed."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    object: Json
+    """The new state; for a deletion the last state."""
+    previous: Json | None = None
+    """None for a creation."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredChange(ObjectChange):
     """One committed write."""
 
     version: int
     resource: str
     key: Key
-    kind: str
-    """ADDED, MODIFIED or DELETED."""
-    obj: Json
-    """The new state; for a deletion the last state."""
-    previous: Json | None
-    """None for a creation."""
     _encoded: bytes | None = None
 
     @property
     def encoded(self) -> bytes:
-        """``obj`` as JSON, encoded once for all watchers."""
+        """``object`` as JSON, encoded once for all watchers."""
         if self._encoded is None:
-            self._encoded = _ENCODER.encode(self.obj)
+            self._encoded = _ENCODER.encode(self.object)
         return self._encoded
 
 
@@ -137,7 +143,8 @@ class VersionedObjects:
         if previous is None:
             table.sorted_keys = None
         kind = "ADDED" if previous is None else "MODIFIED"
-        self._commit(table, StoredChange(self.version, resource, key, kind, obj, previous))
+        change = StoredChange(kind, obj, previous, version=self.version, resource=resource, key=key)
+        self._commit(table, change)
         return obj
 
     def remove(self, resource: str, key: Key, last: Json | None = None) -> Json:
@@ -148,7 +155,8 @@ class VersionedObjects:
         self.version += 1
         base = last if last is not None else previous
         final = {**base, "metadata": {**base["metadata"], "resourceVersion": str(self.version)}}
-        self._commit(table, StoredChange(self.version, resource, key, "DELETED", final, previous))
+        change = StoredChange("DELETED", final, previous, version=self.version, resource=resource, key=key)
+        self._commit(table, change)
         return final
 
     def listen(self, resource: str, listener: Callable[[StoredChange], None]) -> Callable[[], None]:

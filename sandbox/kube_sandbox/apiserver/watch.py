@@ -133,20 +133,20 @@ class WatchStream:
         kind = self._event_type(item)
         if not kind:
             return b""
-        shown = item.obj
-        if kind == "DELETED" and item.kind != "DELETED" and item.previous is not None:
+        shown = item.object
+        if kind == "DELETED" and item.type != "DELETED" and item.previous is not None:
             metadata = {**item.previous["metadata"], "resourceVersion": str(item.version)}
             shown = {**item.previous, "metadata": metadata}
-        if shown is item.obj and self._resource.encode is None:
+        if shown is item.object and self._resource.encode is None:
             return b'{"type":"' + kind.encode() + b'","object":' + item.encoded + b"}\n"
         return self.event_line(kind, shown)
 
     def _event_type(self, change: StoredChange) -> str:
         chosen = self._chosen
         if chosen.everything:
-            return change.kind
+            return change.type
         before = change.previous is not None and chosen.matches(change.previous)
-        after = change.kind != "DELETED" and chosen.matches(change.obj)
+        after = change.type != "DELETED" and chosen.matches(change.object)
         if after:
             return "MODIFIED" if before else "ADDED"
         return "DELETED" if before else ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
 from kube_sandbox.apiserver.admission import acting_as
@@ -19,18 +18,10 @@ from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.apiserver.json_values import deep_copy
 from kube_sandbox.apiserver.patches import merge_patch
 from kube_sandbox.apiserver.registry import ResourceType
-from kube_sandbox.apiserver.store import ObjectStore, WriteOptions
+from kube_sandbox.apiserver.store import ObjectChange, ObjectStore, WriteOptions
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, status, uid, with_condition
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectChange:
-    """One event: ``type`` is ADDED, MODIFIED or DELETED. The object is shared and must not be changed."""
-
-    type: str
-    object: Obj
 
 
 class Api:
@@ -114,7 +105,7 @@ class Api:
         with self._store.lock:
             for obj in self.everything() if existing else ():
                 listener(ObjectChange("ADDED", obj))
-            return self._store.subscribe("", lambda stored: listener(ObjectChange(stored.kind, stored.obj)))
+            return self._store.subscribe("", listener)
 
     def _of_kind(self, kind: GroupKind) -> ResourceType | None:
         found = (r for r in self._store.registry if (r.group, r.kind) == tuple(kind))

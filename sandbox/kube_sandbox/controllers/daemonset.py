@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
     claim,
@@ -54,11 +54,12 @@ class DaemonSetController(OwnerController):
     kind = DAEMON_SET
     watches = frozenset({DAEMON_SET, POD, NODE})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The DaemonSet; the controller of a pod; all DaemonSets when a node is added, changed or deleted."""
         obj = change.object
         if group_kind(obj) != NODE:
-            return super().keys_for(indexer, change, old)
+            return super().keys_for(indexer, change)
+        old = change.previous
         same = old is not None and spec(old) == spec(obj) and labels(old) == labels(obj)
         return [] if same and change.type == "MODIFIED" else [key(d) for d in indexer.all(DAEMON_SET)]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
     claim,
@@ -63,14 +63,14 @@ class DeploymentController:
     name = "deployment"
     watches = frozenset({DEPLOYMENT, REPLICA_SET, POD})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The Deployment; the owner of a ReplicaSet; the Deployment of a pod that ended."""
         obj = change.object
         match group_kind(obj):
             case kind if kind == DEPLOYMENT:
                 return [key(obj)]
             case kind if kind == REPLICA_SET:
-                return owner_keys(indexer, DEPLOYMENT, obj, old)
+                return owner_keys(indexer, DEPLOYMENT, obj, change.previous)
         if change.type != "DELETED" and not terminal(obj):
             return []
         ref = controller_of(obj)

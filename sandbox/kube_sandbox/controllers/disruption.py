@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     BUDGET,
@@ -49,9 +49,9 @@ class DisruptionController:
     name = "disruption"
     watches = frozenset({BUDGET, POD, DEPLOYMENT, *_SCALABLE})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The budget; for a pod the budgets that select it; for a workload all budgets of its namespace."""
-        obj = change.object
+        obj, old = change.object, change.previous
         kind = group_kind(obj)
         if kind == BUDGET:
             return [key(obj)]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_sandbox.controllers.api import ObjectChange, refused
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import refused
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     NAMESPACE,
@@ -35,9 +36,9 @@ class GarbageCollector:
     name = "garbagecollector"
     watches: frozenset[GroupKind] | None = None
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The object if it has owners or is terminating; its dependents and owners when it was deleted."""
-        obj = change.object
+        obj, old = change.object, change.previous
         found = [ObjectKey("", ref.get("uid", "")) for ref in owners(obj)] if deleting(obj) else []
         if change.type == "DELETED":
             found = [ObjectKey("", ref.get("uid", "")) for ref in owners(obj)]
@@ -72,9 +73,8 @@ class PodCollector:
     name = "podgc"
     watches = frozenset({POD, NODE})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The pod; all pods of a node that was deleted."""
-        _ = old
         if group_kind(change.object) == POD:
             return [key(change.object)] if change.type != "DELETED" else []
         if change.type != "DELETED":
@@ -122,9 +122,8 @@ class NamespaceController:
     name = "namespace"
     watches: frozenset[GroupKind] | None = None
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The namespace; the terminating namespace of any object."""
-        _ = old
         obj = change.object
         if group_kind(obj) == NAMESPACE:
             return [key(obj)] if change.type != "DELETED" else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kube_sandbox.apiserver.json_values import timestamp
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.daemonset import matching
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
@@ -37,9 +37,9 @@ class NodeLifecycleController:
     name = "nodelifecycle"
     watches = frozenset({NODE})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The node."""
-        _ = indexer, old
+        del indexer
         return [key(change.object)] if change.type != "DELETED" else []
 
     def reconcile(self, ctx: ReconcileContext, request: ObjectKey) -> float | None:
@@ -59,9 +59,9 @@ class TaintEvictionController:
     name = "tainteviction"
     watches = frozenset({NODE, POD})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """A bound pod; all pods of a node whose taints changed."""
-        obj = change.object
+        obj, old = change.object, change.previous
         if change.type == "DELETED":
             return []
         if group_kind(obj) == POD:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     POD,
@@ -50,11 +50,11 @@ class OwnerController:
 
     kind: ClassVar[GroupKind]
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The workload itself; the controller of an object; for an orphan every workload that selects it."""
         if group_kind(change.object) == self.kind:
             return [key(change.object)]
-        return owner_keys(indexer, self.kind, change.object, old)
+        return owner_keys(indexer, self.kind, change.object, change.previous)
 
 
 def owner_keys(indexer: Indexer, kind: GroupKind, obj: Obj, old: Obj | None) -> list[ObjectKey]:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.controllers.api import Api, ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import (
     EVENT,
     POD,
@@ -43,11 +44,11 @@ class Indexer:
         self._on_node: dict[str, dict[str, Obj]] = {}
         self._orphans: dict[tuple[GroupKind, str], dict[str, Obj]] = {}
 
-    def apply(self, change: ObjectChange) -> Obj | None:
-        """Apply one change; returns the object before it."""
+    def apply(self, change: ObjectChange) -> None:
+        """Apply one change."""
         kind = group_kind(change.object)
         if kind in _NOT_STORED:
-            return None
+            return
         name = key(change.object)
         bucket = self._objects.setdefault(kind, {}).setdefault(name.namespace, {})
         old = bucket.pop(name.name, None)
@@ -56,7 +57,6 @@ class Indexer:
         if change.type != "DELETED":
             bucket[name.name] = change.object
             self._index(kind, change.object)
-        return old
 
     def get(self, kind: GroupKind, namespace: str, name: str) -> Obj | None:
         """One object or None."""
@@ -157,7 +157,7 @@ class ControlLoop(Protocol):
         """Kinds whose changes concern this controller; None: all kinds."""
         ...
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The keys that a change concerns."""
         ...
 
@@ -270,9 +270,9 @@ class ControllerRuntime:
             self._dispatch(self._inbox.popleft())
 
     def _dispatch(self, change: ObjectChange) -> None:
-        old = self.indexer.apply(change)
+        self.indexer.apply(change)
         kind = group_kind(change.object)
         for controller, queue in self._work:
             if controller.watches is None or kind in controller.watches:
-                for request in controller.keys_for(self.indexer, change, old):
+                for request in controller.keys_for(self.indexer, change):
                     queue.add(request)

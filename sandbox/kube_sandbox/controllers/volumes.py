@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_sandbox.controllers.api import ObjectChange, refused
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import refused
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
@@ -43,9 +44,8 @@ class VolumeBinder:
     name = "volumebinder"
     watches = frozenset({CLAIM, VOLUME, STORAGE_CLASS})
 
-    def keys_for(self, indexer: Indexer, change: ObjectChange, old: Obj | None) -> Iterable[ObjectKey]:
+    def keys_for(self, indexer: Indexer, change: ObjectChange) -> Iterable[ObjectKey]:
         """The claim; every unbound claim when a volume or class is added or changed."""
-        _ = old
         obj = change.object
         if group_kind(obj) == CLAIM:
             return [key(obj)]

@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from kube_sandbox.controllers.api import Api, ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import NODE, POD, group_kind, key, uid
 from kube_sandbox.kubelet.kubelet import Kubelet, KubeletSettings
 from kube_sandbox.kubelet.objects import kubelet_node, pod_on_node

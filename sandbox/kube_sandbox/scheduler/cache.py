@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kube_sandbox.controllers.api import ObjectChange
+from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import GroupKind, Obj, group_kind, uid
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.decode import Decoder, Record

@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from kube_sandbox.apiserver.errors import StatusError
-from kube_sandbox.controllers.api import Api, ObjectChange, refused
+from kube_sandbox.apiserver.store import ObjectChange
+from kube_sandbox.controllers.api import Api, refused
 from kube_sandbox.controllers.unstructured import (
     CLAIM,
     POD,
