@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import queue
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,39 +31,32 @@ _POLL_S = 1.0
 _encode = msgspec.json.encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
-    """Options of a watch."""
-
-    since: int | None
-    """Version to start from. None: the watch begins with synthetic ADDED events for the current objects."""
-    send_initial: bool = False
-    """sendInitialEvents."""
-    bookmarks: bool = False
-    """allowWatchBookmarks."""
-    timeout_s: float = 1800.0
-    bookmark_every_s: float = 60.0
-
-
 class WatchStream:
     """An open watch (``kube.transport.Stream``). Iteration waits for events; ``drain`` does not wait."""
 
     status = 200
 
     def __init__(
-        self, *, resource: ResourceType, chosen: SelectionPredicate, options: WatchOptions, clock: Clock
+        self,
+        *,
+        resource: ResourceType,
+        chosen: SelectionPredicate,
+        clock: Clock,
+        version: int,
+        timeout_s: float,
+        bookmark_every_s: float,
     ) -> None:
         self._resource = resource
         self._chosen = chosen
-        self._options = options
         self._clock = clock
         self._waiting: queue.SimpleQueue[StoredChange | bytes | None] = queue.SimpleQueue()
         self._stop: Callable[[], None] = lambda: None
         self._closed = False
         self._ended = False
-        self._deadline_s = clock() + options.timeout_s
-        self._next_bookmark_s = clock() + options.bookmark_every_s
-        self.version = 0
+        self._deadline_s = clock() + timeout_s
+        self._bookmark_every_s = bookmark_every_s
+        self._next_bookmark_s = clock() + bookmark_every_s
+        self.version = version
         self.headers: Mapping[str, str] = {"content-type": "application/json"}
 
     def opened_by(self, stop: Callable[[], None]) -> None:
@@ -81,39 +75,30 @@ class WatchStream:
         self._waiting.put(line)
 
     def __iter__(self) -> Iterator[bytes]:
-        while not self._ended:
-            remaining_s = self._deadline_s - self._clock()
-            if remaining_s <= 0:
-                break
-            try:
-                item = self._waiting.get(timeout=min(_POLL_S, remaining_s))
-            except queue.Empty:
-                yield from self._due_bookmark()
-                continue
-            if item is None:
-                break
-            line = self._line(item)
-            if line:
+        while not self._ended and (left_s := self._deadline_s - self._clock()) > 0:
+            if line := self._next(min(_POLL_S, left_s)):
                 yield line
-            yield from self._due_bookmark()
+            if not self._ended:
+                yield from self._due_bookmark()
         self.close()
 
     def drain(self) -> list[bytes]:
         """Lines that are ready now; for single-threaded use under virtual time."""
         lines: list[bytes] = []
-        while True:
-            try:
-                item = self._waiting.get_nowait()
-            except queue.Empty:
-                break
-            if item is None:
-                self._ended = True
-                break
-            line = self._line(item)
-            if line:
-                lines.append(line)
-        lines.extend(self._due_bookmark())
-        return lines
+        while (line := self._next(0.0)) is not None:
+            lines.append(line)
+        return [*filter(None, lines), *self._due_bookmark()]
+
+    def _next(self, wait_s: float) -> bytes | None:
+        """The next line, empty for a change that is not chosen; None: there is none yet, or the watch has ended."""
+        try:
+            item = self._waiting.get(wait_s > 0, wait_s)
+        except queue.Empty:
+            return None
+        if item is None:
+            self._ended = True
+            return None
+        return self._line(item)
 
     def read_all(self) -> bytes:
         """The events that are ready now."""
@@ -167,46 +152,10 @@ class WatchStream:
         return _encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
     def _due_bookmark(self) -> Iterator[bytes]:
-        if not self._options.bookmarks or self._clock() < self._next_bookmark_s or not self.version:
+        if self._clock() < self._next_bookmark_s:
             return
-        self._next_bookmark_s = self._clock() + self._options.bookmark_every_s
+        self._next_bookmark_s = self._clock() + self._bookmark_every_s
         yield self.bookmark_line(self.version)
-
-
-def open_watch(
-    store: ObjectStore, resource: ResourceType, chosen: SelectionPredicate, options: WatchOptions
-) -> WatchStream:
-    """Open a watch at a consistent point. If the version is too old, the watch has one ERROR event."""
-    stream = WatchStream(resource=resource, chosen=chosen, options=options, clock=store.clock)
-    with store.lock:
-        try:
-            _replay(store, resource, chosen, options, stream)
-        except StatusError as error:
-            stream.push_bytes(_encode({"type": "ERROR", "object": error.status_object}) + b"\n")
-            stream.close()
-            return stream
-        stream.opened_by(store.objects.listen(resource.table, stream.push))
-    return stream
-
-
-def _replay(
-    store: ObjectStore,
-    resource: ResourceType,
-    chosen: SelectionPredicate,
-    options: WatchOptions,
-    stream: WatchStream,
-) -> None:
-    now = store.objects.version
-    stream.version = now
-    if options.since is None or options.send_initial:
-        for obj in store.objects.items(resource.table, chosen.namespace):
-            if chosen.matches(obj):
-                stream.push_bytes(stream.event_line("ADDED", obj))
-        if options.send_initial and options.bookmarks:
-            stream.push_bytes(stream.bookmark_line(now, initial_end=True))
-        return
-    for change in store.objects.changes_after(resource.table, options.since):
-        stream.push(change)
 
 
 _TOO_LARGE: Json = {
@@ -317,7 +266,7 @@ def watch_objects(
     *,
     bookmark_every_s: float,
 ) -> WatchStream:
-    """Opens a watch. Raises 400, 410 and 422."""
+    """Opens a watch at a consistent point. If the version is too old, it has one ERROR event. Raises 400 and 422."""
     initial, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch")
     if initial and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -325,12 +274,30 @@ def watch_objects(
     if match and not initial:
         text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         raise bad_options("ListOptions", forbidden_field("resourceVersionMatch", text))
-    since = _number(query.get("resourceVersion"))
-    options = WatchOptions(
-        since=since or (store.objects.version if initial else None),
-        send_initial=is_true(initial),
-        bookmarks=is_true(query.get("allowWatchBookmarks")),
-        timeout_s=float(_number(query.get("timeoutSeconds")) or 1800),
-        bookmark_every_s=bookmark_every_s,
-    )
-    return open_watch(store, resource, chosen, options)
+    since, send_initial = _number(query.get("resourceVersion")), is_true(initial)
+    bookmarks = is_true(query.get("allowWatchBookmarks"))
+    with store.lock:
+        now = store.objects.version
+        stream = WatchStream(
+            resource=resource,
+            chosen=chosen,
+            clock=store.clock,
+            version=now,
+            timeout_s=float(_number(query.get("timeoutSeconds")) or 1800),
+            bookmark_every_s=bookmark_every_s if bookmarks else math.inf,
+        )
+        if send_initial or not (since or initial):
+            for obj in store.objects.items(resource.table, chosen.namespace):
+                if chosen.matches(obj):
+                    stream.push_bytes(stream.event_line("ADDED", obj))
+            if send_initial and bookmarks:
+                stream.push_bytes(stream.bookmark_line(now, initial_end=True))
+        try:
+            for change in store.objects.changes_after(resource.table, now if send_initial else since or now):
+                stream.push(change)
+        except StatusError as error:
+            stream.push_bytes(_encode({"type": "ERROR", "object": error.status_object}) + b"\n")
+            stream.close()
+            return stream
+        stream.opened_by(store.objects.listen(resource.table, stream.push))
+    return stream
