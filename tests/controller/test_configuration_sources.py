@@ -85,7 +85,7 @@ def source(api, name):
 def write(api, name):
     def put(**data):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-        api.apply(f"{CONFIG_MAPS}/{name}", body)
+        api.apply(f"{CONFIG_MAPS}/{name}", body, manager="rescheduler")
 
     return put
 
@@ -133,7 +133,7 @@ def test_another_config_map_of_the_namespace_is_not_listened_to(api, source, wri
     source.start()
     until(lambda: source.informer.synced)
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "neighbour"}}
-    api.apply(f"{CONFIG_MAPS}/neighbour", other | {"data": {"config.yaml": "theirs"}})
+    api.apply(f"{CONFIG_MAPS}/neighbour", other | {"data": {"config.yaml": "theirs"}}, manager="rescheduler")
     time.sleep(0.3)
     assert content(source) == "one"
     assert source.informer.objects == 1

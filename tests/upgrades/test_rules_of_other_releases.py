@@ -79,7 +79,7 @@ def test_pods_are_moved_under_the_rules_of_an_earlier_release(release, scene):
                 sandbox.api.delete(obj)
         api = KubeApi(sandbox.transport)
         for rule in yaml.safe_load_all((release / "rules.yaml").read_text(encoding="utf-8")):
-            api.apply(path_of(rule), json.dumps(rule).encode())
+            api.apply(path_of(rule), json.dumps(rule).encode(), manager="rescheduler")
 
     (move,) = record(SCENES[scene], prepare)[-1].of_kind("PodMigration")
     assert (move["status"]["phase"], move["status"]["reason"]) == ("Succeeded", "Landed"), move["status"]
