@@ -288,7 +288,7 @@ MANIFESTS = objects()
 @cache
 def fields_read(kind):
     """(place, type) of each field that the decoder reads of a kind, with the places above it."""
-    return tuple(_fields(DECODER._codecs[kind].one.__self__.type, ()))
+    return tuple(_fields(DECODER._codecs[kind].parse.one.__self__.type, ()))
 
 
 def _fields(kind, path):
