@@ -16,9 +16,8 @@ from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.pods import say_unschedulable, withdraw_request
 from rescheduler.controller.crashes import Step
 from rescheduler.controller.gathering import Gathered
-from rescheduler.controller.periodic_steps import PeriodicStep
+from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
 from rescheduler.coordination.assumed import hypothetical_pod
-from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.node_requests import (
     SETTLED_S,
     Asking,
@@ -34,7 +33,7 @@ from rescheduler.coordination.observe_reservations import default_class
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import API_VERSION
-from rescheduler.model.node_autoscaler import NodeAutoscaler, may_be_asked
+from rescheduler.model.node_autoscaler import may_be_asked
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.snapshot import Snapshot
@@ -42,32 +41,20 @@ from rescheduler.reservations.node_request import key_of, request_key, request_n
 from rescheduler.reservations.quota import AskedNodes
 from rescheduler.reservations.settings import ReservationSettings
 
-_BETWEEN_LOOKS_S: Final = 1.0
-_KNOWN_FOR_S: Final = 10.0
-"""Whether a node autoscaler is at work is found out so often, because that visits all nodes and workloads."""
 ASKS_FOR_NODE: Final = "AsksForNode"
 """Reason of the Event on the pod that is to move."""
 
 
 @dataclass(slots=True)
-class NodeRequestKeeper:
+class NodeRequestKeeper(Looks):
     """Used by the core thread only."""
 
-    again_s: float | None = None
-    """When to look again at the latest; None: only when something changes."""
-    machines: tuple[ObjectKey, ...] = ()
-    """Of the moves and pods that were found at the last look."""
-    _looked_s: float | None = None
     _since_s: dict[ObjectKey, float] = field(default_factory=dict)
     """When a move, that asks or may, was first found without a target."""
     _without_node: dict[str, bool] = field(default_factory=dict)
     """Of each Reservation whether no node took it when it was looked at last; most are not looked at in a round."""
     _spoiled: frozenset[ObjectKey] = frozenset()
     """Moves and Reservations whose pod somebody has changed so that it was bound, or could be."""
-    _asked: bool = False
-    _said: NodeAutoscaler | None = None
-    """For what configuration that was found out, and until when it counts."""
-    _known_until_s: float = 0.0
 
     def steps(
         self, found: Gathered, placement: Placement, settings: ReservationSettings, now_s: float
@@ -76,24 +63,21 @@ class NodeRequestKeeper:
         index = found.index
         standing, snapshot, namespace = index.kept.pods.node_requests, index.snapshot, settings.namespace
         self._without_node.update((name, finds_no_node(one)) for name, one in found.rooms.items())
-        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
-            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
+        if self.rests(now_s):
             for pod in placed(self._since_s, snapshot, self._without_node, standing, namespace):
                 yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
             return
-        self._looked_s, self.again_s = now_s, None
         for name in self._without_node.keys() - snapshot.reservations.keys():
             del self._without_node[name]
         asks = asking(snapshot, self._without_node, standing, namespace)
-        if asks and not self._may_ask(index, settings, now_s):
+        if asks and not may_be_asked(settings.node_autoscaler, snapshot):
             asks = []
         gone = tuple(withdrawn(standing, asks, namespace))
         keys = [key_of(one.source) for one in asks]
         self._since_s = {key: self._since_s.get(key, now_s) for key in keys}
         self.machines = tuple(request_machine(request_key(one.source, namespace)) for one in asks)
         self.machines += tuple(request_machine(pod.key) for pod in gone)
-        if asks:
-            self.again_s = now_s + _BETWEEN_LOOKS_S
+        self.wake(now_s + BETWEEN_LOOKS_S if asks else None)
         for pod in gone:
             yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
         changed = (key_of(one.source) for one in asks if one.pod is not None and spoiled(one.pod))
@@ -103,13 +87,6 @@ class NodeRequestKeeper:
             if key not in self._spoiled:
                 machine = request_machine(request_key(one.source, namespace))
                 yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, self._since_s[key]))
-
-    def _may_ask(self, index: RoundIndex, settings: ReservationSettings, now_s: float) -> bool:
-        said = settings.node_autoscaler
-        if self._said is not said or not now_s < self._known_until_s <= now_s + _KNOWN_FOR_S:
-            self._said, self._known_until_s = said, now_s + _KNOWN_FOR_S
-            self._asked = may_be_asked(said, index.snapshot)
-        return self._asked
 
 
 @dataclass(frozen=True, slots=True)

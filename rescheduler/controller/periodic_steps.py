@@ -1,11 +1,12 @@
 """Steps of what is looked after in rounds and is no Reservation and no move; here those that keep emptied nodes empty.
 
-``coordination.emptied_nodes`` decides. Looking visits all pods while there is such a node, so it is done once a second
-at most, not in every round, and each five seconds where nothing changes: times are over then, a little later.
+A look visits all pods, or all moves, so it is made once a second at most, not in every round. ``coordination.emptied_nodes`` decides
+about nodes; while there is one, it is looked each five seconds where nothing changes: times are over then, a little later.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +20,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import KeepingRule
 
-_BETWEEN_LOOKS_S: Final = 1.0
+BETWEEN_LOOKS_S: Final = 1.0
 _AT_LATEST_S: Final = 5.0
 """After the last look, while a node is kept and nothing wakes a round."""
 
@@ -41,29 +42,46 @@ class PeriodicStep(NamedTuple):
 
 
 @dataclass(slots=True)
-class EmptiedNodeKeeper:
-    """Remembers when it looked last; used by the core thread only."""
+class Looks:
+    """When it is looked, and what was found. Used by the core thread only."""
 
     again_s: float | None = None
     """When to look again at the latest; None: only when something changes."""
     machines: tuple[ObjectKey, ...] = ()
-    """Of the nodes that were found at the last look."""
+    """Of what was found at the last look."""
+    _looked_s: float = -math.inf
+
+    def rests(self, now_s: float) -> bool:
+        """True if the last look was a moment ago. Else it is looked now."""
+        if 0 <= now_s - self._looked_s < BETWEEN_LOOKS_S:
+            # What woke this round may be seen only now: without a time nobody would look until the next change.
+            self.wake(self._looked_s + BETWEEN_LOOKS_S)
+            return True
+        self._looked_s, self.again_s = now_s, None
+        return False
+
+    def wake(self, at_s: float | None) -> None:
+        """Look then at the latest."""
+        if at_s is not None:
+            self.again_s = at_s if self.again_s is None else min(self.again_s, at_s)
+
+
+@dataclass(slots=True)
+class EmptiedNodeKeeper(Looks):
+    """Looks after emptied nodes."""
+
     emptying: frozenset[BeingEmptied] | None = None
     """What the last decision empties; None: there was none yet."""
-    _looked_s: float | None = None
 
     def steps(
         self, snapshot: Snapshot, unbound: Iterable[Pod], rules: Sequence[KeepingRule], now_s: float
     ) -> Iterator[PeriodicStep]:
         """What is to be done now. ``unbound``: pods without a node, those that ask the node autoscaler for one too."""
-        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
-            # What woke this round may be seen only now: without a time nobody would look until the next change.
-            self.again_s = self._looked_s + _BETWEEN_LOOKS_S
+        if self.rests(now_s):
             return
-        self._looked_s = now_s
         found = tuple(observed_nodes(snapshot, unbound, rules, self.emptying, now_s))
         self.machines = tuple(keeping_machine(observed.node.name) for observed in found)
-        self.again_s = now_s + _AT_LATEST_S if found else None
+        self.wake(now_s + _AT_LATEST_S if found else None)
         for observed in found:
             if calls := step(observed, now_s):
                 machine = keeping_machine(observed.node.name)

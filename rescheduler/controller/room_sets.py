@@ -14,7 +14,7 @@ from typing import Final
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation
 from rescheduler.controller.crashes import Step
-from rescheduler.controller.periodic_steps import PeriodicStep
+from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod
@@ -37,7 +37,6 @@ from rescheduler.room_sets.windows import (
     running,
 )
 
-_BETWEEN_LOOKS_S: Final = 1.0
 _NODES_AT_A_LOOK: Final = 5000
 """At one look so many nodes are visited for windows, or those of one window."""
 _FORGETS_S: Final = 300.0
@@ -45,14 +44,9 @@ _FORGETS_S: Final = 300.0
 
 
 @dataclass(slots=True)
-class RoomSetKeeper:
+class RoomSetKeeper(Looks):
     """Used by the core thread only."""
 
-    again_s: float | None = None
-    """When to look again at the latest; None: only when something changes."""
-    machines: tuple[ObjectKey, ...] = ()
-    """Of the objects that were found at the last look."""
-    _looked_s: float | None = None
     _elsewhere_s: dict[str, float] = field(default_factory=dict)
     _given: dict[str, float] = field(default_factory=dict)
     """Uids of pods that rooms were given back to, and when."""
@@ -61,10 +55,8 @@ class RoomSetKeeper:
 
     def steps(self, index: RoundIndex, now_s: float) -> Iterator[PeriodicStep]:
         """What is to be done now."""
-        if self._looked_s is not None and 0 <= now_s - self._looked_s < _BETWEEN_LOOKS_S:
-            self._wake(self._looked_s + _BETWEEN_LOOKS_S)  # what has changed since then is looked at, too
+        if self.rests(now_s):
             return
-        self._looked_s, self.again_s = now_s, None
         look = _Look(index, self._use, self._placed, now_s)
         found = [
             *(
@@ -79,10 +71,6 @@ class RoomSetKeeper:
         ]
         self.machines = tuple(step.machine for step in found)
         yield from found
-
-    def _wake(self, at_s: float | None) -> None:
-        if at_s is not None:
-            self.again_s = at_s if self.again_s is None else min(self.again_s, at_s)
 
     def _window(self, look: _Look, window: ReservationWindow) -> Sequence[AnyCall]:
         decided = windows.step(
@@ -104,7 +92,7 @@ class RoomSetKeeper:
         return self._to_do(decided)
 
     def _to_do(self, decided: RoomSetStep) -> Sequence[AnyCall]:
-        self._wake(decided.wake_at_s)
+        self.wake(decided.wake_at_s)
         told = (decided.status, decided.event)
         return (*decided.delete, *decided.create, *(call for call in told if call is not None))
 
@@ -116,7 +104,7 @@ class RoomSetKeeper:
         if not missing and 0 <= since_s < LOOKS_ELSEWHERE_S:
             return None
         if look.nodes_visited and look.nodes_visited + len(look.snapshot.nodes) > _NODES_AT_A_LOOK:
-            self._wake(look.now_s + _BETWEEN_LOOKS_S)
+            self.wake(look.now_s + BETWEEN_LOOKS_S)
             return None
         self._elsewhere_s[window.uid] = look.now_s
         return look.outlooks(window, room)
