@@ -34,7 +34,6 @@ from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.observed_reservation import ObservedReservation
-from rescheduler.reservations.settings import ReservationSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,27 +50,15 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundInput:
+class Gatherer:
     """What a round begins with."""
 
     index: RoundIndex
     placement: Placement
     """That of the configuration in force, which is another one after each change of it."""
     migrations: MigrationSettings
-    lag: SchedulerLag
-    now_s: float
-
-    @property
-    def reservations(self) -> ReservationSettings:
-        """The Reservation machine's."""
-        return self.migrations.reservations
-
-
-@dataclass(slots=True, kw_only=True)
-class Gatherer:
-    """Used by the core thread only."""
-
     memory: Memory
+    lag: SchedulerLag
     unseen: Callable[[ObjectKey], bool]
     """True if the cache does not show the last write of that machine yet."""
     releasing: Callable[[Pod], bool]
@@ -80,22 +67,23 @@ class Gatherer:
     """True while a pod rests because a call about it failed."""
     crashed: Callable[[Reservation, Exception], None]
     """Told of each Reservation whose observation crashes; it goes into backoff."""
+    now_s: float
 
-    def of(self, given: RoundInput) -> Gathered:
+    def all(self) -> Gathered:
         """One round. Raises what a stage raises."""
         expectations = self.memory.expectations
         expectations.nodes = {m: n for m, n in expectations.nodes.items() if self.unseen(m)}
-        index, written = given.index, expectations.nodes
+        index, written = self.index, expectations.nodes
         replacements = Replacements(index.view, index.pods_of)
-        given.placement.begin(replacements, written, expectations.intents)
-        start_first = self._start_first(given)
-        kept = KeptTolerations(index=index, placement=given.placement, namespace=given.reservations.namespace)
-        rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(given, written), kept, given)
-        rooms = lost_targets(rooms, given.placement, awaited_pods(rooms, index))
+        self.placement.begin(replacements, written, expectations.intents)
+        start_first = self._start_first()
+        kept = KeptTolerations(index=index, placement=self.placement)
+        rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(written), kept)
+        rooms = lost_targets(rooms, self.placement, awaited_pods(rooms, index))
         rooms, assignment = contested_rooms(
-            rooms, self._assigned(rooms, start_first, kept, given), index.waiting, given.placement
+            rooms, self._assigned(rooms, start_first, kept), index.waiting, self.placement
         )
-        coming = coming_rooms(self.memory.preparing, index, given.now_s)
+        coming = coming_rooms(self.memory.preparing, index, self.now_s)
         gate = gate_keys((*rooms.values(), *coming), index)
         rooms = {name: gate.left_out.get(name, observed) for name, observed in rooms.items()}
         rooms = {**rooms, **_kept_out(rooms, assignment)}
@@ -111,42 +99,41 @@ class Gatherer:
             ),
         )
 
-    def _start_first(self, given: RoundInput) -> StartFirstObserver:
+    def _start_first(self) -> StartFirstObserver:
         return StartFirstObserver(
-            index=given.index,
+            index=self.index,
             begun=self.memory.expectations.begun,
-            by_default=given.migrations.mode is MoveMode.START_FIRST,
-            policies=given.migrations.start_first_policies,
+            by_default=self.migrations.mode is MoveMode.START_FIRST,
+            policies=self.migrations.start_first_policies,
         )
 
-    def _observed(self, given: RoundInput, written: Written) -> dict[str, ObservedReservation]:
-        settings, links = given.reservations, links_of(given.index)
+    def _observed(self, written: Written) -> dict[str, ObservedReservation]:
+        settings, links = self.migrations.reservations, links_of(self.index)
         return ReservationObserver(
-            index=given.index,
-            placement=given.placement,
+            index=self.index,
+            placement=self.placement,
             memory=self.memory,
             links=links,
             written=written,
-            beyond_quota=rooms_beyond_quota(given.index, links, settings.quotas),
-            namespace=settings.namespace,
+            beyond_quota=rooms_beyond_quota(self.index, links, settings.quotas),
             koordinator_scheduler=settings.koordinator_scheduler,
             crashed=self.crashed,
-            now_s=given.now_s,
+            now_s=self.now_s,
         ).all()
 
     def _ordered(
-        self, rooms: Mapping[str, ObservedReservation], kept: KeptTolerations, given: RoundInput
+        self, rooms: Mapping[str, ObservedReservation], kept: KeptTolerations
     ) -> dict[str, ObservedReservation]:
         return HandoverOrder(
-            placement=given.placement,
-            settings=given.reservations,
+            placement=self.placement,
+            settings=self.migrations.reservations,
             sightings=self.memory.sightings,
-            unbound=given.index.unbound(),
-            waiting=given.index.waiting,
+            unbound=self.index.unbound(),
+            waiting=self.index.waiting,
             kept=kept,
             unseen=self.unseen,
-            now_s=given.now_s,
-            lag=given.lag,
+            now_s=self.now_s,
+            lag=self.lag,
         ).of(rooms)
 
     def _assigned(
@@ -154,25 +141,23 @@ class Gatherer:
         rooms: Mapping[str, ObservedReservation],
         start_first: StartFirstObserver,
         kept: KeptTolerations,
-        given: RoundInput,
     ) -> Assignment:
         return RoomAssignment(
-            index=given.index,
-            placement=given.placement,
+            index=self.index,
+            placement=self.placement,
             unseen=lambda name: self.unseen(ObjectKey("", name)),
             claims=self.memory.expectations.claims,
             released=self.releasing,
             start_first=start_first.gate_keys(),
-            resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), given.now_s),
-            gate_limit_s=given.reservations.gate_limit_s,
+            resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), self.now_s),
+            gate_limit_s=self.migrations.reservations.gate_limit_s,
             pending=PendingOwners(
-                index=given.index,
-                placement=given.placement,
-                namespace=given.reservations.namespace,
+                index=self.index,
+                placement=self.placement,
                 resting=self.resting,
                 kept=kept,
             ),
-            now_s=given.now_s,
+            now_s=self.now_s,
         ).of(rooms)
 
 

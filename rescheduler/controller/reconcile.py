@@ -25,7 +25,7 @@ from rescheduler.controller.call_pool import CallPool, InlinePool
 from rescheduler.controller.crashes import CrashReports, Step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
-from rescheduler.controller.gathering import Gathered, Gatherer, RoundInput
+from rescheduler.controller.gathering import Gathered, Gatherer
 from rescheduler.controller.node_requests import NodeRequestKeeper
 from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, OwnMirrors
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
@@ -83,7 +83,6 @@ class Reconciler:
     """None: every scheduler is taken to know of the present nominations."""
     memory: Memory = field(default_factory=Memory)
     _dispatcher: Dispatcher = field(init=False)
-    _gatherer: Gatherer = field(init=False)
     _config_maps: OwnConfigMaps = field(init=False)
     _quiet: UnchangedMoves = field(default_factory=UnchangedMoves)
     _kept: KeptIndex = field(default_factory=KeptIndex)
@@ -106,13 +105,6 @@ class Reconciler:
             listeners=self.listeners,
             crashed=self._crashed_in_call,
             clock=self.clock,
-        )
-        self._gatherer = Gatherer(
-            memory=self.memory,
-            unseen=self._unseen,
-            releasing=lambda pod: self._dispatcher.carries(release_machine(pod.uid)),
-            resting=lambda pod: self._backs_off(release_machine(pod.uid)),
-            crashed=self._crashed_in_observation,
         )
         self._config_maps = OwnConfigMaps(
             stored=self.stored,
@@ -243,15 +235,18 @@ class Reconciler:
         lag = NO_LAG
         if self.probes is not None:
             lag = self.probes.lag(index.snapshot, self.memory, settings.namespace, self._now_s)
-        return self._gatherer.of(
-            RoundInput(
-                index=index,
-                placement=self.placement,
-                migrations=self.settings.migrations,
-                lag=lag,
-                now_s=self._now_s,
-            )
-        )
+        return Gatherer(
+            index=index,
+            placement=self.placement,
+            migrations=self.settings.migrations,
+            memory=self.memory,
+            lag=lag,
+            unseen=self._unseen,
+            releasing=lambda pod: self._dispatcher.carries(release_machine(pod.uid)),
+            resting=lambda pod: self._backs_off(release_machine(pod.uid)),
+            crashed=self._crashed_in_observation,
+            now_s=self._now_s,
+        ).all()
 
     def _crashed_in_observation(self, reservation: Reservation, error: Exception) -> None:
         self._crashed(Step.RESERVATION, ObjectKey("", reservation.name), error, reservation.uid)

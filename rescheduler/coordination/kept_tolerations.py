@@ -34,16 +34,16 @@ class KeptTolerations:
 
     index: RoundIndex
     placement: Placement
-    namespace: str
-    """That of placeholders, which tolerate all hand-over taints and have an order of their own."""
 
     @cached_property
     def pods(self) -> tuple[Pod, ...]:
         """Pending pods that tolerate a hand-over taint by its key: looked for only where a room is to be handed over.
 
+        Placeholders, which tolerate all of them, have an order of their own.
+
         That those which tolerate every taint may take a room is a limit (docs/design/06-room-for-pending-pods.md).
         """
-        return tuple(p for p in self.index.waiting if p.namespace != self.namespace and _by_key(p))
+        return tuple(p for p in self.index.waiting if p.namespace != self.placement.namespace and _by_key(p))
 
     def overtakes(
         self, pods: Sequence[Pod], node: str, holder: Pod | None, served: Collection[str] = ()

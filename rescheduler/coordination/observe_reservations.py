@@ -51,8 +51,6 @@ class ReservationObserver:
     """Rooms whose creation was sent and that are not in the snapshot yet; no node is chosen for them again."""
     beyond_quota: Mapping[str, str]
     """Reservations that must wait for others of their namespace, by name, with the message."""
-    namespace: str
-    """Namespace of placeholders."""
     koordinator_scheduler: str
     """schedulerName of pods whose rooms Koordinator holds; "" if Koordinator is not used."""
     crashed: Callable[[Reservation, Exception], None]
@@ -98,7 +96,9 @@ class ReservationObserver:
             evicted=migration is not None and self._evicted(migration),
             template_refused=self._template_refused(reservation, placeholders),
             beyond_quota=self.beyond_quota.get(reservation.name, ""),
-            node_request=self.index.snapshot.pods.get(asks := request_key(reservation, self.namespace)),
+            node_request=self.index.snapshot.pods.get(
+                asks := request_key(reservation, self.placement.namespace)
+            ),
             node_request_refused=self._failure(request_machine(asks)),
             making=self.index.waiting_room.of_reservation(reservation, self.now_s),
             volumes=volumes.affinities,
@@ -151,11 +151,15 @@ class ReservationObserver:
     def _placeholders(self, reservation: Reservation) -> tuple[Pod, ...]:
         """Its placeholders; more than one only while it is split."""
         if reservation.allocate_once:
-            pod = self.index.snapshot.pods.get(ObjectKey(self.namespace, placeholder_name(reservation)))
+            pod = self.index.snapshot.pods.get(
+                ObjectKey(self.placement.namespace, placeholder_name(reservation))
+            )
             # Without any owner it is ours all the same, and is not what was asked for: its name has the digest of our uid.
             mine = pod is not None and (pod.controller is None or pod.controller.uid == reservation.uid)
             return (pod,) if pod is not None and mine else ()
-        found = [pod for pod in self.index.pods_of(reservation.uid) if pod.namespace == self.namespace]
+        found = [
+            pod for pod in self.index.pods_of(reservation.uid) if pod.namespace == self.placement.namespace
+        ]
         return tuple(sorted(found, key=lambda pod: (pod.created_at_s, pod.name)))
 
     def _changed(self, reservation: Reservation, holder: Pod) -> str:

@@ -53,8 +53,6 @@ class PendingOwners:
 
     index: RoundIndex
     placement: Placement
-    namespace: str
-    """Of placeholders, which are no owners."""
     resting: Callable[[Pod], bool]
     """True for a pod that could not be prepared a moment ago: another one gets the room, if this one cannot take it."""
     kept: KeptTolerations
@@ -114,7 +112,7 @@ class PendingOwners:
         return PendingClaims(ready, tuple(preparing), overtaken)
 
     def _may_claim(self, pod: Pod) -> bool:
-        ours = pod.namespace == self.namespace or LABEL_PLACEHOLDER in pod.labels or is_probe(pod)
+        ours = pod.namespace == self.placement.namespace or LABEL_PLACEHOLDER in pod.labels or is_probe(pod)
         refused = bool(pod.unschedulable_message) and LABEL_START_FIRST not in pod.labels
         return refused and not ours and not self.resting(pod)
 

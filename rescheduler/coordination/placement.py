@@ -67,6 +67,7 @@ class Placement:
     """Answers for the snapshot of one round. ``protection``: further reasons not to move a pod."""
 
     namespace: str
+    """Of placeholders."""
     profile: Profile | None = None
     states: SharedSchedulingState = field(default_factory=SharedSchedulingState)
     """The scheduling state of each round; decisions use the same one between rounds."""

@@ -74,6 +74,8 @@ def room(name, state, node="n1", **fields):
 class Rules:
     """What our own scheduling rules say: preallocations by name that have room, claimants that would be refused."""
 
+    namespace = SETTINGS.namespace
+
     def __init__(self, fits=(), refused=()):
         self.fits, self.refused = fits, refused
 
@@ -88,7 +90,7 @@ def kept_tolerations(pods, reservations, rules):
     """Those of a round about these pending pods."""
     rooms = {reservation.name: reservation for reservation in reservations}
     snapshot = Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods}, reservations=rooms)
-    return KeptTolerations(index=RoundIndex.of(snapshot), placement=rules, namespace=SETTINGS.namespace)
+    return KeptTolerations(index=RoundIndex.of(snapshot), placement=rules)
 
 
 def ordered(*rooms, waiting=(), unseen=(), now=NOW, lag=NO_LAG, rules=None, sightings=None):

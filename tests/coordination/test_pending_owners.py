@@ -102,7 +102,6 @@ def owners_of(pods, rooms, rules, resting=()):
     return PendingOwners(
         index=RoundIndex.of(Snapshot(taken_at_s=NOW, pods={pod.key: pod for pod in pods})),
         placement=rules,
-        namespace="rescheduler",
         resting=lambda pod: pod.name in resting,
         kept=kept_tolerations(pods, (r.reservation for r in rooms), rules),
     )
