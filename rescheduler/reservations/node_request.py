@@ -30,7 +30,7 @@ from rescheduler.model.records import ObjectKey, Pod, PodAffinityTerm, Workload
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import placeholder_resources
 from rescheduler.model.selectors import LabelSelector, NodeSelector, Operator, Requirement
-from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY, digest, slug
+from rescheduler.reservations.placeholder import digest, owner_reference, pause_spec, slug
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import template_of
 
@@ -86,43 +86,20 @@ def request_node(
     if isinstance(source, PodMigration):
         metadata["annotations"] = {names.ANNOTATION_MIGRATION: str(source.key)}
     if controller is not None:
-        metadata["ownerReferences"] = [_owner(controller)]
+        metadata["ownerReferences"] = [owner_reference(controller, controller=False)]  # none of its replicas
     spec = _spec(coming, where, settings)
     body = msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     return create("request_node", Kind.POD, key, body)
 
 
-def _owner(controller: Workload) -> Json:
-    return {
-        "apiVersion": controller.api_version,
-        "kind": controller.kind,
-        "name": controller.name,
-        "uid": controller.uid,
-        "controller": False,  # it is none of its replicas
-        "blockOwnerDeletion": False,
-    }
-
-
 def _spec(coming: Pod, where: Sequence[NodeSelector], settings: ReservationSettings) -> Json:
     template = template_of(coming.namespace, coming.spec, where, "")["spec"]
-    container = {
-        **template["containers"][0],
-        "name": "request",
-        "image": settings.pause_image,
-        "resources": placeholder_resources(coming.spec.requests),
-        "securityContext": CONTAINER_SECURITY,
-    }
+    spec = pause_spec("request", settings.pause_image, placeholder_resources(coming.spec.requests))
+    spec["containers"][0] = template["containers"][0] | spec["containers"][0]
     affinity = {**template.get("affinity", {}), **_pod_affinity(coming)}
     return {
+        **spec,
         "schedulerName": names.NODE_REQUEST_SCHEDULER,
-        "priorityClassName": names.PRIORITY_CLASS,
-        "preemptionPolicy": "Never",
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": POD_SECURITY,
-        "containers": [container],
         **({"affinity": affinity} if affinity else {}),
         **{field: template[field] for field in ("nodeSelector", "tolerations") if field in template},
     }

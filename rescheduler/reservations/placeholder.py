@@ -18,7 +18,7 @@ import msgspec
 from rescheduler.calls.call import Call, create
 from rescheduler.model import names
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import HostPort, ObjectKey, Pod, PodSpec, Toleration
+from rescheduler.model.records import HostPort, ObjectKey, Pod, PodSpec, Toleration, Workload
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import (
     QuantityError,
@@ -101,15 +101,38 @@ def placeholder_labels(reservation: Reservation) -> dict[str, str]:
     return {names.LABEL_PLACEHOLDER: found, names.LABEL_CREATED_BY: names.CREATED_BY}
 
 
-def owner_reference(reservation: Reservation) -> Json:
-    """By which what holds its room goes with it."""
+def owner_reference(owner: Reservation | Workload, *, controller: bool = True) -> Json:
+    """By which a pod goes with its owner. ``controller``: it is what holds the room of that Reservation."""
+    ours = (names.API_VERSION, "Reservation")
+    version, kind = ours if isinstance(owner, Reservation) else (owner.api_version, owner.kind)
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": "Reservation",
-        "name": reservation.name,
-        "uid": reservation.uid,
-        "controller": True,
+        "apiVersion": version,
+        "kind": kind,
+        "name": owner.name,
+        "uid": owner.uid,
+        "controller": controller,
         "blockOwnerDeletion": False,
+    }
+
+
+def pause_spec(container: str, image: str, resources: Json, *, stays: bool = False) -> Json:
+    """The spec of a pod that does nothing: a placeholder, which ``stays``, or one that asks, which no kubelet is to run."""
+    return {
+        "priorityClassName": names.PRIORITY_CLASS,
+        "preemptionPolicy": "Never",
+        "restartPolicy": "Always" if stays else "Never",
+        "terminationGracePeriodSeconds": 1 if stays else 0,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": POD_SECURITY,
+        "containers": [
+            {
+                "name": container,
+                "image": image,
+                "resources": resources,
+                "securityContext": CONTAINER_SECURITY,
+            }
+        ],
     }
 
 
@@ -194,17 +217,14 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
     requests = scheduling.requests if part.size is None else part.size
     own = (scheduling.node_affinity,) if scheduling.node_affinity is not None else ()
     pin = Requirement(_NODE_NAME, Operator.IN, (node,))
-    spec: Json = {
-        "priorityClassName": names.PRIORITY_CLASS_SOFT if soft_mode(reservation) else names.PRIORITY_CLASS,
-        "preemptionPolicy": "Never",
-        "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 1,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": all_of([*own, *part.volumes], pin)}}},
-        "securityContext": POD_SECURITY,
-        "containers": [_container(requests, scheduling.host_ports, settings)],
+    spec = pause_spec("placeholder", settings.pause_image, placeholder_resources(requests), stays=True)
+    spec["affinity"] = {
+        "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": all_of([*own, *part.volumes], pin)}}
     }
+    if soft_mode(reservation):
+        spec["priorityClassName"] = names.PRIORITY_CLASS_SOFT
+    if scheduling.host_ports:
+        spec["containers"][0]["ports"] = [port_entry(port) for port in scheduling.host_ports]
     for field in ("nodeSelector", "tolerations", "schedulerName"):
         if template.get(field):
             spec[field] = template[field]
@@ -215,18 +235,6 @@ def _spec(reservation: Reservation, node: str, settings: ReservationSettings, pa
     ):  # it may be admitted while the node is tainted, and our own taint must not keep it out
         spec["tolerations"] = [*spec.get("tolerations", ()), _HAND_OVER_TOLERATION]
     return spec
-
-
-def _container(requests: Resources, ports: tuple[HostPort, ...], settings: ReservationSettings) -> Json:
-    container: Json = {
-        "name": "placeholder",
-        "image": settings.pause_image,
-        "resources": placeholder_resources(requests),
-        "securityContext": CONTAINER_SECURITY,
-    }
-    if ports:
-        container["ports"] = [port_entry(port) for port in ports]
-    return container
 
 
 def port_entry(port: HostPort) -> Json:

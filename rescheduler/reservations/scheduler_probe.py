@@ -7,19 +7,15 @@ what to make of what became of it. It must never be placed, weigh anything, or b
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from rescheduler.calls.call import Call, create
+from rescheduler.calls.call import Call, create, encode
 from rescheduler.model import names
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.resources import OF_PROBES
-from rescheduler.reservations.placeholder import CONTAINER_SECURITY, POD_SECURITY
-
-Json = dict[str, Any]
+from rescheduler.reservations.placeholder import owner_reference, pause_spec
 
 _TWO_NODES_AT_ONCE: Final = [
     {"key": "metadata.name", "operator": "In", "values": [name]} for name in ("neither-here", "nor-there")
@@ -38,53 +34,20 @@ def answered(pod: Pod) -> bool:
 
 
 def ask_scheduler(key: ObjectKey, scheduler: str, image: str, asks_for: Reservation) -> Call:
-    """Make the pod."""
-    body = probe_manifest(
-        key.name, namespace=key.namespace, scheduler=scheduler, image=image, asks_for=asks_for
-    )
-    return create("ask_scheduler", Kind.POD, key, body)
-
-
-def probe_manifest(name: str, *, namespace: str, scheduler: str, image: str, asks_for: Reservation) -> bytes:
-    """The pod as JSON. It goes at the latest when the Reservation ``asks_for`` goes."""
-    owner = {
-        "apiVersion": names.API_VERSION,
-        "kind": "Reservation",
-        "name": asks_for.name,
-        "uid": asks_for.uid,
-        "controller": False,  # it is none of its placeholders
-        "blockOwnerDeletion": False,
-    }
+    """Make the pod. It goes at the latest when the Reservation ``asks_for`` goes."""
     metadata = {
-        "name": name,
-        "namespace": namespace,
+        "name": key.name,
+        "namespace": key.namespace,
         # A selector that leaves placeholders out leaves probes out too.
         "labels": {names.LABEL_PLACEHOLDER: names.SCHEDULER_PROBE, names.LABEL_CREATED_BY: names.CREATED_BY},
-        "ownerReferences": [owner],
+        "ownerReferences": [owner_reference(asks_for, controller=False)],  # it is none of its placeholders
     }
-    return msgspec.json.encode(
-        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _spec(scheduler, image)}
-    )
-
-
-def _spec(scheduler: str, image: str) -> Json:
     nowhere = {"nodeSelectorTerms": [{"matchFields": _TWO_NODES_AT_ONCE}]}
-    return {
+    spec = {
+        # Its class lets it be judged before the pods that wait.
+        **pause_spec("probe", image, OF_PROBES),
         "schedulerName": scheduler,
-        "priorityClassName": names.PRIORITY_CLASS,  # judged before the pods that wait
-        "preemptionPolicy": "Never",
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": nowhere}},
-        "securityContext": POD_SECURITY,
-        "containers": [
-            {
-                "name": "probe",
-                "image": image,
-                "resources": OF_PROBES,
-                "securityContext": CONTAINER_SECURITY,
-            }
-        ],
     }
+    body = encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return create("ask_scheduler", Kind.POD, key, body)

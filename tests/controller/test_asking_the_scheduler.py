@@ -8,8 +8,9 @@ from reserving import PLACEHOLDERS, look, of_web, on, phase, reserve, scale
 from harness.controlplane.world import World, node_of
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.reservation import Reservation, ReservationStatus
-from rescheduler.reservations.scheduler_probe import answered, is_probe, probe_manifest
+from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import Reservation
+from rescheduler.reservations.scheduler_probe import answered, ask_scheduler, is_probe
 
 
 def decoded(wire):
@@ -21,20 +22,19 @@ def probes(world):
     return [pod for pod in pods if is_probe(pod)]
 
 
+def question(name):
+    room, image = Reservation(name="room", uid="uid-of-room"), "registry.k8s.io/pause:3.10"
+    body = json.loads(ask_scheduler(ObjectKey("rescheduler", name), "default-scheduler", image, room).body)
+    del body["metadata"]["ownerReferences"]  # it is to stay although there is no such Reservation
+    return body
+
+
 @pytest.mark.parametrize("cluster", ["embedded_api", pytest.param("real_api", marks=pytest.mark.realcluster)])
 def test_a_probe_is_let_in_refused_at_once_and_never_placed(cluster, request):
     """Without a controller, which deletes probes that it does not know."""
     with World(request.getfixturevalue(cluster), "probe") as world:
         world.node("empty")
-        wire = probe_manifest(
-            f"probe-{world.namespace}",
-            namespace="rescheduler",
-            scheduler="default-scheduler",
-            image="registry.k8s.io/pause:3.10",
-            asks_for=Reservation(name="room", uid="uid-of-room", status=ReservationStatus()),
-        )
-        body = json.loads(wire)
-        del body["metadata"]["ownerReferences"]  # it is to stay although there is no such Reservation
+        body = question(f"probe-{world.namespace}")
         made = world.api.create(PLACEHOLDERS, body).expect().body
         path = f"{PLACEHOLDERS}/{made['metadata']['name']}"
         assert is_probe(decoded(made))
@@ -67,16 +67,7 @@ def test_the_refusal_of_a_probe_is_no_warning(real_api):
     with World(real_api, "quiet") as world:
         world.node("empty")
         name = f"scheduler-probe-{world.namespace}"
-        wire = probe_manifest(
-            name,
-            namespace="rescheduler",
-            scheduler="default-scheduler",
-            image="registry.k8s.io/pause:3.10",
-            asks_for=Reservation(name="room", uid="uid-of-room", status=ReservationStatus()),
-        )
-        body = json.loads(wire)
-        del body["metadata"]["ownerReferences"]
-        made = world.api.create(PLACEHOLDERS, body).expect().body
+        made = world.api.create(PLACEHOLDERS, question(name)).expect().body
         uid = made["metadata"]["uid"]
 
         def told():

@@ -9,10 +9,11 @@ from rescheduler.model import names
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MoveMode, PodMigration
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.times import format_seconds
 from rescheduler.reservations.node_request import request_node
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
-from rescheduler.reservations.scheduler_probe import probe_manifest
+from rescheduler.reservations.scheduler_probe import ask_scheduler
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
 
@@ -66,13 +67,12 @@ def placeholders():
     yield "soft", placeholder_manifest(soft, "n1", SETTINGS)
     yield (
         "probe of a scheduler",
-        probe_manifest(
-            "probe",
-            namespace=names.DEFAULT_NAMESPACE,
-            scheduler="default-scheduler",
-            image=SETTINGS.pause_image,
-            asks_for=reservation({}),
-        ),
+        ask_scheduler(
+            ObjectKey(names.DEFAULT_NAMESPACE, "probe"),
+            "default-scheduler",
+            SETTINGS.pause_image,
+            reservation({}),
+        ).body,
     )
     yield "request for a node", request_of(SHAPED).body
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from kube_sandbox.apiserver.defaults import default_pod_spec, qos_class
 from kube_sandbox.apiserver.validation import validate_pod_spec
 from rescheduler.kube.gate import probe_pod
-from rescheduler.model.records import OwnerRef
+from rescheduler.model.records import ObjectKey, OwnerRef
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources, nano, placeholder_resources, resources_of
-from rescheduler.reservations.scheduler_probe import probe_manifest
+from rescheduler.reservations.scheduler_probe import ask_scheduler
 
 COUNTED = ("cpu", "memory", "ephemeral-storage")
 BYTES = st.just(0) | st.integers(1, 1 << 20) | st.sampled_from([64 << 20, 1 << 30]) | st.integers(0, 1 << 48)
@@ -69,7 +69,7 @@ def test_a_limit_is_next_to_the_request_so_that_a_ratio_of_limits_to_requests_ho
 
 def test_probes_have_limits_too_and_weigh_next_to_nothing():
     room = Reservation(name="r", uid="u", status=ReservationStatus())
-    of_scheduler = probe_manifest("p", namespace="rescheduler", scheduler="other", image="i", asks_for=room)
+    of_scheduler = ask_scheduler(ObjectKey("rescheduler", "p"), "other", "i", room).body
     of_gate = probe_pod(OwnerRef("apps/v1", "ReplicaSet", "web", "rs"), "rescheduler", {})
     for body in (json.loads(of_scheduler), of_gate):
         (container,) = body["spec"]["containers"]
