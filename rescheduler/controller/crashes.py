@@ -20,6 +20,7 @@ import structlog
 from rescheduler.calls.call import Event
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.snapshot import Snapshot
 
 _LONGEST_MESSAGE: Final = 512
 _MOST_FRAMES: Final = 20
@@ -45,7 +46,26 @@ class Step(enum.StrEnum):
     PAGE = "page"
 
 
-_WITH_EVENT: Final = frozenset({Step.RESERVATION, Step.POD_MIGRATION})
+_OTHERS: Final = {
+    "config map": Step.CONFIG_MAP,
+    "gate proof": Step.POD_MIGRATION,
+    "hints": Step.NODE,
+    "kept-empty": Step.NODE,
+    "periodic steps": Step.ROUND,
+    "taint": Step.NODE,
+    Step.RESERVATION_WINDOW.value: Step.RESERVATION_WINDOW,
+    Step.HEAD_ROOM.value: Step.HEAD_ROOM,
+}
+"""By the namespace in the key of machines that are neither a Reservation nor a move; all that are missing here are for pods."""
+
+
+def whose_step(machine: ObjectKey, snapshot: Snapshot) -> tuple[Step, str]:
+    """Of what the steps of that machine are, and the uid of the object that gets an Event; "": none does."""
+    if (migration := snapshot.migrations.get(machine)) is not None:
+        return Step.POD_MIGRATION, migration.uid
+    if not machine.namespace and (reservation := snapshot.reservations.get(machine.name)) is not None:
+        return Step.RESERVATION, reservation.uid
+    return _OTHERS.get(machine.namespace, Step.POD), ""
 
 
 def uncounted(_step: Step) -> None:
@@ -85,10 +105,8 @@ class CrashReports:
             **trace,
         )
 
-    def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> Event | None:
-        """The Event for the object; None if it has no Events of ours."""
-        if step not in _WITH_EVENT:
-            return None
+    def event(self, step: Step, about: ObjectKey, uid: str, error: Exception) -> Event:
+        """The Event for the object."""
         return Event(
             api_version=API_VERSION,
             kind=step.value,

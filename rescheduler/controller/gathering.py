@@ -30,7 +30,6 @@ from rescheduler.coordination.switches import TaintSwitches, coming_rooms, gate_
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey, Pod
-from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.assignment import Assignment
 from rescheduler.reservations.observed_reservation import ObservedReservation
@@ -65,8 +64,8 @@ class Gatherer:
     """True while a pod is being released."""
     resting: Callable[[Pod], bool]
     """True while a pod rests because a call about it failed."""
-    crashed: Callable[[Reservation, Exception], None]
-    """Told of each Reservation whose observation crashes; it goes into backoff."""
+    crashed: Callable[[ObjectKey, Exception, float], None]
+    """Told of each Reservation whose observation crashes, with the time; it goes into backoff."""
     now_s: float
 
     def all(self) -> Gathered:

@@ -14,7 +14,6 @@ from typing import Final
 
 from rescheduler.calls.call import AnyCall, Event
 from rescheduler.calls.pods import say_unschedulable, withdraw_request
-from rescheduler.controller.crashes import Step
 from rescheduler.controller.gathering import Gathered
 from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
 from rescheduler.coordination.assumed import hypothetical_pod
@@ -65,7 +64,7 @@ class NodeRequestKeeper(Looks):
         self._without_node.update((name, finds_no_node(one)) for name, one in found.rooms.items())
         if self.rests(now_s):
             for pod in placed(self._since_s, snapshot, self._without_node, standing, namespace):
-                yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
+                yield PeriodicStep(request_machine(pod.key), partial(_withdraw, pod))
             return
         for name in self._without_node.keys() - snapshot.reservations.keys():
             del self._without_node[name]
@@ -79,14 +78,14 @@ class NodeRequestKeeper(Looks):
         self.machines += tuple(request_machine(pod.key) for pod in gone)
         self.wake(now_s + BETWEEN_LOOKS_S if asks else None)
         for pod in gone:
-            yield PeriodicStep(Step.POD, request_machine(pod.key), "", partial(_withdraw, pod))
+            yield PeriodicStep(request_machine(pod.key), partial(_withdraw, pod))
         changed = (key_of(one.source) for one in asks if one.pod is not None and spoiled(one.pod))
         self._spoiled = (self._spoiled & self._since_s.keys()) | set(changed)
         look = _Look(found, placement, settings, _asked_nodes(asks, snapshot, settings), now_s)
         for key, one in zip(keys, asks, strict=True):
             if key not in self._spoiled:
                 machine = request_machine(request_key(one.source, namespace))
-                yield PeriodicStep(Step.POD, machine, "", partial(look.due, one, self._since_s[key]))
+                yield PeriodicStep(machine, partial(look.due, one, self._since_s[key]))
 
 
 @dataclass(frozen=True, slots=True)

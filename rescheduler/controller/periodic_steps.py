@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from rescheduler.calls.call import AnyCall
-from rescheduler.controller.crashes import Step
 from rescheduler.coordination.emptied_nodes import observed_nodes, step
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
@@ -33,10 +32,7 @@ def keeping_machine(node: str) -> ObjectKey:
 class PeriodicStep(NamedTuple):
     """Of something that is looked after in rounds and is no Reservation and no move: emptied nodes, windows, head-rooms."""
 
-    step: Step
     machine: ObjectKey
-    uid: str
-    """Of the object that it is for; "": it is no object of ours."""
     calls: Callable[[], Sequence[AnyCall]]
     """Decides; what it raises concerns this machine only."""
 
@@ -85,4 +81,4 @@ class EmptiedNodeKeeper(Looks):
         for observed in found:
             if calls := step(observed, now_s):
                 machine = keeping_machine(observed.node.name)
-                yield PeriodicStep(Step.NODE, machine, "", partial(tuple, calls))
+                yield PeriodicStep(machine, partial(tuple, calls))

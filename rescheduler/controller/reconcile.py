@@ -22,7 +22,7 @@ from rescheduler.calls.call import AnyCall, Call, CreationTrial, Event, GateProb
 from rescheduler.calls.nodes import taint_node, untaint_node
 from rescheduler.calls.pods import release, tolerate
 from rescheduler.controller.call_pool import CallPool, InlinePool
-from rescheduler.controller.crashes import CrashReports, Step, words_of
+from rescheduler.controller.crashes import CrashReports, whose_step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer
@@ -103,7 +103,7 @@ class Reconciler:
             memory=self.memory,
             recorder=self.stored.recorder,
             listeners=self.listeners,
-            crashed=self._crashed_in_call,
+            crashed=self._crashed,
             clock=self.clock,
         )
         self._config_maps = OwnConfigMaps(
@@ -111,7 +111,7 @@ class Reconciler:
             backoff=self.memory.backoff,
             proofs=self.memory.proofs,
             failed=self._dispatcher.failed,
-            crashed=self._config_map_crashed,
+            crashed=self._crashed,
         )
 
     def reconcile(self, snapshot: Snapshot, now_s: float) -> float | None:
@@ -130,18 +130,15 @@ class Reconciler:
         self._switch_taints(found)
         for name, observed in rooms.items():
             pods = found.assignment.claims.get(name, ())
-            step = partial(
-                self._step_reservation, dataclasses.replace(observed, assigned=pods) if pods else observed
-            )
-            self._alone(Step.RESERVATION, ObjectKey("", name), step, observed.reservation.uid)
+            room = dataclasses.replace(observed, assigned=pods) if pods else observed
+            self._alone(ObjectKey("", name), partial(self._step_reservation, room))
         self._release(found.assignment)
         self._prepare(found)
         observer = self._migrations(found)
         marks = self._quiet.begin_round(found.index, self.memory, self.settings.migrations, now_s)
         # Oldest first: of several moves of one pod, or of one ReplicaSet, the older one begins.
         for migration in (move for move in objects.moves if move.key in found.index.view.migrations):
-            step = partial(self._step_migration, migration, observer, marks)
-            self._alone(Step.POD_MIGRATION, migration.key, step, migration.uid)
+            self._alone(migration.key, partial(self._step_migration, migration, observer, marks))
         self._end(objects, found)
         return self._wake_at_s
 
@@ -193,9 +190,9 @@ class Reconciler:
         sightings, settings = self.memory.sightings, self.settings.reservations
         left = leftovers(self._index, sightings, settings, self._now_s)
         self._tend_leftovers(left)
-        self._alone(Step.POD, ObjectKey("gated", ""), self._tell_gated)
-        self._alone(Step.NODE, hints_machine(""), self._tend_hints)
-        self._alone(Step.ROUND, ObjectKey("periodic steps", ""), partial(self._keep, found))
+        self._alone(ObjectKey("gated", ""), self._tell_gated)
+        self._alone(hints_machine(""), self._tend_hints)
+        self._alone(ObjectKey("periodic steps", ""), partial(self._keep, found))
         self._record()
         if self.probes is not None:
             for machine, call in self.probes.due(self._awaited, self._kept.pods.probes.values(), settings):
@@ -244,12 +241,9 @@ class Reconciler:
             unseen=self._unseen,
             releasing=lambda pod: self._dispatcher.carries(release_machine(pod.uid)),
             resting=lambda pod: self._backs_off(release_machine(pod.uid)),
-            crashed=self._crashed_in_observation,
+            crashed=self._crashed,
             now_s=self._now_s,
         ).all()
-
-    def _crashed_in_observation(self, reservation: Reservation, error: Exception) -> None:
-        self._crashed(Step.RESERVATION, ObjectKey("", reservation.name), error, reservation.uid)
 
     def _migrations(self, found: Gathered) -> MigrationObserver:
         expectations, begun = self.memory.expectations, self.memory.expectations.begun
@@ -315,7 +309,7 @@ class Reconciler:
         hinted = self._index.kept.nodes.hinted
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
         for call in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
-            self._do(hints_machine(call.key.name), call, step=Step.NODE)
+            self._do(hints_machine(call.key.name), call)
 
     def _keep(self, found: Gathered) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes
@@ -324,8 +318,7 @@ class Reconciler:
         asks = self._node_requests.steps(found, self.placement, self.settings.reservations, now_s)
         for step in chain(kept, self._room_sets.steps(index, now_s), asks):
             if not self._unseen(step.machine) and not self._backs_off(step.machine):
-                take = partial(self._keep_one, step.machine, step.calls)
-                self._alone(step.step, step.machine, take, step.uid)
+                self._alone(step.machine, partial(self._keep_one, step.machine, step.calls))
         for keeper in (nodes, self._room_sets, self._node_requests):
             self._wake(keeper.again_s)
 
@@ -345,7 +338,7 @@ class Reconciler:
     def _switch_node(self, node: Node, call: Call) -> None:
         machine = taint_machine(node)
         if not self._backs_off(machine):  # a patch of a node that the cache shows too late is refused
-            self._alone(Step.NODE, machine, partial(self._carry_out, machine, (call,)))
+            self._alone(machine, partial(self._carry_out, machine, (call,)))
 
     # Machines
 
@@ -413,7 +406,7 @@ class Reconciler:
     def _prove_gate(self, proof: GateProbe) -> None:
         """One proof at a time for each controller, beside the steps of its moves: all of them may rely on it."""
         if not self._config_maps.gate_is_late((proof,), self._now_s):
-            self._do(proof_machine(proof.owner, proof.namespace), proof, step=Step.POD_MIGRATION)
+            self._do(proof_machine(proof.owner, proof.namespace), proof)
 
     def _release(self, assignment: Assignment) -> None:
         for pod, why in assignment.released:
@@ -427,18 +420,18 @@ class Reconciler:
 
     # Carrying out
 
-    def _do(self, machine: ObjectKey, *calls: AnyCall, step: Step = Step.POD) -> None:
+    def _do(self, machine: ObjectKey, *calls: AnyCall) -> None:
         if not self._unseen(machine) and not self._backs_off(machine):
-            self._alone(step, machine, partial(self._carry_out, machine, calls))
+            self._alone(machine, partial(self._carry_out, machine, calls))
 
-    def _alone(self, step: Step, machine: ObjectKey, take: Callable[[], object], uid: str = "") -> None:
+    def _alone(self, machine: ObjectKey, take: Callable[[], object]) -> None:
         """Take one step. Whatever it raises rests this machine alone, except lost leadership."""
         try:
             take()
         except NotLeaderError:
             raise
         except Exception as error:  # noqa: BLE001 - a defect in the step of one object must not stop the others
-            self._crashed(step, machine, error, uid)
+            self._crashed(machine, error, self._now_s)
 
     def _carry_out(self, machine: ObjectKey, calls: Iterable[AnyCall], *, keep_failure: bool = False) -> bool:
         return self._dispatcher.begin(
@@ -461,29 +454,18 @@ class Reconciler:
         self._wake(failure.until_s if failure is not None else None)
         return failure is not None
 
-    def _crashed_in_call(self, machine: ObjectKey, error: Exception, now_s: float) -> None:
-        """What the calls of a step, or their answers, made of it: found when it lands, maybe between two rounds."""
-        self._now_s = now_s
-        snapshot = self._index.snapshot
-        migration, reservation = snapshot.migrations.get(machine), snapshot.reservations.get(machine.name)
-        if migration is not None:
-            self._crashed(Step.POD_MIGRATION, machine, error, migration.uid)
-        elif not machine.namespace and reservation is not None:
-            self._crashed(Step.RESERVATION, machine, error, reservation.uid)
-        else:
-            self._crashed(Step.ANSWER, machine, error)
+    def _crashed(self, machine: ObjectKey, error: Exception, now_s: float) -> None:
+        """This object goes into backoff, and a Reservation or a move gets an Event; the others go on.
 
-    def _config_map_crashed(self, machine: ObjectKey, error: Exception, now_s: float) -> None:
+        What the calls of a step, or their answers, made of it is found when it lands, maybe between two rounds.
+        """
         self._now_s = now_s
-        self._crashed(Step.CONFIG_MAP, machine, error)
-
-    def _crashed(self, step: Step, machine: ObjectKey, error: Exception, uid: str = "") -> None:
-        """This object goes into backoff and gets an Event; the others go on."""
-        failure = self.memory.crashed(machine, words_of(error), self._now_s)
+        step, uid = whose_step(machine, self._index.snapshot)
+        failure = self.memory.crashed(machine, words_of(error), now_s)
         self._wake(failure.until_s)
         self.crashes.tell(step, machine, error, failure.count)
-        event = self.crashes.event(step, machine, uid, error)
-        if event is not None:
+        if uid:
+            event = self.crashes.event(step, machine, uid, error)
             self._carry_out(machine, (event,), keep_failure=True)
 
     def _wake(self, at_s: float | None) -> None:

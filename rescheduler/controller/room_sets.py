@@ -13,7 +13,6 @@ from typing import Final
 
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation
-from rescheduler.controller.crashes import Step
 from rescheduler.controller.periodic_steps import BETWEEN_LOOKS_S, Looks, PeriodicStep
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.names import LABEL_PLACEHOLDER
@@ -60,11 +59,11 @@ class RoomSetKeeper(Looks):
         look = _Look(index, self._use, self._placed, now_s)
         found = [
             *(
-                PeriodicStep(Step.RESERVATION_WINDOW, _machine(w), w.uid, partial(self._window, look, w))
+                PeriodicStep(_machine(w), partial(self._window, look, w))
                 for w in sorted(look.snapshot.windows.values(), key=lambda w: self._last_look_s(w.uid))
             ),
             *(
-                PeriodicStep(Step.HEAD_ROOM, _machine(h), h.uid, partial(self._head_room, look, h))
+                PeriodicStep(_machine(h), partial(self._head_room, look, h))
                 for h in look.snapshot.head_rooms.values()
             ),
             *map(_given_back, look.left_over()),
@@ -189,10 +188,9 @@ class _Look:
 
 def _machine(member: ReservationWindow | HeadRoom) -> ObjectKey:
     """No Reservation and no move has such a name."""
-    return ObjectKey("room-set", f"{type(member).__name__}/{member.name}")
+    return ObjectKey(type(member).__name__, member.name)
 
 
 def _given_back(room: Reservation) -> PeriodicStep:
     call = delete_reservation(room, unchanged=True, why="the object that it was made for is gone")
-    machine = ObjectKey("room-set", f"left-over/{room.uid}")
-    return PeriodicStep(Step.RESERVATION, machine, room.uid, lambda: (call,))
+    return PeriodicStep(ObjectKey("left-over", room.uid), lambda: (call,))

@@ -53,7 +53,7 @@ class ReservationObserver:
     """Reservations that must wait for others of their namespace, by name, with the message."""
     koordinator_scheduler: str
     """schedulerName of pods whose rooms Koordinator holds; "" if Koordinator is not used."""
-    crashed: Callable[[Reservation, Exception], None]
+    crashed: Callable[[ObjectKey, Exception, float], None]
     """Told of a Reservation that cannot be observed because of a defect; it takes part with its claimants alone."""
     now_s: float
 
@@ -77,7 +77,7 @@ class ReservationObserver:
         try:
             return self._one(reservation)
         except Exception as error:  # noqa: BLE001 - a defect in the observation of one must not blind the others
-            self.crashed(reservation, error)
+            self.crashed(ObjectKey("", reservation.name), error, self.now_s)
             return ObservedReservation(reservation=reservation, owners=self.index.owners(reservation))
 
     def _one(self, reservation: Reservation) -> ObservedReservation:
