@@ -86,10 +86,10 @@ class Dispatcher:
     listeners: tuple[Listener, ...] = ()
     crashed: Callable[[ObjectKey, Exception, float], None]
     """Called with what a call raised if it is neither an answer nor the lack of one."""
+    wake: Callable[[float], None]
+    """Called with when the next round must be at the latest because of an answer."""
     clock: Callable[[], float]
     """Monotonic seconds: the age of steps."""
-    wake_at_s: float | None = None
-    """When the next round must be at the latest, as far as answers that landed in this one are concerned."""
     _under_way: dict[ObjectKey, SentStep] = field(default_factory=dict)
     _asked: Counter[TemplateKey] = field(default_factory=Counter)
     """How many dry-run creations from each template are under way."""
@@ -154,7 +154,7 @@ class Dispatcher:
         failure = self.memory.backoff.failed(
             machine, str(error), now_s, stale=stale, refused=refused, least_s=least_s
         )
-        self._wake(failure.until_s)
+        self.wake(failure.until_s)
         log = structlog.get_logger("rescheduler.reconcile")
         say = log.debug if stale else log.warning
         say(
@@ -204,16 +204,16 @@ class Dispatcher:
         match call:
             case Call(does="measure_watch") if effect.refused:
                 self.memory.lag.cannot_be_measured(now_s)
-                self._wake(now_s)
+                self.wake(now_s)
             case Call(does="delete_placeholder") | ReadThenCall(does="delete_placeholder"):
                 expectations.nodes.pop(machine, None)
             # An answer that is no object comes with no event, so the machine is stepped again at once to read it.
             case Call(does="try_template", seen=Reservation() as room):
                 self.memory.templates.answered(room.template_raw, effect.refused, now_s)
-                self._wake(now_s)
+                self.wake(now_s)
             case ReadThenCall(does="start_replacement") if effect.refused:
                 answers.start_refused(machine, effect.refused)
-                self._wake(now_s)
+                self.wake(now_s)
             case CreationTrial(_, pod, template) if effect.creation is not None:
                 # With the time of the question: what has changed since then, the answer does not know.
                 creations, asked_s = self.memory.creations, step.sent_at_s
@@ -221,7 +221,7 @@ class Dispatcher:
                 creations.answered(
                     step.snapshot, template, pod, effect.creation, asked_s, took_s=took_s, read=effect.read
                 )
-                self._wake(now_s)
+                self.wake(now_s)
             case Call() if effect.request_withdrawn:
                 answers.withdrawn(machine, now_s)
             case Call() if effect.eviction is not None:
@@ -229,12 +229,12 @@ class Dispatcher:
                 answered(machine, effect.eviction, now_s)
                 if effect.eviction.outcome is EvictionOutcome.EVICTED and not call.dry_run:
                     expectations.evicted[call.uid] = now_s
-                self._wake(now_s)
+                self.wake(now_s)
             case GateProbe(owner, namespace) if effect.gate_proven is not None:
                 self.memory.proofs.answered(
                     owner, namespace, now_s, proven=effect.gate_proven, single=effect.single_api_server
                 )
-                self._wake(now_s)
+                self.wake(now_s)
             case _:
                 pass
 
@@ -289,9 +289,6 @@ class Dispatcher:
                     self.recorder.history.wrote(migration, status)
             case _:
                 pass
-
-    def _wake(self, at_s: float) -> None:
-        self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
 
 
 def _home_of(machine: ObjectKey, snapshot: Snapshot) -> str:

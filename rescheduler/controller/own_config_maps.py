@@ -23,6 +23,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
+from rescheduler.model.times import earliest
 from rescheduler.reservations.observed_reservation import ObservedReservation
 
 GATE: Final = ObjectKey("config map", "gate-keys")
@@ -79,12 +80,8 @@ class OwnConfigMaps:
             (AVOID, self.stored.hints.write_at_s),
             (HISTORY, self.stored.recorder.write_at_s),
         )
-        dues_s: list[float] = []
-        for machine, write_at_s in mirrors:
-            failure = self.backoff.pausing(machine, now_s)
-            due_s = failure.until_s if failure is not None else write_at_s
-            dues_s += [] if due_s is None else [due_s]
-        return min(dues_s, default=None)
+        failures = [(self.backoff.pausing(machine, now_s), write_at_s) for machine, write_at_s in mirrors]
+        return earliest(*(failure.until_s if failure is not None else at_s for failure, at_s in failures))
 
     def gate_is_late(
         self, calls: Iterable[AnyCall], now_s: float, observed: ObservedReservation | None = None

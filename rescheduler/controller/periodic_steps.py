@@ -16,6 +16,7 @@ from rescheduler.calls.call import AnyCall
 from rescheduler.coordination.emptied_nodes import observed_nodes, step
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import earliest
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import KeepingRule
 
@@ -58,8 +59,7 @@ class Looks:
 
     def wake(self, at_s: float | None) -> None:
         """Look then at the latest."""
-        if at_s is not None:
-            self.again_s = at_s if self.again_s is None else min(self.again_s, at_s)
+        self.again_s = earliest(self.again_s, at_s)
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import earliest
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.reservations import reservation_machine
 from rescheduler.reservations.assignment import Assignment
@@ -104,6 +105,7 @@ class Reconciler:
             recorder=self.stored.recorder,
             listeners=self.listeners,
             crashed=self._crashed,
+            wake=self._wake,
             clock=self.clock,
         )
         self._config_maps = OwnConfigMaps(
@@ -157,7 +159,6 @@ class Reconciler:
     def _begin(self, snapshot: Snapshot, now_s: float) -> tuple[RoundObjects, Gathered]:
         """A new round: what has happened since the last one is taken in, and what it is about is chosen and gathered."""
         self._wake_at_s, self._now_s = None, now_s
-        self._dispatcher.wake_at_s = None
         self.pool.begin_round()
         self._awaited = {}
         self._index = self._indexed(self.informed(snapshot, now_s))
@@ -199,7 +200,7 @@ class Reconciler:
                 self._do(machine, call)
         rooms = (ObjectKey("", name) for name in snapshot.reservations)
         self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, found.assignment)})
-        for at_s in (*objects.wake_at_s, self._dispatcher.wake_at_s, self._config_maps.again_s(self._now_s)):
+        for at_s in (*objects.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
     def follow_emptying(self, nodes: frozenset[BeingEmptied]) -> None:
@@ -469,5 +470,4 @@ class Reconciler:
             self._carry_out(machine, (event,), keep_failure=True)
 
     def _wake(self, at_s: float | None) -> None:
-        if at_s is not None:
-            self._wake_at_s = at_s if self._wake_at_s is None else min(self._wake_at_s, at_s)
+        self._wake_at_s = earliest(self._wake_at_s, at_s)

@@ -30,6 +30,7 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMod
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
+from rescheduler.model.times import earliest
 from rescheduler.reservations.reservation_machine import ReservationStep
 from rescheduler.reservations.waits import TOLD_AFTER_S
 
@@ -59,7 +60,7 @@ class DeferredStatus:
         if now_s >= due_s:
             return step
         kept = tuple(call for call in step.calls if not writes_status(call))
-        return replace(step, calls=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+        return replace(step, calls=kept, wake_at_s=earliest(step.wake_at_s, due_s))
 
     def migration(self, migration: PodMigration, step: MigrationStep, now_s: float) -> MigrationStep:
         """The same for a move."""
@@ -75,7 +76,7 @@ class DeferredStatus:
         due_s = self._due_s(migration.key, now_s, MOVE_TOLD_AFTER_S, may_wait=may_wait)
         if now_s >= due_s:
             return step
-        return replace(step, calls=kept, wake_at_s=_sooner(step.wake_at_s, due_s))
+        return replace(step, calls=kept, wake_at_s=earliest(step.wake_at_s, due_s))
 
     def _due_s(self, machine: ObjectKey, now_s: float, after_s: float, *, may_wait: bool) -> float:
         """When the status of this step must be written; now, unless it may wait."""
@@ -127,7 +128,3 @@ def _words_of_move(migration: PodMigration, new: MigrationStatus, calls: Calls) 
 
 def _others(conditions: Iterable[Condition]) -> list[Condition]:
     return [found for found in conditions if found.type not in _TELLING]
-
-
-def _sooner(wake_at_s: float | None, at_s: float) -> float:
-    return at_s if wake_at_s is None else min(wake_at_s, at_s)

@@ -19,6 +19,7 @@ from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import earliest
 from rescheduler.planning.limits import Limits
 
 
@@ -55,7 +56,7 @@ class MoveTurns:
             self.turns.restart()
         moves: list[PodMigration] = []
         waiting: dict[ObjectKey, PodMigration] = {}
-        wakes_s: list[float] = []
+        collects_s: float | None = None
         unreadable: list[PodMigration] = []
         for key, migration in migrations.items():
             pending = migration.status.phase is MigrationPhase.PENDING
@@ -66,15 +67,13 @@ class MoveTurns:
                 unreadable.append(migration)
             collect_at_s = _collect_at_s(migration, settings)
             if now_s < collect_at_s:
-                wakes_s.append(collect_at_s)
+                collects_s = earliest(collects_s, collect_at_s)
             else:
                 waiting[key] = migration
         turn = self.turns.next(list(map(_waiting, waiting, waiting.values())), now_s)
         moves += [waiting[key] for key in turn.keys]
-        if turn.wake_at_s is not None:
-            wakes_s.append(turn.wake_at_s)
         moves.sort(key=lambda m: (m.created_at_s, m.key))
-        return MovesOfRound(tuple(moves), tuple(unreadable), min(wakes_s, default=None))
+        return MovesOfRound(tuple(moves), tuple(unreadable), earliest(collects_s, turn.wake_at_s))
 
     def stepped(self, migration: PodMigration, step: MigrationStep, now_s: float) -> None:
         """What became of a look."""

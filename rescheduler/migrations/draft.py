@@ -15,6 +15,7 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMod
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.reservation import Reservation, ReservationPhase
+from rescheduler.model.times import earliest
 
 WATCHES_APART_S: Final = 5.0
 """How far the watch of one kind may be behind that of another one while the API server answers."""
@@ -37,8 +38,7 @@ class Draft:
 
     def wake(self, at_s: float | None) -> None:
         """Take the next step at that time at the latest."""
-        if at_s is not None:
-            self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
+        self.wake_at_s = earliest(self.wake_at_s, at_s)
 
     def do(self, call: AnyCall) -> None:
         """Add ``call``, to be carried out after the status is written."""

@@ -158,6 +158,11 @@ def _text(moment: dt.datetime, precision: str) -> str:
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"
 
 
+def earliest(*moments_s: float | None) -> float | None:
+    """Of those that there are; None: there is none."""
+    return min((at_s for at_s in moments_s if at_s is not None), default=None)
+
+
 def doubling_s(first_s: float, tries: int, most_s: float) -> float:
     """How long is waited after so many tries in vain: twice as long after each, and no longer than ``most_s``."""
     return float(min(most_s, first_s * 2.0 ** min(max(0, tries - 1), _MOST_DOUBLINGS)))

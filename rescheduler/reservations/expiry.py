@@ -8,6 +8,7 @@ from __future__ import annotations
 from rescheduler.model.own_objects import condition
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_of_move import made_for
+from rescheduler.model.times import earliest
 from rescheduler.reservations.assignment import fits
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import placeholder_name
@@ -17,12 +18,7 @@ from rescheduler.reservations.settings import ReservationSettings
 
 def end_of(reservation: Reservation, settings: ReservationSettings) -> float | None:
     """Epoch seconds of the end; None = never (ttl 0). ``status.expires`` shows it (row K30)."""
-    ends = [
-        at_s
-        for at_s in (_named_end(reservation, settings), _last_end(reservation, settings))
-        if at_s is not None
-    ]
-    return min(ends, default=None)
+    return earliest(_named_end(reservation, settings), _last_end(reservation, settings))
 
 
 def _named_end(reservation: Reservation, settings: ReservationSettings) -> float | None:

@@ -21,6 +21,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
 from rescheduler.model.room_of_move import made_for
+from rescheduler.model.times import earliest
 from rescheduler.reservations.koordinator import let_go
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_lifecycle import FINISHED, ReservationEvent, transition
@@ -43,8 +44,7 @@ class ReservationDraft:
 
     def wake(self, at_s: float | None) -> None:
         """Take the next step at that time at the latest."""
-        if at_s is not None:
-            self.wake_at_s = at_s if self.wake_at_s is None else min(self.wake_at_s, at_s)
+        self.wake_at_s = earliest(self.wake_at_s, at_s)
 
     def do(self, *calls: AnyCall) -> None:
         """Add calls, to be carried out after the status is written."""

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import ReservationOwner
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.room_sets.releases import earliest, group_end_s, job_end_s, leaves, own_end_s
+from rescheduler.model.times import earliest
+from rescheduler.room_sets.releases import group_end_s, job_end_s, leaves, own_end_s
 
 Amounts = dict[str, int]
 """Resource -> amount, CPU in milli; ``pods`` is the number of pods."""

@@ -12,7 +12,7 @@ from typing import Final
 from rescheduler.model.names import MAXIMUM_RUNTIME, POD_GROUP_NAMES
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.model.times import DurationError, parse_duration
+from rescheduler.model.times import DurationError, earliest, parse_duration
 
 _STAY: Final = frozenset(
     {"ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Node", "Reservation"}
@@ -59,11 +59,6 @@ def job_end_s(pod: Pod, snapshot: Snapshot) -> float | None:
     """As its Job declares."""
     owner = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
     return (owner.job.deadline_at_s or None) if owner is not None and owner.job is not None else None
-
-
-def earliest(*ends_s: float | None) -> float | None:
-    """Of those that are declared."""
-    return min((end_s for end_s in ends_s if end_s is not None), default=None)
 
 
 def _runtime_s(text: str | None) -> float | None:

@@ -137,6 +137,7 @@ class Play:
             memory=self.memory,
             recorder=None,
             crashed=None,
+            wake=lambda at_s: None,
             clock=lambda: 0.0,
         )
 
