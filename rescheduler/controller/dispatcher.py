@@ -141,7 +141,9 @@ class Dispatcher:
         self._under_way[machine] = step
         self._asked.update(_asked_by(step))
         for call in calls:
-            self._note_sent(machine, call, now_s)
+            self._note(machine, call, written=False)
+            if isinstance(call, GateProbe):
+                self.memory.proofs.asks(call.owner, call.namespace, now_s)
         self.pool.begin(step, now_s)
         return True
 
@@ -185,7 +187,7 @@ class Dispatcher:
             return
         if may_have_happened(step.error):
             # It may have been written, so its pods must not be assigned again, and the eviction counts.
-            self._note_written(call)
+            self._note(machine, call, written=True)
         self.failed(machine, call.does, step.error, now_s)
 
     def _done(self, machine: ObjectKey, *, keep_failure: bool) -> None:
@@ -198,8 +200,7 @@ class Dispatcher:
         expectations, answers = self.memory.expectations, self.memory.answers
         expectations.wrote(machine, effect.touched, now_s)
         self.memory.lag.wrote(effect.touched, now_s)
-        self._note_room(machine, call)
-        self._note_written(call)
+        self._note(machine, call, written=True)
         self._note_status(step.snapshot, call)
         match call:
             case Call(does="measure_watch") if effect.refused:
@@ -238,48 +239,23 @@ class Dispatcher:
             case _:
                 pass
 
-    def _note_sent(self, machine: ObjectKey, call: AnyCall, now_s: float) -> None:
-        """Count what is about to be written, and also what it replaces: either may be what is stored."""
-        expectations = self.memory.expectations
-        self._note_room(machine, call)
-        match call:
-            case Call(key=key, status=ReservationStatus() as status):
-                claimed = expectations.claims.get(key.name, frozenset())
-                expectations.claims[key.name] = claimed | _owners(status)
-            case Call(key=key, status=MigrationStatus() as status) if status.eviction_requested_at_s:
-                expectations.intents[key] = status.eviction_requested_at_s
-            case GateProbe(owner, namespace):
-                self.memory.proofs.asks(owner, namespace, now_s)
-            case _:
-                pass
+    def _note(self, machine: ObjectKey, call: AnyCall, *, written: bool) -> None:
+        """Remember what is about to be written, or was: other machines must see it, and the cache does not show it yet.
 
-    def _note_room(self, machine: ObjectKey, call: AnyCall) -> None:
-        """Remember which node a room is on, and which moves have begun: the cache shows them as Pending for a while."""
-        expectations = self.memory.expectations
-        match call:
-            case Call(holds_on=node) if node:
-                expectations.nodes[machine] = node
-            case Call(status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name=node)):
-                expectations.begun.add(machine)
-                expectations.nodes[machine] = node
-            case _:
-                pass
-
-    def _note_written(self, call: AnyCall) -> None:
-        """Remember claims and intents: other machines must see them, and the cache does not show them yet."""
-        expectations = self.memory.expectations
-        match call:
-            case Call(key=key, status=ReservationStatus() as status):
-                expectations.claims[key.name] = _owners(status)
-            case Call(key=key, status=MigrationStatus() as status):
-                if status.phase is MigrationPhase.FAILED and status.evicted_at_s:
-                    self.memory.lag.failed(status.finished_at_s)
-                if status.eviction_requested_at_s:
-                    expectations.intents[key] = status.eviction_requested_at_s
-                else:
-                    expectations.intents.pop(key, None)
-            case _:
-                pass
+        Until it is ``written``, what it replaces counts, too: either may be what is stored.
+        """
+        if not isinstance(call, Call):
+            return
+        expectations, status, node = self.memory.expectations, call.status, call.holds_on
+        if isinstance(status, ReservationStatus | MigrationStatus):
+            before = () if written else expectations.statuses.get(machine, ())
+            expectations.statuses[machine] = (*before, status)
+        if isinstance(status, MigrationStatus):
+            node = status.node_name if status.phase is MigrationPhase.RESERVING else node
+            if written and status.phase is MigrationPhase.FAILED and status.evicted_at_s:
+                self.memory.lag.failed(status.finished_at_s)
+        if node:
+            expectations.nodes[machine] = node
 
     def _note_status(self, snapshot: Snapshot, call: AnyCall) -> None:
         match call:
@@ -306,7 +282,3 @@ def lane_of(calls: Sequence[AnyCall]) -> str:
 
 def _asked_by(step: SentStep) -> Iterable[TemplateKey]:
     return (call.template for call in step.calls if isinstance(call, CreationTrial))
-
-
-def _owners(status: ReservationStatus) -> frozenset[str]:
-    return frozenset(owner.uid for owner in status.current_owners)

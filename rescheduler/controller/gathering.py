@@ -71,10 +71,10 @@ class Gatherer:
     def all(self) -> Gathered:
         """One round. Raises what a stage raises."""
         expectations = self.memory.expectations
-        expectations.nodes = {m: n for m, n in expectations.nodes.items() if self.unseen(m)}
+        expectations.nodes = {m: n for m, n in expectations.nodes.items() if n and self.unseen(m)}
         index, written = self.index, expectations.nodes
         replacements = Replacements(index.view, index.pods_of)
-        self.placement.begin(replacements, written, expectations.intents)
+        self.placement.begin(replacements, written, expectations.intent_s)
         start_first = self._start_first()
         kept = KeptTolerations(index=index, placement=self.placement)
         rooms: Mapping[str, ObservedReservation] = self._ordered(self._observed(written), kept)
@@ -145,7 +145,7 @@ class Gatherer:
             index=self.index,
             placement=self.placement,
             unseen=lambda name: self.unseen(ObjectKey("", name)),
-            claims=self.memory.expectations.claims,
+            claimed=self.memory.expectations.claimed,
             released=self.releasing,
             start_first=start_first.gate_keys(),
             resting=lambda name: self.memory.backoff.crashed(ObjectKey("", name), self.now_s),

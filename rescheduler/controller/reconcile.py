@@ -247,12 +247,12 @@ class Reconciler:
         ).all()
 
     def _migrations(self, found: Gathered) -> MigrationObserver:
-        expectations, begun = self.memory.expectations, self.memory.expectations.begun
+        expectations = self.memory.expectations
         return MigrationObserver(
             index=found.index,
             placement=self.placement,
             memory=self.memory,
-            concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), begun),
+            concurrent_moves=ConcurrentMoves.of(found.index.view.migrations.values(), expectations.begun),
             start_first=found.start_first,
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(index=found.index, expectations=expectations, now_s=self._now_s),

@@ -9,7 +9,7 @@ refused holds nothing and is not counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -109,15 +109,20 @@ def in_hand_over(snapshot: Snapshot) -> list[tuple[Reservation, Pod]]:
     return result
 
 
-def leaving(snapshot: Snapshot, pod: Pod, intents: Collection[ObjectKey]) -> Iterator[Pod]:
+def intent_shown_s(migration: PodMigration) -> float:
+    """When the eviction was requested, as the snapshot shows it."""
+    return migration.status.eviction_requested_at_s
+
+
+def leaving(snapshot: Snapshot, pod: Pod, intent_s: Callable[[PodMigration], float]) -> Iterator[Pod]:
     """Pods of moves whose eviction was requested before that of the move of ``pod``, so that not each waits for the other.
 
-    ``intents``: moves whose request was written a moment ago, as by another one in the same round.
+    ``intent_s``: when a move requested it, maybe a moment ago, as another one in the same round; 0.0: it has not.
     """
     requested = [
         ((m.status.eviction_requested_at_s or math.inf, m.key), old)
         for m in snapshot.migrations.values()
-        if (m.status.eviction_requested_at_s or m.key in intents) and m.status.phase not in MOVE_FINISHED
+        if intent_s(m) and m.status.phase not in MOVE_FINISHED
         if (old := snapshot.pods.get(ObjectKey(m.namespace, m.pod_name))) is not None
         and old.node
         and old.uid == m.pod_uid

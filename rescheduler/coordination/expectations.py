@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, KeysView
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from rescheduler.model.kinds import Kind
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.reservation import ReservationStatus
 from rescheduler.model.selectors import int64
 
 UNSEEN_LIMIT_S: Final = 5.0
 """How long the cache is waited for if it does not have the object. It may never have it: a later deletion hides a write."""
 BEHIND_LIMIT_S: Final = 60.0
 """How long it is waited for while it has an older version: its watch is behind, and will show the write."""
+_BEGUN: Final = frozenset(MigrationPhase) - {MigrationPhase.PENDING, MigrationPhase.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +38,14 @@ Version = Callable[[Kind, ObjectKey], "tuple[str, bool] | None"]
 """(resource version, is being deleted) of an object in the cache; None if it is not there."""
 
 
+Written = ReservationStatus | MigrationStatus
+
+
 class Noted(NamedTuple):
     """What is noted of one machine."""
 
-    claim: frozenset[str] | None
-    node: str | None
-    begun: bool
-    intent_s: float | None
+    statuses: tuple[Written, ...]
+    node: str
 
 
 @dataclass(slots=True)
@@ -51,31 +55,38 @@ class Expectations:
     The key of a machine is that of its Reservation or PodMigration, or one that the reconciler chose.
     """
 
-    claims: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Name of a Reservation -> uids of the owners in its last written status."""
+    statuses: dict[ObjectKey, tuple[Written, ...]] = field(default_factory=dict)
+    """Reservation or PodMigration -> its status as it was written last; those that it may have while the last write is not answered."""
     nodes: dict[ObjectKey, str] = field(default_factory=dict)
     """Machine -> node of the room that it chose last."""
-    begun: set[ObjectKey] = field(default_factory=set)
-    """Moves whose first step was written; the cache may still show them as Pending."""
-    intents: dict[ObjectKey, float] = field(default_factory=dict)
-    """Moves whose last written status has the intent to evict, with its time; the cache may not show it yet."""
     evicted: dict[str, float] = field(default_factory=dict)
     """Uids of pods that were evicted, and when: the cache may still show them, and their moves may be deleted meanwhile."""
     _unseen: dict[ObjectKey, tuple[tuple[Touched, ...], float]] = field(default_factory=dict)
     """Machine -> writes that the cache must show, and when the last of them was made."""
 
+    def claimed(self, reservation: str) -> frozenset[str]:
+        """Uids of the owners in its last written status."""
+        written = self.statuses.get(ObjectKey("", reservation), ())
+        found = (status.current_owners for status in written if isinstance(status, ReservationStatus))
+        return frozenset(owner.uid for owners in found for owner in owners)
+
+    def intent_s(self, migration: PodMigration) -> float:
+        """When the eviction was intended, by the cache or by what was written; 0.0: it is not."""
+        written = (s for s in self.statuses.get(migration.key, ()) if isinstance(s, MigrationStatus))
+        written_s = max((status.eviction_requested_at_s for status in written), default=0.0)
+        return migration.status.eviction_requested_at_s or written_s
+
+    def begun(self, move: ObjectKey) -> bool:
+        """True if its first step was written; the cache may still show it as Pending."""
+        return any(status.phase in _BEGUN for status in self.statuses.get(move, ()))
+
     def noted(self, machine: ObjectKey) -> Noted:
         """What is noted now, to be restored if what is being sent was not written after all."""
-        claim = None if machine.namespace else self.claims.get(machine.name)
-        return Noted(claim, self.nodes.get(machine), machine in self.begun, self.intents.get(machine))
+        return Noted(self.statuses.get(machine, ()), self.nodes.get(machine, ""))
 
     def restore(self, machine: ObjectKey, noted: Noted) -> None:
         """Note again what was noted then."""
-        if not machine.namespace:
-            _set_or_drop(self.claims, machine.name, noted.claim)
-        _set_or_drop(self.nodes, machine, noted.node)
-        _set_or_drop(self.intents, machine, noted.intent_s)
-        (self.begun.add if noted.begun else self.begun.discard)(machine)
+        self.statuses[machine], self.nodes[machine] = noted
 
     def evicted_by(self, now_s: float) -> KeysView[str]:
         """Uids of pods that were evicted, and that the cache may still show."""
@@ -106,23 +117,9 @@ class Expectations:
 
     def forget(self, live: Container[ObjectKey]) -> None:
         """Drop the entries of machines that do not exist any more."""
-        self.begun -= {key for key in self.begun if key not in live}
-        for table in (self.nodes, self.intents, self._unseen):
+        for table in (self.statuses, self.nodes, self._unseen):
             for key in [k for k in table if k not in live]:
                 del table[key]
-        for name in [n for n in self.claims if ObjectKey("", n) not in live]:
-            del self.claims[name]
-
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-def _set_or_drop(table: dict[_K, _V], key: _K, value: _V | None) -> None:
-    if value is None:
-        table.pop(key, None)
-    else:
-        table[key] = value
 
 
 def _waited_s(touched: Touched, cached: tuple[str, bool] | None) -> float:

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -34,11 +34,11 @@ class ConcurrentMoves:
     by_pod: Mapping[ObjectKey, tuple[PodMigration, ...]]
     by_room: Mapping[str, tuple[PodMigration, ...]]
     """By the name in ``reservationRef``."""
-    begun: Collection[ObjectKey]
-    """Keys of moves whose first step was written (from ``Expectations``). Grows during the round."""
+    begun: Callable[[ObjectKey], bool]
+    """True if the first step of that move was written (``Expectations``), also in this round."""
 
     @classmethod
-    def of(cls, migrations: Iterable[PodMigration], begun: Collection[ObjectKey]) -> ConcurrentMoves:
+    def of(cls, migrations: Iterable[PodMigration], begun: Callable[[ObjectKey], bool]) -> ConcurrentMoves:
         """Gathered from all moves."""
         unfinished = [m for m in migrations if m.status.phase not in FINISHED and not m.deleting]
         return cls(
@@ -67,7 +67,7 @@ class ConcurrentMoves:
         return first if goes_first else None
 
     def _begun(self, migration: PodMigration) -> bool:
-        return migration.status.phase is not MigrationPhase.PENDING or migration.key in self.begun
+        return migration.status.phase is not MigrationPhase.PENDING or self.begun(migration.key)
 
 
 def precedence(migration: PodMigration) -> tuple[bool, bool, float, ObjectKey]:

@@ -168,7 +168,7 @@ class MigrationObserver:
     def _room_held(self, name: str) -> bool:
         """A claim that was written and is not in the cache yet takes the room away from the move."""
         room = self.rooms.get(name)
-        claimed = self.memory.expectations.claims.get(name)
+        claimed = self.memory.expectations.claimed(name)
         return room is not None and room.held and not room.changed and not claimed
 
     def _watch_lag(self, room: ObservedReservation | None) -> ObservedWatchLag:

@@ -121,7 +121,7 @@ class ReservationObserver:
         migration = self.links.get(reservation.name)
         if migration is None or migration.finished or migration.status.eviction_requested_at_s:
             return migration
-        intended_s = self.memory.expectations.intents.get(migration.key, 0.0)
+        intended_s = self.memory.expectations.intent_s(migration)
         status = msgspec.structs.replace(migration.status, eviction_requested_at_s=intended_s)
         return msgspec.structs.replace(migration, status=status) if intended_s else migration
 
@@ -178,7 +178,7 @@ class ReservationObserver:
             return self._elsewhere(reservation, placeholder)
         pending = reservation.status.phase is ReservationPhase.PENDING
         waits = not pending or reservation.deleting or reservation.name in self.beyond_quota
-        waits = waits or machine in self.written
+        waits = waits or bool(self.written.get(machine))
         if waits or reservation.template is None:
             return Choice()
         if reservation.status.making_room is not None:

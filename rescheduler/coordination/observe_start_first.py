@@ -6,7 +6,7 @@ survive a crash and end with the move.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
@@ -26,8 +26,8 @@ class StartFirstObserver:
     """Collects the input of the moves in this mode."""
 
     index: RoundIndex
-    begun: Collection[ObjectKey]
-    """Moves whose first step was written; the cache may still show them as Pending."""
+    begun: Callable[[ObjectKey], bool]
+    """True if the first step of that move was written; the cache may still show it as Pending."""
     by_default: bool
     """The configuration declares the mode for every workload."""
     policies: frozenset[str] = frozenset()
@@ -126,7 +126,7 @@ class StartFirstObserver:
         for other in self.index.view.migrations.values():
             if other.key == migration.key or other.status.phase in FINISHED:
                 continue
-            if _under_way(other) or other.key in self.begun or other.status.eviction_requested_at_s:
+            if _under_way(other) or self.begun(other.key) or other.status.eviction_requested_at_s:
                 yield other
 
     def _controller_uid(self, migration: PodMigration) -> str:

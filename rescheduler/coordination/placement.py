@@ -25,6 +25,7 @@ from rescheduler.coordination.assumed import (
     assumed_rooms,
     hypothetical_pod,
     in_hand_over,
+    intent_shown_s,
     keeps_its_distance,
     leaving,
 )
@@ -34,6 +35,7 @@ from rescheduler.coordination.landing_order import Flight, landable, minds_other
 from rescheduler.coordination.open_domains import open_domains
 from rescheduler.coordination.protection import Protection, movable_by_nature
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
@@ -75,7 +77,7 @@ class Placement:
     _replacements: Replacements = field(default_factory=lambda: Replacements(Snapshot(taken_at_s=0.0)))
     _state: SchedulingState | None = None
     _written: Written = field(default_factory=dict)
-    _intents: Collection[ObjectKey] = ()
+    _intent_s: Callable[[PodMigration], float] = intent_shown_s
     _behind: bool = True
     _assumed: dict[str, Pod] = field(default_factory=dict)
     """Name of a Reservation, or uid of a pod that is moved -> the pod that stands for its assumed room in the state."""
@@ -90,14 +92,14 @@ class Placement:
         self,
         replacements: Replacements,
         written: Written = NOTHING_WRITTEN,
-        intents: Collection[ObjectKey] = (),
+        intent_s: Callable[[PodMigration], float] = intent_shown_s,
     ) -> None:
-        """A new round, to whose snapshot ``written`` and ``intents``, which grow meanwhile, are still to be added.
+        """A new round, to whose snapshot ``written`` is still to be added, and what ``intent_s`` tells (``assumed.leaving``).
 
         The state is updated only at the first question, which many rounds do not have.
         """
         self._replacements = replacements
-        self._written, self._intents = written, intents
+        self._written, self._intent_s = written, intent_s
         self._behind = True
 
     def for_reservation(self, reservation: Reservation, *, waits_on: str = "") -> Choice:
@@ -411,7 +413,7 @@ class Placement:
             *rooms,
             *self._claimants,
             *self._hypothetical.values(),
-            *leaving(self._replacements.snapshot, pod, self._intents),
+            *leaving(self._replacements.snapshot, pod, self._intent_s),
         ]
 
     def _take(self, asker: str, pod: Pod, node: str) -> None:

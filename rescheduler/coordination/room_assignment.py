@@ -31,8 +31,8 @@ class RoomAssignment:
     placement: Placement
     unseen: Callable[[str], bool]
     """True if the cache does not show our last write for that Reservation yet; the write may be a claim."""
-    claims: Mapping[str, frozenset[str]]
-    """Name of a Reservation -> uids of the owners in its last written status."""
+    claimed: Callable[[str], frozenset[str]]
+    """Uids of the owners in the last written status of that Reservation."""
     released: Callable[[Pod], bool]
     """True while a pod is being released: it must not be assigned a room meanwhile."""
     start_first: Mapping[str, str]
@@ -58,7 +58,7 @@ class RoomAssignment:
         # A claim that the cache does not show yet: its pods must not be assigned to a second room.
         for name in rooms:
             if self.unseen(name):
-                taken |= self.claims.get(name, frozenset())
+                taken |= self.claimed(name)
         free = [
             pod
             for pod in self.index.gated
@@ -150,7 +150,7 @@ class RoomAssignment:
         may_open = [r.reservation for r in found if r.open and r.reservation.name not in unseen]
         open_now: frozenset[str] = frozenset()
         if anybody and may_open:
-            claimed = [rooms[name].reservation for name in unseen if self.claims.get(name)]
+            claimed = [rooms[name].reservation for name in unseen if self.claimed(name)]
             open_now = self.placement.landable(may_open, claimed)
         for room in found:
             yield dataclasses.replace(room, open=room.reservation.name in open_now)

@@ -57,7 +57,7 @@ class Chooser:
         )
         moves = self.memory.moves.of(
             snapshot.migrations,
-            lambda key, move: key in begun or key in self.under_way or counts(move) or waits.over(move),
+            lambda key, move: begun(key) or key in self.under_way or counts(move) or waits.over(move),
             migrations,
             limits,
             now_s,
@@ -75,10 +75,9 @@ class Chooser:
     def _holds(self, index: RoundIndex, room: Reservation) -> bool:
         """A pod or another object may hold it, or what is being written for it; or its move still reads what became of it."""
         expectations, key = self.memory.expectations, ObjectKey("", room.name)
-        claimed = expectations.claims.get(room.name, frozenset())
-        if key in self.under_way or key in expectations.nodes:
+        if key in self.under_way or expectations.nodes.get(key):
             return True
-        if claimed - {owner.uid for owner in room.status.current_owners}:
+        if expectations.claimed(room.name) - {owner.uid for owner in room.status.current_owners}:
             return True  # the cache does not show this claim yet
         move = key_of_move(room)
         served = index.snapshot.migrations.get(move) if move is not None else None

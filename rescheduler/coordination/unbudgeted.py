@@ -58,11 +58,11 @@ class UnbudgetedWorkloads:
 
         Also those whose moves were deleted since. A move that ends without an eviction withdraws its intent, so finished moves need no exception.
         """
-        intents, evicted = self.expectations.intents, self.expectations.evicted_by(self.now_s)
+        evicted = self.expectations.evicted_by(self.now_s)
         return frozenset(evicted - {migration.pod_uid}).union(
             other.pod_uid
             for other in self.index.view.migrations.values()
-            if (other.status.eviction_requested_at_s or other.key in intents)
+            if self.expectations.intent_s(other)
             and other.status.mode is not MoveMode.START_FIRST
             and other.key != migration.key
         )

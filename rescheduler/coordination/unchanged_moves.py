@@ -117,7 +117,7 @@ class MoveMarks:
             ),
             values=(
                 recorded,
-                self.memory.expectations.claims.get(name),
+                self.memory.expectations.claimed(name),
                 tuple(map(self.index.kept.pods.last_change_of, uids)),
                 self.memory.creations.observed(snapshot, pod) if pod is not None else None,
                 self.memory.proofs.of(owner, migration.namespace, self.now_s) if owner is not None else None,

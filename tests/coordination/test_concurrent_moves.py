@@ -21,8 +21,12 @@ def move(name, phase=PHASE.PENDING, *, started=0.0, requested=0.0, **fields):
     )
 
 
+def never(_):
+    return False
+
+
 def goes_before(mine, *others, begun=()):
-    return ConcurrentMoves.of([*others, mine], set(begun)).before(mine, POD)
+    return ConcurrentMoves.of([*others, mine], set(begun).__contains__).before(mine, POD)
 
 
 def test_who_is_alone_waits_for_nobody():
@@ -59,7 +63,7 @@ def test_of_those_that_have_begun_exactly_one_goes_first():
         move("d", PHASE.EVICTING, started=2.0),
     ]
     for order in itertools.permutations(begun):
-        concurrent_moves = ConcurrentMoves.of(order, ())
+        concurrent_moves = ConcurrentMoves.of(order, never)
         last = "move default/c of the same pod"
         assert {m.name: concurrent_moves.before(m, POD) for m in order} == {
             "a": last,
@@ -68,7 +72,7 @@ def test_of_those_that_have_begun_exactly_one_goes_first():
             "d": last,
         }
     without = [msgspec.structs.replace(m) for m in begun if m.name != "c"]
-    concurrent_moves = ConcurrentMoves.of(without, ())
+    concurrent_moves = ConcurrentMoves.of(without, never)
     assert [concurrent_moves.before(m, POD) for m in without] == [
         "",
         *["move default/a of the same pod"] * 2,

@@ -222,7 +222,7 @@ def test_a_pending_pod_may_claim_again_once_its_reservation_has_ended():
         index=pending.index,
         placement=pending.placement,
         unseen=lambda _: False,
-        claims={},
+        claimed=lambda _: frozenset(),
         released=lambda _: False,
         start_first={},
         resting=lambda _: False,

@@ -100,10 +100,15 @@ def test_what_holds_something_is_in_each_round(held):
         assert "held" in rounds.names(float(second))
 
 
+def wrote(rounds, name, owner):
+    status = ReservationStatus(current_owners=(owner,))
+    rounds.memory.expectations.statuses[ObjectKey("", name)] = (status,)
+
+
 @pytest.mark.parametrize("count", [1, CROWD])
 def test_what_has_ended_well_is_in_no_round_until_it_is_to_be_deleted(count):
     rounds = Rounds(*crowd(count, phase=ReservationPhase.SUCCEEDED, owners=(OWNER,)))
-    rounds.memory.expectations.claims["idle-0"] = frozenset({OWNER.uid})  # what this process wrote last
+    wrote(rounds, "idle-0", OWNER)  # what this process wrote last
     for second in range(count // AT_ONCE + 1):
         for name in rounds.names(float(second)):
             ended = rounds.rooms[name]
@@ -117,7 +122,7 @@ def test_what_a_pod_or_a_write_holds_is_in_each_round():
     rounds = Rounds(*crowd(), *map(room, ("pod", "sent", "chosen", "claimed")), pods=[pod("p", "uid-pod")])
     rounds.under_way.add(ObjectKey("", "sent"))
     rounds.memory.expectations.nodes[ObjectKey("", "chosen")] = "n1"
-    rounds.memory.expectations.claims["claimed"] = frozenset({"p"})
+    wrote(rounds, "claimed", ObjectRef("default", "p", "p"))
     for second in range(5):
         assert {"pod", "sent", "chosen", "claimed"} <= rounds.names(float(second))
 

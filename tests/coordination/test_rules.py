@@ -74,7 +74,9 @@ def test_required_affinity_relies_on_no_pod_whose_eviction_was_intended_in_the_s
     move = PodMigration(namespace="default", name="m", pod_name="db-0", pod_uid=old.uid, status=status)
     placement = Placement(namespace="rescheduler")
     known = dataclasses.replace(snapshot, migrations={move.key: move})
-    placement.begin(Replacements(known), intents={move.key} if intents else set())
+    placement.begin(
+        Replacements(known), intent_s=lambda move: move.status.eviction_requested_at_s or 9.0 * intents
+    )
     mine = snapshot.pods[ObjectKey("default", "web-0")]
     assert placement.fits(mine, "n2", None).ok is not (intents or bool(requested_s))
 

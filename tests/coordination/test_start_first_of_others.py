@@ -56,7 +56,7 @@ def observer(*pods, moves):
         workloads={"rs": RS},
         migrations={m.key: m for m in moves},
     )
-    return StartFirstObserver(index=RoundIndex.of(snapshot), begun=(), by_default=True)
+    return StartFirstObserver(index=RoundIndex.of(snapshot), begun=lambda _: False, by_default=True)
 
 
 @pytest.mark.parametrize(("namespace", "name"), [("shop", "x"), ("evil", None)])

@@ -48,7 +48,9 @@ def seen(mine, *others, pods=STANDING, intents=(), workloads=KNOWN):
         migrations=MappingProxyType({m.key: m for m in (mine, *others)}),
     )
     (moved,) = [p for p in pods if p.uid == mine.pod_uid]
-    expectations = Expectations(intents=dict.fromkeys(intents, 99.0))
+    expectations = Expectations(
+        statuses={key: (MigrationStatus(eviction_requested_at_s=99.0),) for key in intents}
+    )
     workloads_now = UnbudgetedWorkloads(index=RoundIndex.of(snapshot), expectations=expectations, now_s=100.0)
     return workloads_now.of(mine, moved)
 

@@ -19,8 +19,8 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import DisruptionBudget, Node, OwnerRef, Pod, PodSpec, Workload
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_name
@@ -30,6 +30,7 @@ OTHER = OwnerRef("apps/v1", "ReplicaSet", "other", "other")
 STATUS = MigrationStatus(phase=MigrationPhase.EVICTING, source_node="n1", node_name="n2")
 MOVE = PodMigration(namespace="shop", name="m", uid="m", pod_name="web-0", pod_uid="u0", status=STATUS)
 NAME = reservation_name(MOVE.key, MOVE.uid)
+CLAIMED = ReservationStatus(current_owners=(ObjectRef("shop", "p", "p"),))
 ROOM = Reservation(
     name=NAME,
     uid="room",
@@ -106,7 +107,7 @@ def proven(cluster):
         lambda c: c.touch(Kind.REPLICA_SET, "rs"),
         lambda c: c.add(Kind.POD_DISRUPTION_BUDGET, DisruptionBudget(namespace="shop", name="web")),
         lambda c: c.memory.answers.dry_run(MOVE.key, EvictionResult(EvictionOutcome.EVICTED), 0.0),
-        lambda c: c.memory.expectations.claims.update({NAME: frozenset({"p"})}),
+        lambda c: c.memory.expectations.statuses.update({ObjectKey("", NAME): (CLAIMED,)}),
         proven,
     ],
     ids=["itself", "pod", "pod gone", "sibling", "new sibling", "placeholder", "room", "room gone", "source", "target",
