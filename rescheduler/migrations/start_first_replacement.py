@@ -30,9 +30,9 @@ from rescheduler.reservations.differences import (
     SPEC,
     Difference,
     held_by,
+    not_as_asked,
     of_amount,
     taint_of,
-    words_of,
 )
 from rescheduler.reservations.placeholder import pinned_nodes
 from rescheduler.scheduling.node_affinity import selects
@@ -226,13 +226,11 @@ class AskedSurgePod(NamedTuple):
 
 def unlike_asked(replacement: Pod, asked: AskedSurgePod) -> str:
     """What makes the replacement less than the pod that it takes the place of; "": nothing does."""
-    found = list(_differences(replacement, asked))
-    if not found:
-        return ""
-    return (
-        f"the replacement {replacement.key} is not as asked: {words_of(found, replacement.writers)}; "
-        "let what changes new pods treat it as the other pods of its workload"
+    found, remedy = (
+        _differences(replacement, asked),
+        "let what changes new pods treat it as the other pods of its workload",
     )
+    return not_as_asked(f"the replacement {replacement.key}", found, replacement.writers, remedy)
 
 
 def _differences(replacement: Pod, asked: AskedSurgePod) -> Iterator[Difference]:

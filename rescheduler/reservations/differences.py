@@ -38,10 +38,11 @@ class Difference(NamedTuple):
         return f"{self.field} is {self.stored} instead of {self.asked} ({by})"
 
 
-def words_of(found: Iterable[Difference], writers: Iterable[FieldWriter]) -> str:
-    """All differences on one line."""
+def not_as_asked(what: str, found: Iterable[Difference], writers: Iterable[FieldWriter], remedy: str) -> str:
+    """All differences on one line, for people; "": there are none."""
     known = tuple(writers)
-    return "; ".join(one.words(known) for one in found)
+    words = "; ".join(one.words(known) for one in found)
+    return f"{what} is not as asked: {words}; {remedy}" if words else ""
 
 
 def of_amount(

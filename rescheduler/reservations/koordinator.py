@@ -21,7 +21,7 @@ from rescheduler.model.records import ObjectKey, PodSpec
 from rescheduler.model.reservation import ControllerRef, KoordinatorReservation, Reservation, ReservationOwner
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespace_of_pods
-from rescheduler.reservations.differences import METADATA, SPEC, Difference, of_amount, words_of
+from rescheduler.reservations.differences import METADATA, SPEC, Difference, not_as_asked, of_amount
 from rescheduler.reservations.expiry import end_of
 from rescheduler.reservations.observed_reservation import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import owner_reference, placeholder_labels, placeholder_name
@@ -149,13 +149,9 @@ def unlike_asked(reservation: Reservation, held: KoordinatorReservation) -> str:
     Compared is what carries the promise, as ``placeholder_check`` does for placeholders. A finalizer passes: no claimant waits for its
     end.
     """
-    found = list(_differences(reservation, held))
-    if not found:
-        return ""
-    return (
-        f"Koordinator's Reservation {held.name} is not as asked: {words_of(found, held.writers)}; leave Reservations of "
-        f"scheduling.koordinator.sh with label {names.LABEL_PLACEHOLDER} out of what changes them"
-    )
+    remedy = f"leave Reservations of scheduling.koordinator.sh with label {names.LABEL_PLACEHOLDER} out of what changes them"
+    found = _differences(reservation, held)
+    return not_as_asked(f"Koordinator's Reservation {held.name}", found, held.writers, remedy)
 
 
 def _differences(reservation: Reservation, held: KoordinatorReservation) -> Iterator[Difference]:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping
 from rescheduler.calls.pods import remove_gate
 from rescheduler.model import names
 from rescheduler.model.never_moves import holds_gate
-from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import (
     KoordinatorReservation,
@@ -25,7 +24,7 @@ from rescheduler.reservations.handover import wait_for_scheduler
 from rescheduler.reservations.koordinator import create_koordinator_reservation, given_away, let_go
 from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_draft import ReservationDraft
-from rescheduler.reservations.reservation_lifecycle import CONDITION_READY, FINISHED, ReservationEvent
+from rescheduler.reservations.reservation_lifecycle import FINISHED, ReservationEvent
 from rescheduler.reservations.waits import claim_message, look_again_s
 
 
@@ -119,7 +118,7 @@ def _holding(draft: ReservationDraft) -> None:
     elif held is None or not held.holds:
         _lost(draft, held)
     elif not observed.node_usable:
-        _node_bad(draft)
+        draft.node_bad()
     elif draft.status.phase is ReservationPhase.WAITING:
         draft.enter(ReservationEvent.BECAME_AVAILABLE, f"Koordinator holds room on node/{node}")
     elif observed.assigned:
@@ -135,18 +134,6 @@ def _given(draft: ReservationDraft, held: KoordinatorReservation) -> None:
         return
     draft.change(current_owners=(owner,), allocated=held.allocated)
     draft.enter(ReservationEvent.OWNER_BOUND, f"Koordinator gave the room on node/{held.node} to {name}")
-
-
-def _node_bad(draft: ReservationDraft) -> None:
-    message = _bad(draft.status.node_name)
-    ready = condition(draft.status.conditions, CONDITION_READY)
-    limit_s = (seconds_of(ready.last_transition_time) if ready else 0.0) + draft.settings.node_grace_s
-    if draft.status.phase is ReservationPhase.AVAILABLE:
-        draft.enter(ReservationEvent.NODE_BAD, message)
-    elif draft.now_s < limit_s:
-        draft.wake(limit_s)
-    else:
-        draft.enter(ReservationEvent.NODE_NOT_READY, message)
 
 
 # After the claim of a move -------------------------------------------------------------------------

@@ -23,9 +23,9 @@ from rescheduler.reservations.differences import (
     SPEC,
     Difference,
     held_by,
+    not_as_asked,
     of_amount,
     taint_of,
-    words_of,
 )
 from rescheduler.reservations.observed_reservation import soft_mode
 from rescheduler.reservations.placeholder import (
@@ -50,13 +50,12 @@ class Surroundings(NamedTuple):
 
 def unlike_asked(reservation: Reservation, holder: Pod, around: Surroundings) -> str:
     """What makes the placeholder hold less than was asked, or otherwise; "": nothing does."""
-    found = differences(reservation, holder, around)
-    return _words(holder, list(found))
+    return _words(holder, differences(reservation, holder, around))
 
 
 def unremovable(holders: Iterable[Pod]) -> str:
     """Why one of these placeholders is not gone when it is deleted: another program must take its finalizer off first; "": it is."""
-    return next(filter(None, (_words(pod, list(_finalizers(pod))) for pod in holders)), "")
+    return next(filter(None, (_words(pod, _finalizers(pod)) for pod in holders)), "")
 
 
 def differences(reservation: Reservation, holder: Pod, around: Surroundings) -> Iterator[Difference]:
@@ -69,13 +68,10 @@ def differences(reservation: Reservation, holder: Pod, around: Surroundings) -> 
     yield from _priority(reservation, holder, around.priority_class)
 
 
-def _words(holder: Pod, found: list[Difference]) -> str:
-    if not found:
-        return ""
-    return (
-        f"placeholder {holder.key} is not as asked: {words_of(found, holder.writers)}; leave pods of namespace {holder.namespace} "
-        f"with label {names.LABEL_PLACEHOLDER} out of what changes them"
-    )
+def _words(holder: Pod, found: Iterable[Difference]) -> str:
+    label = names.LABEL_PLACEHOLDER
+    remedy = f"leave pods of namespace {holder.namespace} with label {label} out of what changes them"
+    return not_as_asked(f"placeholder {holder.key}", found, holder.writers, remedy)
 
 
 def _finalizers(holder: Pod) -> Iterator[Difference]:

@@ -17,6 +17,7 @@ import msgspec
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.pods import delete_placeholder, release
 from rescheduler.model.never_moves import holds_gate
+from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
@@ -24,7 +25,13 @@ from rescheduler.model.room_of_move import made_for
 from rescheduler.model.times import earliest
 from rescheduler.reservations.koordinator import let_go
 from rescheduler.reservations.observed_reservation import ObservedReservation
-from rescheduler.reservations.reservation_lifecycle import FINISHED, ReservationEvent, transition
+from rescheduler.reservations.reservation_lifecycle import (
+    CONDITION_READY,
+    FINISHED,
+    ReservationEvent,
+    ReservationReason,
+    transition,
+)
 from rescheduler.reservations.settings import ReservationSettings
 
 _LOSSES: Final = frozenset({ReservationEvent.NODE_NOT_READY, ReservationEvent.PLACEHOLDER_LOST})
@@ -70,6 +77,24 @@ class ReservationDraft:
     def node_deleted(self, node: str) -> None:
         """The node of the room does not exist any more."""
         self.enter(ReservationEvent.NODE_DELETED, f"node/{node} does not exist any more")
+
+    def node_bad(self) -> None:
+        """The node of the room is not usable. It often comes back; the pods on it are not evicted at once either."""
+        observed = self.observed
+        message = f"node/{self.status.node_name} is not Ready or not schedulable"
+        if observed.other_node and observed.migration is not None:  # its pod has come and is not kept waiting
+            message = f"{message}; node/{observed.other_node} would take the replacement"
+            self.enter(ReservationEvent.NODE_NOT_READY, message)
+            return
+        ready = condition(self.status.conditions, CONDITION_READY)
+        if ready is None or ready.reason != ReservationReason.NODE_NOT_READY:
+            self.enter(ReservationEvent.NODE_BAD, message)
+            return
+        limit_s = seconds_of(ready.last_probe_time) + self.settings.node_grace_s
+        if self.now_s >= limit_s:
+            self.enter(ReservationEvent.NODE_NOT_READY, message)
+        else:
+            self.wake(limit_s)
 
     def take_owner(self, pod: Pod) -> None:
         """The pod uses the room from now on."""

@@ -45,7 +45,6 @@ from rescheduler.reservations.reservation_lifecycle import (
     CONDITION_READY,
     FINISHED,
     ReservationEvent,
-    ReservationReason,
     partly_held,
 )
 from rescheduler.reservations.settings import ReservationSettings
@@ -279,7 +278,7 @@ def _holding(draft: ReservationDraft) -> None:
         message = f"the placeholder on node/{node} is gone: the room is not held any more"
         draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
     elif not observed.node_usable:
-        _node_bad(draft)
+        draft.node_bad()
     elif observed.placeholder is not None and not observed.placeholder.node:
         wait(draft, observed.placeholder)
     elif observed.placeholder is not None and draft.status.phase is ReservationPhase.WAITING:
@@ -297,25 +296,6 @@ def _placeholder_lost(observed: ObservedReservation) -> bool:
     # In mode Soft the replacement takes the room by preempting the placeholder: after the intent that is no loss.
     yielded = observed.soft and migration is not None and bool(migration.status.eviction_requested_at_s)
     return not yielded
-
-
-def _node_bad(draft: ReservationDraft) -> None:
-    observed = draft.observed
-    message = f"node/{draft.status.node_name} is not Ready or not schedulable"
-    if observed.other_node and observed.migration is not None:  # its pod has come and is not kept waiting
-        message = f"{message}; node/{observed.other_node} would take the replacement"
-        draft.enter(ReservationEvent.NODE_NOT_READY, message)
-        return
-    ready = condition(draft.status.conditions, CONDITION_READY)
-    if ready is None or ready.reason != ReservationReason.NODE_NOT_READY:
-        draft.enter(ReservationEvent.NODE_BAD, message)
-        return
-    # A node that is not Ready often comes back; the pods on it are not evicted at once either.
-    limit_s = seconds_of(ready.last_probe_time) + draft.settings.node_grace_s
-    if draft.now_s >= limit_s:
-        draft.enter(ReservationEvent.NODE_NOT_READY, message)
-    else:
-        draft.wake(limit_s)
 
 
 def _arrived(draft: ReservationDraft) -> bool:
@@ -353,7 +333,7 @@ def _split(draft: ReservationDraft) -> None:
     event, message = split(draft)
     # Only between two hand-overs: claimants that are not bound stay gated until the node is usable again.
     if event is ReservationEvent.OWNERS_CHANGED and not observed.node_usable:
-        _node_bad(draft)
+        draft.node_bad()
         return
     if event is not None:
         draft.enter(event, message)

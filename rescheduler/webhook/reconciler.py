@@ -81,9 +81,9 @@ class Registration:
             self.due_s = now_s + CONFIGURATION_EVERY_S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookParts:
-    """What the reconciler reads and writes."""
+@dataclass(slots=True, kw_only=True)
+class WebhookReconciler:
+    """One thread. ``wake`` makes it reconcile at once; ``step`` is one pass."""
 
     store: CertificateStore
     """The Secret with the certificates, shared by all replicas."""
@@ -94,33 +94,19 @@ class WebhookParts:
     registrations: tuple[Registration, ...]
     clock: Callable[[], float] = time.time
     """Seconds since the epoch: certificates are checked against it."""
+    _material: Material | None = None
+    _certificates_due_s: float = 0.0
+    _problem: str = ""
+    _thread: PassThread = field(init=False)
+    _log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.webhook"))
 
-
-class WebhookReconciler:
-    """One thread. ``wake`` makes it reconcile at once; ``step`` is one pass."""
-
-    def __init__(self, parts: WebhookParts) -> None:
-        self._parts = parts
-        self._material: Material | None = None
-        self._certificates_due_s = 0.0
-        self._problem = ""
+    def __post_init__(self) -> None:
         self._thread = PassThread("webhook-reconciler", self.step)
-        self._log = structlog.get_logger("rescheduler.webhook")
 
     @property
     def serves(self) -> bool:
         """There is a certificate, and the last look at it met no error."""
         return self._material is not None and not self._problem
-
-    @property
-    def in_force(self) -> bool:
-        """All of it is as it should be."""
-        return self.serves and all(r.in_force for r in self._parts.registrations)
-
-    @property
-    def problem(self) -> str:
-        """The error of the last pass; empty if there was none."""
-        return self._problem or next((r.problem for r in self._parts.registrations if r.problem), "")
 
     def wake(self) -> None:
         """Reconcile at once. May be called by any thread."""
@@ -145,8 +131,8 @@ class WebhookReconciler:
             self._problem = self._told(self._problem, str(error), REMEDY)
             return RETRY_S
         self._problem = self._told(self._problem, "", REMEDY)
-        now_s, due_s = self._parts.clock(), self._certificates_due_s
-        for registration in self._parts.registrations:
+        now_s, due_s = self.clock(), self._certificates_due_s
+        for registration in self.registrations:
             due_s = min(due_s, self._register(registration, now_s))
         return max(0.0, due_s - now_s)
 
@@ -156,23 +142,23 @@ class WebhookReconciler:
             return now_s + RETRY_S
         problem = ""
         try:
-            registration.reconcile(self._material.bundle, now_s, leads=self._parts.leads())
+            registration.reconcile(self._material.bundle, now_s, leads=self.leads())
         except (ApiError, TransportError) as error:
             problem = str(error)
         registration.problem = self._told(registration.problem, problem, registration.remedy)
         return now_s + RETRY_S if problem else registration.due_s
 
     def _reconcile_certificates(self) -> None:
-        parts, now_s = self._parts, self._parts.clock()
+        now_s = self.clock()
         if now_s < self._certificates_due_s:
             return
-        stored = parts.store.read()
-        material = renewed(stored.material, parts.settings.hosts, now_s)
+        stored = self.store.read()
+        material = renewed(stored.material, self.settings.hosts, now_s)
         if material != stored.material:
-            parts.store.write(material, stored.resource_version)
+            self.store.write(material, stored.resource_version)
             self._log.info("The webhook's certificates were renewed")
         if material != self._material:
-            parts.server.use(material.certificate, material.key)
+            self.server.use(material.certificate, material.key)
             self._material = material
         self._certificates_due_s = now_s + CERTIFICATES_EVERY_S
 

@@ -22,7 +22,7 @@ from rescheduler.kube.transport import Transport, TransportError
 from rescheduler.model.names import AVOID_CONFIG_MAP, GATE_CONFIG_MAP
 from rescheduler.webhook.https_server import Respond, WebhookServer
 from rescheduler.webhook.match_conditions import MOST_KEYS
-from rescheduler.webhook.reconciler import Registration, WebhookParts, WebhookReconciler
+from rescheduler.webhook.reconciler import Registration, WebhookReconciler
 from rescheduler.webhook.registration import (
     GATE_PATH,
     GUARD_PATH,
@@ -130,14 +130,12 @@ class Webhook:
             registrations.append(guard[1])
         self._server = WebhookServer(port=settings.port, routes=routes)
         self._reconciler = WebhookReconciler(
-            WebhookParts(
-                store=CertificateStore(KubeApi(transport), settings.namespace),
-                server=self._server,
-                settings=settings,
-                leads=leads,
-                registrations=tuple(registrations),
-                clock=clock,
-            )
+            store=CertificateStore(KubeApi(transport), settings.namespace),
+            server=self._server,
+            settings=settings,
+            leads=leads,
+            registrations=tuple(registrations),
+            clock=clock,
         )
         if gate is not None:
             gate.changed = self._reconciler.wake

@@ -10,7 +10,6 @@ from rescheduler.webhook.reconciler import (
     CONFIGURATION_EVERY_S,
     RETRY_S,
     Registration,
-    WebhookParts,
     WebhookReconciler,
 )
 from rescheduler.webhook.registration import WebhookSettings, webhooks
@@ -60,13 +59,21 @@ class Cluster:
         self.served.append(certificate)
 
 
+def in_force(reconciler):
+    return reconciler.serves and all(one.in_force for one in reconciler.registrations)
+
+
+def problem(reconciler):
+    return any(one.problem for one in reconciler.registrations) or not reconciler.serves
+
+
 def reconciler_of(cluster, *more):
     settings = WebhookSettings(namespace="rescheduler", port=0)
 
     def wanted(bundle):
         return None if cluster.gate_keys is None else webhooks(settings, bundle, cluster.gate_keys, {})
 
-    parts = WebhookParts(
+    return WebhookReconciler(
         store=cluster,
         server=cluster,
         settings=settings,
@@ -74,7 +81,6 @@ def reconciler_of(cluster, *more):
         registrations=(Registration(cluster, wanted, "apply it"), *more),
         clock=lambda: cluster.now_s,
     )
-    return WebhookReconciler(parts)
 
 
 @pytest.fixture
@@ -88,9 +94,9 @@ def bundle(cluster):
 
 def test_the_first_round_makes_everything(cluster):
     reconciler = reconciler_of(cluster)
-    assert not reconciler.in_force
+    assert not in_force(reconciler)
     assert reconciler.step() == min(CERTIFICATES_EVERY_S, CONFIGURATION_EVERY_S)
-    assert reconciler.in_force
+    assert in_force(reconciler)
     assert cluster.served == [cluster.material.certificate]
     assert bundle(cluster) == {cluster.material.bundle}
     assert "u1" in cluster.hooks[0].match_conditions[-1].expression
@@ -119,11 +125,11 @@ def test_only_the_leader_writes_but_all_serve(cluster):
     reconciler = reconciler_of(cluster)
     assert reconciler.step() <= RETRY_S
     assert cluster.hooks == ()
-    assert not reconciler.in_force
+    assert not in_force(reconciler)
     assert len(cluster.served) == 1
     cluster.leads = True
     reconciler.step()
-    assert reconciler.in_force
+    assert in_force(reconciler)
 
 
 def test_nothing_is_switched_off_before_the_live_controllers_are_known(cluster):
@@ -133,7 +139,7 @@ def test_nothing_is_switched_off_before_the_live_controllers_are_known(cluster):
     restarted = reconciler_of(cluster)
     restarted.step()
     assert cluster.hooks == before
-    assert not restarted.in_force
+    assert not in_force(restarted)
 
 
 def test_a_replica_that_is_slower_takes_over_what_the_other_wrote(cluster):
@@ -179,12 +185,12 @@ def test_a_fault_is_a_problem_until_it_is_over(cluster, fault):
     reconciler = reconciler_of(cluster)
     cluster.fault = fault
     assert reconciler.step() == RETRY_S
-    assert reconciler.problem
-    assert not reconciler.in_force
+    assert problem(reconciler)
+    assert not in_force(reconciler)
     cluster.fault = None
     reconciler.step()
-    assert reconciler.in_force
-    assert not reconciler.problem
+    assert in_force(reconciler)
+    assert not problem(reconciler)
 
 
 class Missing:
@@ -197,7 +203,7 @@ class Missing:
 def test_the_gate_is_in_force_though_the_guard_is_not_installed_any_more(cluster):
     reconciler = reconciler_of(cluster, Registration(Missing(), lambda _: (), "apply the guard"))
     assert reconciler.step() == RETRY_S
-    gate, guard = reconciler._parts.registrations
+    gate, guard = reconciler.registrations
     assert (reconciler.serves, gate.in_force, guard.in_force) == (True, True, False)
     assert len(cluster.hooks) == 2
 
