@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 import structlog
@@ -57,44 +58,38 @@ class Decision:
         return self.issue.keys
 
 
+@dataclass(slots=True, kw_only=True)
 class Cycle:
     """Makes a decision and begins its moves. Used by the core thread only."""
 
-    def __init__(
-        self,
-        *,
-        issuer: MoveIssuer,
-        metrics: Metrics,
-        states: SharedSchedulingState,
-        crashes: CrashReports,
-        whole_plans: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-        on_emptying: Callable[[frozenset[BeingEmptied]], None] = lambda _: None,
-    ) -> None:
-        """``whole_plans``: a plan lists every skipped pod, not only their number. ``on_emptying``: told which nodes pods leave."""
-        self._issuer = issuer
-        self._metrics = metrics
-        self._whole_plans = whole_plans
-        self._clock = clock
-        self._on_emptying = on_emptying
-        self._states = states
-        self._crashes = crashes
-        self._unmeasured = UnmeasuredNodes(metrics)
-        self._unknown = UnknownNames()
-        self._policies: tuple[Policy, ...] = ()
-        self._configuration: Configuration | None = None
-        self._log = structlog.get_logger("rescheduler.cycle")
+    issuer: MoveIssuer
+    metrics: Metrics
+    states: SharedSchedulingState
+    crashes: CrashReports
+    whole_plans: bool = False
+    """A plan lists every skipped pod, not only their number."""
+    clock: Callable[[], float] = time.monotonic
+    on_emptying: Callable[[frozenset[BeingEmptied]], None] = lambda _: None
+    """Told which nodes pods leave."""
+    _unmeasured: UnmeasuredNodes = field(init=False)
+    _unknown: UnknownNames = field(init=False)
+    _policies: tuple[Policy, ...] = ()
+    _configuration: Configuration | None = None
+    _log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.cycle"))
+
+    def __post_init__(self) -> None:
+        self._unmeasured, self._unknown = UnmeasuredNodes(self.metrics), UnknownNames()
 
     def run(self, snapshot: Snapshot, configuration: Configuration, *, gate_ready: bool) -> Decision:
         """One decision, whose moves begin. ``gate_ready``: new replacements get the gate."""
-        begun_s = self._clock()
+        begun_s = self.clock()
         decided, plan = self._decide(snapshot, configuration)
-        self._on_emptying(decided.emptying)
+        self.on_emptying(decided.emptying)
         self._unmeasured.found(decided.unmeasured, snapshot.taken_at_s)
         held_back = () if gate_ready else self._held_back(plan.moves, configuration)
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
-        seconds = self._clock() - begun_s
+        seconds = self.clock() - begun_s
         order = Order(
             snapshot=snapshot,
             mode=configuration.mode,
@@ -104,8 +99,8 @@ class Cycle:
             windows=configuration.limits.windows,
             rooms=plan.rooms,
         )
-        now_s = self._clock()
-        issue = self._issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
+        now_s = self.clock()
+        issue = self.issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
         # After the moves have begun, because counting the skipped pods and what is bad takes time. They go on if it crashes.
         blockers, before = Counter((s.reason, s.blocked_by) for s in held_back), dict[str, Badness]()
         badly_placed = Counter(move.source for move in decided.moving.moves)
@@ -115,10 +110,10 @@ class Cycle:
             badly_placed += skipped.nodes
             echoes = configuration.echoes
             counted = [policy for policy in self._policies if policy.name not in echoes]
-            before |= badness_now(snapshot, counted, self._states.at(snapshot, configuration.profile))
+            before |= badness_now(snapshot, counted, self.states.at(snapshot, configuration.profile))
         except Exception as error:  # noqa: BLE001 - a defect in a figure must not stop what was decided
-            self._states.forget()
-            self._crashes.tell(Step.DECISION, None, error)
+            self.states.forget()
+            self.crashes.tell(Step.DECISION, None, error)
         decided.end()
         self._count(plan, _by_reason(blockers), before, seconds)
         return Decision(
@@ -135,16 +130,16 @@ class Cycle:
             self._policies = configuration.build_policies()
             for policy in self._policies:
                 if isinstance(policy, SimplePolicy):
-                    policy.on_failure = partial(self._crashes.tell, Step.DECISION, None)
-            self._states.forget()  # the profile of the scheduler may be another one now
+                    policy.on_failure = partial(self.crashes.tell, Step.DECISION, None)
+            self.states.forget()  # the profile of the scheduler may be another one now
             self._configuration = configuration
         try:
-            state = self._states.at(snapshot, configuration.profile)
+            state = self.states.at(snapshot, configuration.profile)
             self._unknown.found(configuration.unknown_to(state.cluster.nodes))
             decided = decide(snapshot, self._policies, configuration.inputs(), state)
-            plan = decided.plan() if self._whole_plans else decided.moving
+            plan = decided.plan() if self.whole_plans else decided.moving
         except BaseException:
-            self._states.forget()  # what was brought up to date half way is not known any more
+            self.states.forget()  # what was brought up to date half way is not known any more
             raise
         return decided, plan
 
@@ -162,11 +157,11 @@ class Cycle:
     def _count(
         self, plan: Plan, reasons: Counter[SkipReason], before: Mapping[str, Badness], seconds: float
     ) -> None:
-        self._metrics.cycle_seconds.observe(seconds)
-        self._metrics.cycles.labels("decided").inc()
-        self._metrics.blocked(reasons)
+        self.metrics.cycle_seconds.observe(seconds)
+        self.metrics.cycles.labels("decided").inc()
+        self.metrics.blocked(reasons)
         change = by_policy(effect for move in plan.moves for effect in move.effects)
-        self._metrics.placement(before, change)
+        self.metrics.placement(before, change)
         self._log.info(
             "Decided",
             moves=len(plan.moves),
