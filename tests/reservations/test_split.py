@@ -368,6 +368,8 @@ def test_owners_without_a_controller_are_found_by_name_or_label(owner, keys):
 class Nothing:
     """A cluster in which nothing can be written; it notes what was tried."""
 
+    namespace = "rescheduler"
+
     def __init__(self):
         self.events = []
 
@@ -377,7 +379,7 @@ class Nothing:
     def write(self, stored, add, remove, valid_until_s):
         raise AssertionError("nothing to write")
 
-    def begin(self, replacements, written, intents):
+    def begin(self, replacements, written, intent_s):
         pass
 
     def send(self, action):
