@@ -79,15 +79,6 @@ def fewest_emptying_moves(
     return program.solve(seconds)
 
 
-def cheapest_emptying(
-    placement: CountedCluster, asked: Consolidation, nodes: int, seconds: float
-) -> Solution:
-    """Least sum of ``prices``, which are what it costs to empty each node, for which so many nodes are emptied."""
-    program, emptied, _ = emptying(placement, asked, cost_of_price=1.0)
-    program.row(dict.fromkeys(emptied.values(), 1.0), least=nodes)
-    return program.solve(seconds)
-
-
 def _most_that_fit(placement: CountedCluster, room: IntArray, kind: int) -> int:
     """Pods of a kind that fit into the room of a node, and that there are."""
     asked, most = placement.requests[kind], int(placement.start[kind].sum())
@@ -122,7 +113,7 @@ class Relief:
 
 def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
     """Least sum over nodes and resources of how bad the share above the target threshold is (``CountedCluster.excess``)."""
-    program, moves, excess, _ = _relieving(placement, asked)
+    program, moves, excess = _relieving(placement, asked)
     if asked.max_moves is not None:
         program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
     total = program.column(cost=1.0, integer=False)
@@ -130,30 +121,17 @@ def least_excess(placement: CountedCluster, asked: Relief, seconds: float) -> So
     return program.solve(seconds, gap=1e-3)
 
 
-def coolest(placement: CountedCluster, asked: Relief, seconds: float) -> Solution:
-    """Least that any node is above its target threshold, in the resource where that is most."""
-    program, moves, _, above = _relieving(placement, asked)
-    if asked.max_moves is not None:
-        program.row(dict.fromkeys(moves, 1.0), most=asked.max_moves)
-    most = program.column(cost=1.0, integer=False)
-    for value in above:
-        program.row({most: 1.0, **negative(value.terms)}, least=value.constant)
-    return program.solve(seconds, gap=1e-3)
-
-
 def fewest_relieving_moves(placement: CountedCluster, asked: Relief, left: float, seconds: float) -> Solution:
     """Fewest moves that leave no more than so much excess."""
-    program, moves, excess, _ = _relieving(placement, asked)
+    program, moves, excess = _relieving(placement, asked)
     total = program.column(cost=1.0)
     program.row({total: 1.0, **negative(dict.fromkeys(moves, 1.0))}, least=0.0)
     program.row(dict.fromkeys(excess, 1.0), most=left + 1e-6)
     return program.solve(seconds)
 
 
-def _relieving(
-    placement: CountedCluster, asked: Relief
-) -> tuple[IntegerProgram, list[int], list[int], list[LinearExpression]]:
-    """The program, its columns that count moves, those that are the excess of a node and a resource, and how far these are above."""
+def _relieving(placement: CountedCluster, asked: Relief) -> tuple[IntegerProgram, list[int], list[int]]:
+    """The program, its columns that count moves, and those that are the excess of a node and a resource."""
     program = IntegerProgram()
     start, load = placement.start, placement.load(placement.start)
     named = [placement.resources.index(r) for r in asked.high]
@@ -183,13 +161,12 @@ def _relieving(
         for r in range(len(placement.resources)):
             terms = {c: float(placement.requests[k, r]) for (k, at), c in arriving.items() if at == n}
             program.row(terms, most=max(float(asked.limit[n, r] - load[n, r]), 0.0))
-    excess, above = [], []
+    excess = []
     for n in over:
         for r in named:
             size = float(placement.capacity[n, r])
             gone = {c: -float(placement.requests[k, r]) / size for (k, at), c in leaving.items() if at == n}
             value = LinearExpression(float(load[n, r]) / size, gone)
-            above.append(LinearExpression(value.constant - share[r], gone))
             excess.append(strain_above(program, value, share[r], resource_of(placement.resources[r])))
     spread_rows(program, placement, after, {} if asked.any_order else arriving)
-    return program, list(arriving.values()), excess, above
+    return program, list(arriving.values()), excess

@@ -32,9 +32,6 @@ SMALL: Final = CPU_MILLI[:6]
 MIB_PER_MILLI: Final = (1, 2, 4, 6)
 NODE_CPU_MILLI: Final = (4000, 6000, 8000)
 NODE_MIB_PER_MILLI: Final = 4
-PODS_PER_NODE: Final = 10
-NODES_PER_APP: Final = 60
-"""Of a large cluster: among so many nodes each application is placed."""
 REPAIRS: Final = ("NodeTaints", "NodeAffinity", "InterPodAntiAffinity", "TopologySpread")
 
 
@@ -223,29 +220,6 @@ def random_cluster(kind: Kind, seed: int) -> RandomCluster:
         _uneven(draft, thresholds)
         wanted = policies(LowNodeUtilization=_arguments(thresholds))
     return RandomCluster(kind, seed, draft.snapshot(more), wanted, thresholds)
-
-
-def large_cluster(kind: Kind, seed: int, nodes: int) -> RandomCluster:
-    """The same for CONSOLIDATION and BALANCE with so many nodes and about ten pods on each; each application may go to some nodes only."""
-    rng = random.Random(f"{kind}-{seed}-{nodes}")
-    draft = _Draft(rng, SMALL if kind is Kind.CONSOLIDATION else CPU_MILLI)
-    draft.add_nodes(nodes)
-    names = list(draft.nodes)
-    if kind is Kind.CONSOLIDATION:
-        thresholds = Thresholds({"cpu": 60.0, "memory": 60.0}, {"cpu": 90.0, "memory": 90.0})
-        limit = {n: min(0.95, max(0.05, rng.gauss(0.45, 0.2))) for n in names}
-        wanted = policies(HighNodeUtilization=_arguments(thresholds))
-    else:
-        thresholds = Thresholds({"cpu": 40.0, "memory": 40.0}, {"cpu": 60.0, "memory": 60.0})
-        limit = {n: rng.uniform(0.6, 0.98) if rng.random() < 0.35 else rng.uniform(0.05, 0.5) for n in names}
-        wanted = policies(LowNodeUtilization=_arguments(thresholds))
-    left = nodes * PODS_PER_NODE
-    while left > 0:
-        ruled = rng.random() < 0.4
-        app = draft.app(apart=ruled and rng.random() < 0.6, spread=ruled and rng.random() < 0.3)
-        draft.place_well(app, rng.sample(names, NODES_PER_APP), limit)
-        left -= app.replicas
-    return RandomCluster(kind, seed, draft.snapshot([]), wanted, thresholds)
 
 
 def with_budgets(cluster: RandomCluster) -> RandomCluster:
