@@ -21,10 +21,15 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
-from tests.seeds import NIGHTLY
+from tests.seeds import NIGHTLY, examples
 
 # Examples are judged by what they find, never by how long a loaded machine takes for them.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    max_examples=examples(50, 100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("unhurried")
 
 # Tracebacks as plain text: structlog's own, with all local variables, take seconds where those are whole clusters.

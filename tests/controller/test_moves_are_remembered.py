@@ -12,14 +12,14 @@ SELDOM = LeaseTiming(duration_s=300.0, renew_s=200.0, retry_s=100.0)
 """Of hours that are about something else than the Lease."""
 
 
-def document(limits="", *, policies="{name: NodeTaints, after: 0s}", finished_ttl="5s"):
+def document(limits="", *, policies="{name: NodeTaints, after: 0s}", finished_ttl="5s", interval="10s"):
     """One move at once, without rest, unless ``limits`` says otherwise."""
     rest = "" if "workloadCooldown: 2h" in limits else "workloadCooldown: 0s, "
     return f"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
 aggressiveness: aggressive
-interval: 10s
+interval: {interval}
 limits: {{movesAtOnce: 1, {rest}{limits}}}
 reservations: {{ttl: 20s, finishedTtl: {finished_ttl}}}
 policies: [{policies}]
@@ -58,7 +58,7 @@ def settled(scene):
 
 def test_one_move_in_the_hour_although_finished_moves_are_deleted_after_5_s(scene):
     scene.taint("n1")
-    scene.start(document=document("movesPerHour: 1"), lease=SELDOM)
+    scene.start(document=document("movesPerHour: 1", interval="30s"), lease=SELDOM)
     scene.until(lambda: moved(scene) == 1)
     scene.advance(60.0)
     assert not scene.api.list(MOVE), "deleted by their ttl"
@@ -172,7 +172,7 @@ def test_nonsense_in_the_config_map_is_removed_and_stops_nothing(scene):
     found = scene.api.get(CONFIG_MAP, "rescheduler", HISTORY_CONFIG_MAP)
     scene.api.patch(found, {"data": nonsense})
     scene.taint("n1")
-    scene.start(document=document("movesPerHour: 2"))
+    scene.start(document=document("movesPerHour: 2", interval="30s"), lease=SELDOM)
     scene.until(lambda: moved(scene) == 1)
     scene.advance(30.0)
     stored = scene.api.get(CONFIG_MAP, "rescheduler", HISTORY_CONFIG_MAP)["data"]
@@ -256,7 +256,7 @@ def test_an_eviction_that_cannot_be_recorded_is_not_sent(scene):
 
 
 def test_what_people_ask_for_has_a_limit_of_its_own_and_waits_until_it_allows_more(scene):
-    scene.start(document=document("requested: {movesPerHour: 1}", policies=""))
+    scene.start(document=document("requested: {movesPerHour: 1}", policies=""), lease=SELDOM)
     first, second = (scene.move(pod, "n2", ttl="2h") for pod in scene.pods()[:2])
     scene.until(lambda: scene.over(first) or scene.over(second))
     delete_moves_that_ended(scene)

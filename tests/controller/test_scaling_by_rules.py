@@ -64,6 +64,7 @@ def test_pods_that_must_keep_apart_all_land(world, kind):
     assert len(set(where)) == 9
 
 
+@pytest.mark.parametrize("cluster", [pytest.param("real_api", marks=pytest.mark.realcluster)], indirect=True)
 def test_pods_that_start_one_after_the_other_all_land(world):
     nodes(world, 4, "3")
     where = lands(world, "StatefulSet", 9, crowd=9, more={"podManagementPolicy": "OrderedReady"})

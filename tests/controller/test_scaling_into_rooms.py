@@ -18,10 +18,10 @@ from rescheduler.reports.reservation_words import reservation_line
 pytestmark = pytest.mark.usefixtures("api")
 
 KINDS = [
-    ("embedded_api", "Deployment"),
     ("embedded_api", "StatefulSet"),
     pytest.param("real_api", "Deployment", marks=pytest.mark.realcluster),
 ]
+"""Who creates the pods and who binds them differ; what the rooms are, and who gets them, is decided alike."""
 
 
 def scale_up(world, text, replicas, clock=time.monotonic):

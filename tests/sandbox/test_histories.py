@@ -21,7 +21,7 @@ from rescheduler.model.migration import MigrationPhase
 from rescheduler.reservations import handover
 from rescheduler.room_sets import windows
 
-FEW = 10
+FEW = 6
 ENOUGH = 60
 
 

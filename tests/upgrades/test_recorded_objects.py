@@ -1,7 +1,7 @@
 """What earlier versions have stored is taken over at every step of a move: the pod lands in the room that was held.
 
 Each moment of each recording (``harness.recorded``) is restored, and the controller of this version starts on it, as
-after an upgrade in the middle. From the moment at which room is held, a crowd waits for it. CI plays every fifth moment,
+after an upgrade in the middle. From the moment at which room is held, a crowd waits for it. CI plays every eighth moment,
 ``make nightly`` all of them.
 """
 
@@ -29,7 +29,7 @@ from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 FOLDER = Path(__file__).parent / "recorded"
 RECORDINGS = sorted(path for path in FOLDER.rglob("*.jsonl") if path.stem != "rooms")
 ROOMS = sorted(FOLDER.rglob("rooms.jsonl"))
-EVERY = 1 if os.environ.get("RESCHEDULER_EXAMPLES") else 5
+EVERY = 1 if os.environ.get("RESCHEDULER_EXAMPLES") else 8
 
 
 def moments_of(recordings):
