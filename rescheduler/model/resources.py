@@ -11,7 +11,7 @@ volumes and prefixed native resources; other names without a prefix are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -191,13 +191,21 @@ class Resources(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_def
         return self._combine(other, -1)
 
     def __mul__(self, times: int) -> Resources:
+        return self.each(lambda amount: amount * times)
+
+    def each(self, change: Callable[[int], int]) -> Resources:
+        """The same with every amount changed."""
         return Resources(
-            cpu_milli=self.cpu_milli * times,
-            memory_bytes=self.memory_bytes * times,
-            ephemeral_bytes=self.ephemeral_bytes * times,
-            pods=self.pods * times,
-            scalars=tuple((name, amount * times) for name, amount in self.scalars),
+            cpu_milli=change(self.cpu_milli),
+            memory_bytes=change(self.memory_bytes),
+            ephemeral_bytes=change(self.ephemeral_bytes),
+            pods=change(self.pods),
+            scalars=tuple((name, change(amount)) for name, amount in self.scalars),
         )
+
+    def not_below_zero(self) -> Resources:
+        """The amounts with 0 in place of those below it; no pods."""
+        return msgspec.structs.replace(self.each(lambda amount: max(0, amount)), pods=0)
 
     def within(self, named: Resources) -> Resources:
         """The amounts of those resources of which ``named`` has an amount."""
@@ -291,13 +299,7 @@ def bounded(resources: Resources) -> Resources:
     """The same with no amount above MOST: what pods and nodes count for in the scheduling state."""
     if all(amount <= MOST for _, amount in resources.items()):
         return resources
-    return Resources(
-        cpu_milli=min(resources.cpu_milli, MOST),
-        memory_bytes=min(resources.memory_bytes, MOST),
-        ephemeral_bytes=min(resources.ephemeral_bytes, MOST),
-        pods=min(resources.pods, MOST),
-        scalars=tuple((name, min(amount, MOST)) for name, amount in resources.scalars),
-    )
+    return resources.each(lambda amount: min(amount, MOST))
 
 
 def parse_resources(amounts: Mapping[str, Amount | None] | None) -> Resources:

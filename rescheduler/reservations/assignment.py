@@ -86,16 +86,6 @@ def same_size(one: Resources, other: Resources) -> bool:
     return fits(one, other) and fits(other, one)
 
 
-def not_below_zero(amounts: Resources) -> Resources:
-    """The amounts with 0 in place of those below it; no pods."""
-    return Resources(
-        cpu_milli=max(0, amounts.cpu_milli),
-        memory_bytes=max(0, amounts.memory_bytes),
-        ephemeral_bytes=max(0, amounts.ephemeral_bytes),
-        scalars=tuple((name, max(0, amount)) for name, amount in amounts.scalars),
-    )
-
-
 def taken_by(pod: Pod, reservation: Reservation) -> Resources:
     """What the pod takes of the room: its requests of the resources that the template names. All, if it names none."""
     named = NO_RESOURCES if reservation.template is None else reservation.template.requests

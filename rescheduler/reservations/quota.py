@@ -23,7 +23,6 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.resource_quota import ResourceQuota
 from rescheduler.model.resources import NO_RESOURCES, Resources, format_amount
 from rescheduler.model.room_pod import namespaces_of
-from rescheduler.reservations.assignment import not_below_zero
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 
 ANY_NAMESPACE: Final = "*"
@@ -124,7 +123,7 @@ class AskedNodes:
     def _demand(self, pod: Pod, requests: Resources) -> tuple[_Account, _Demand]:
         home = pod.namespace
         account = self._accounts.get(home) or self._accounts.setdefault(home, _account(home, *self._limits))
-        return account, _Demand(1, requests, not_below_zero(requests - pod.spec.requests), pod.spec)
+        return account, _Demand(1, requests, (requests - pod.spec.requests).not_below_zero(), pod.spec)
 
 
 def quota_of(namespace: str, quotas: Mapping[str, Quota]) -> Quota:
@@ -161,8 +160,8 @@ def _demand(room: Reservation, move: RoomOfMove | None) -> _Demand:
     if move is None:
         pods = 0 if claimed else 1
         return _Demand(1, asked, msgspec.structs.replace(to_come, pods=pods), spec)
-    excess = not_below_zero(asked - move.pod) if move.pod is not None else NO_RESOURCES
-    own = not_below_zero(to_come - move.pod) if move.pod is not None else to_come
+    excess = (asked - move.pod).not_below_zero() if move.pod is not None else NO_RESOURCES
+    own = (to_come - move.pod).not_below_zero() if move.pod is not None else to_come
     return _Demand(1, asked, own, spec) if move.requested else _Demand(0, excess, own, spec)
 
 

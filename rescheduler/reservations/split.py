@@ -28,7 +28,7 @@ from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.reservations.assignment import fits, not_below_zero, same_size, taken_by
+from rescheduler.reservations.assignment import fits, same_size, taken_by
 from rescheduler.reservations.handover import taken_back, ungate
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.placeholder import Part, create_placeholder, digest, placeholder_name
@@ -342,7 +342,7 @@ def _missing_part(observed: ObservedReservation, owners: Sequence[Pod], rest: Re
     found = (NO_RESOURCES if template is None else template.requests) - rest
     for owner in owners:
         found -= NO_RESOURCES if owner.deleting else owner.spec.requests
-    return not_below_zero(found)
+    return found.not_below_zero()
 
 
 def waits_for_part(observed: ObservedReservation, holder: Pod) -> bool:

@@ -137,7 +137,7 @@ def _false(status: KoordinatorStatus, kind: str) -> str:
 
 def _room(held: KoordinatorReservation) -> Pod:
     """The free part of the room as a pod on the node; the owners that run there count as pods themselves."""
-    rest = _not_negative(held.allocatable - held.allocated)
+    rest = (held.allocatable - held.allocated).not_below_zero()
     owner = held.reservation
     name = held.name if owner is None else owner.name
     return Pod(
@@ -155,13 +155,4 @@ def _room(held: KoordinatorReservation) -> Pod:
         phase=PodPhase.RUNNING,
         ready=True,
         created_at_s=held.created_at_s,
-    )
-
-
-def _not_negative(amount: Resources) -> Resources:
-    return Resources(
-        cpu_milli=max(0, amount.cpu_milli),
-        memory_bytes=max(0, amount.memory_bytes),
-        ephemeral_bytes=max(0, amount.ephemeral_bytes),
-        scalars=tuple((name, max(0, value)) for name, value in amount.scalars),
     )
