@@ -51,9 +51,9 @@ from rescheduler.model.times import FIRST_WATCH_LASTS_S, SILENCE_S, WATCH_LASTS_
 
 LIST_TIMEOUT_S: Final = 60.0
 _REPEAT_S: Final = 600.0
+"""A problem that lasts is logged again after so long."""
 _PAGE_OF_OURS: Final = 50
 """Objects in a page of our own kinds: a tenant may make each 1.5 MB, of which the decoder keeps little."""
-"""A problem that lasts is logged again after so long."""
 Events = SimpleQueue[InformerEvent]
 """The queue of a consumer with a thread of its own."""
 

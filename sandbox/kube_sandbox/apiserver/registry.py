@@ -73,7 +73,6 @@ class Registry:
     _by_path: dict[tuple[str, str, str], ResourceType] = field(default_factory=dict)
     generation: int = 0
     """Increases at every change."""
-    _served: tuple[int, frozenset[tuple[str, str | None]]] = (-1, frozenset())
 
     def add(self, resource: ResourceType) -> None:
         """Serve ``resource``; it replaces one of the same group, version and name."""
@@ -110,11 +109,7 @@ class Registry:
 
     def serves(self, group: str, version: str | None) -> bool:
         """True if it has a resource of this group, and of this version if there is one."""
-        (known, served), generation = self._served, self.generation
-        if known != generation:
-            served = frozenset((g, each) for g, v, _ in self._by_path for each in (v, None))
-            self._served = generation, served
-        return (group, version) in served
+        return any(g == group and version in (v, None) for g, v, _ in self._by_path)
 
     def versions(self) -> dict[str, list[str]]:
         """Versions of each group, in the order of registration."""
