@@ -30,6 +30,7 @@ from kube_sandbox.controllers.unstructured import (
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
+from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Response
 from rescheduler.model.names import API_VERSION, GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
@@ -49,13 +50,15 @@ PENDING_PODS = b"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
 aggressiveness: aggressive
-interval: 2s
+interval: 5s
 limits: {movesAtOnce: 5, movesPerHour: 600, workloadCooldown: 2s}
 policies:
 - name: PendingPods
   after: 5s
 """
 OVER = ("Succeeded", "Failed")
+SELDOM_RENEWED = LeaseTiming(retry_s=12.0)
+"""Of tests that are about something else than the Lease: each renewal is a request."""
 
 
 def refusal(code, reason, *, details=None, **headers):
@@ -176,6 +179,7 @@ class Scene:
 
     def start(self, *, document=QUIET, **options):
         """A controller, which is driven from now on."""
+        options = {"lease": SELDOM_RENEWED, **options}
         program = Program(self.cluster, self.random, ProgramOptions(document=document, **options))
         self.program = self.program or program
         self.cluster.add(program)
