@@ -1,4 +1,4 @@
-"""The life of a Reservation as one table: phase and event give the next phase, or a refusal.
+"""The life of a Reservation as one table: an event leads from some phases to the next one, and is refused in all others.
 
 Promises: no other module sets ``status.phase``; what is not in the table is a programming error
 (``TransitionError``); a finished Reservation stays as it is (koordinator #499: terminal is terminal).
@@ -84,62 +84,48 @@ FINISHED: Final = frozenset({ReservationPhase.SUCCEEDED, ReservationPhase.FAILED
 
 
 class Transition(NamedTuple):
-    """Where an event leads, and the reason that the Ready condition carries from then on."""
+    """Where an event leads."""
 
-    phase: ReservationPhase
+    met_in: tuple[ReservationPhase, ...]
+    """The phases in which it can happen."""
+    phase: ReservationPhase | None
+    """None: it stays in its phase."""
     reason: ReservationReason
+    """That the Ready condition carries from then on."""
 
 
 _P = ReservationPhase
 _E = ReservationEvent
 _R = ReservationReason
+_NEW = (_P.PENDING,)
+_HELD = (_P.WAITING, _P.AVAILABLE)
+_LIVE = (*_NEW, *_HELD)
 
-TRANSITIONS: Final[Mapping[tuple[ReservationPhase, ReservationEvent], Transition]] = {
-    (_P.PENDING, _E.INVALID): Transition(_P.FAILED, _R.INVALID),
-    (_P.PENDING, _E.NOT_SUPPORTED): Transition(_P.FAILED, _R.NOT_SUPPORTED),
-    (_P.PENDING, _E.UNSCHEDULABLE): Transition(_P.PENDING, _R.UNSCHEDULABLE),
-    (_P.PENDING, _E.NOT_SCHEDULED): Transition(_P.PENDING, _R.NOT_SCHEDULED),
-    (_P.PENDING, _E.BEYOND_QUOTA): Transition(_P.PENDING, _R.BEYOND_QUOTA),
-    (_P.PENDING, _E.SCHEDULED): Transition(_P.WAITING, _R.NODE_NOT_READY),
-    (_P.PENDING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
-    (_P.PENDING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.PENDING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
-    (_P.PENDING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
-    (_P.PENDING, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
-    (_P.PENDING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
-    (_P.WAITING, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
-    (_P.WAITING, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
-    (_P.WAITING, _E.CLAIMED): Transition(_P.WAITING, _R.CLAIMED),
-    (_P.WAITING, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.WAITING, _E.CLAIMANT_LOST): Transition(_P.FAILED, _R.CLAIMANT_LOST),
-    (_P.WAITING, _E.BECAME_AVAILABLE): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.WAITING, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
-    (_P.WAITING, _E.NODE_NOT_READY): Transition(_P.FAILED, _R.NODE_NOT_READY),
-    (_P.WAITING, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
-    (_P.WAITING, _E.HIGHER_PRIORITY_WAITS): Transition(_P.FAILED, _R.HIGHER_PRIORITY_WAITS),
-    (_P.WAITING, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
-    (_P.WAITING, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
-    (_P.WAITING, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
-    (_P.WAITING, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
-    (_P.WAITING, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
-    (_P.WAITING, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
-    (_P.AVAILABLE, _E.NODE_BAD): Transition(_P.WAITING, _R.NODE_NOT_READY),
-    (_P.AVAILABLE, _E.CLAIMED): Transition(_P.AVAILABLE, _R.CLAIMED),
-    (_P.AVAILABLE, _E.PREALLOCATED): Transition(_P.WAITING, _R.WAITING_FOR_ROOM),
-    (_P.AVAILABLE, _E.OWNERS_CHANGED): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.AVAILABLE, _E.CLAIM_DROPPED): Transition(_P.AVAILABLE, _R.AVAILABLE),
-    (_P.AVAILABLE, _E.OWNER_BOUND): Transition(_P.SUCCEEDED, _R.SUCCEEDED),
-    (_P.AVAILABLE, _E.LANDED_ELSEWHERE): Transition(_P.FAILED, _R.LANDED_ELSEWHERE),
-    (_P.AVAILABLE, _E.CLAIMANT_LOST): Transition(_P.FAILED, _R.CLAIMANT_LOST),
-    (_P.AVAILABLE, _E.HIGHER_PRIORITY_WAITS): Transition(_P.FAILED, _R.HIGHER_PRIORITY_WAITS),
-    (_P.AVAILABLE, _E.GATE_TIMEOUT): Transition(_P.FAILED, _R.GATE_TIMEOUT),
-    (_P.AVAILABLE, _E.EXPIRED): Transition(_P.FAILED, _R.EXPIRED),
-    (_P.AVAILABLE, _E.NODE_NOT_READY): Transition(_P.FAILED, _R.NODE_NOT_READY),
-    (_P.AVAILABLE, _E.NODE_DELETED): Transition(_P.FAILED, _R.NODE_DELETED),
-    (_P.AVAILABLE, _E.PLACEHOLDER_LOST): Transition(_P.FAILED, _R.PLACEHOLDER_LOST),
-    (_P.AVAILABLE, _E.NODE_LOST): Transition(_P.PENDING, _R.NODE_LOST),
-    (_P.AVAILABLE, _E.PLACEHOLDER_CHANGED): Transition(_P.FAILED, _R.PLACEHOLDER_CHANGED),
-    (_P.AVAILABLE, _E.ABANDONED): Transition(_P.FAILED, _R.ABANDONED),
+TRANSITIONS: Final[Mapping[ReservationEvent, Transition]] = {
+    _E.INVALID: Transition(_NEW, _P.FAILED, _R.INVALID),
+    _E.NOT_SUPPORTED: Transition(_NEW, _P.FAILED, _R.NOT_SUPPORTED),
+    _E.UNSCHEDULABLE: Transition(_NEW, None, _R.UNSCHEDULABLE),
+    _E.NOT_SCHEDULED: Transition(_NEW, None, _R.NOT_SCHEDULED),
+    _E.BEYOND_QUOTA: Transition(_NEW, None, _R.BEYOND_QUOTA),
+    _E.SCHEDULED: Transition(_NEW, _P.WAITING, _R.NODE_NOT_READY),
+    _E.BECAME_AVAILABLE: Transition((_P.PENDING, _P.WAITING), _P.AVAILABLE, _R.AVAILABLE),
+    _E.NODE_BAD: Transition(_HELD, _P.WAITING, _R.NODE_NOT_READY),
+    _E.CLAIMED: Transition(_HELD, None, _R.CLAIMED),
+    _E.CLAIM_DROPPED: Transition((_P.AVAILABLE,), None, _R.AVAILABLE),
+    _E.PREALLOCATED: Transition(_LIVE, _P.WAITING, _R.WAITING_FOR_ROOM),
+    _E.OWNERS_CHANGED: Transition(_HELD, _P.AVAILABLE, _R.AVAILABLE),
+    _E.OWNER_BOUND: Transition(_HELD, _P.SUCCEEDED, _R.SUCCEEDED),
+    _E.LANDED_ELSEWHERE: Transition(_HELD, _P.FAILED, _R.LANDED_ELSEWHERE),
+    _E.CLAIMANT_LOST: Transition(_HELD, _P.FAILED, _R.CLAIMANT_LOST),
+    _E.GATE_TIMEOUT: Transition((_P.AVAILABLE,), _P.FAILED, _R.GATE_TIMEOUT),
+    _E.EXPIRED: Transition(_LIVE, _P.FAILED, _R.EXPIRED),
+    _E.NODE_DELETED: Transition(_LIVE, _P.FAILED, _R.NODE_DELETED),
+    _E.NODE_NOT_READY: Transition(_HELD, _P.FAILED, _R.NODE_NOT_READY),
+    _E.PLACEHOLDER_LOST: Transition(_HELD, _P.FAILED, _R.PLACEHOLDER_LOST),
+    _E.PLACEHOLDER_CHANGED: Transition(_LIVE, _P.FAILED, _R.PLACEHOLDER_CHANGED),
+    _E.NODE_LOST: Transition(_HELD, _P.PENDING, _R.NODE_LOST),
+    _E.HIGHER_PRIORITY_WAITS: Transition(_HELD, _P.FAILED, _R.HIGHER_PRIORITY_WAITS),
+    _E.ABANDONED: Transition(_LIVE, _P.FAILED, _R.ABANDONED),
 }
 
 
@@ -151,15 +137,15 @@ def transition(
     Raises:
         TransitionError: the table has no such step.
     """
-    target = TRANSITIONS.get((status.phase, event))
-    if target is None:
+    met_in, phase, reason = TRANSITIONS[event]
+    if status.phase not in met_in:
         raise TransitionError(f"a Reservation that is {status.phase} cannot meet {event}")
-    conditions = status.conditions
-    for new in _conditions(target, event, message):
+    conditions, phase = status.conditions, phase or status.phase
+    for new in _conditions(phase, event, reason, message):
         # A phase that is entered has a time of its own, also if the reason stays: what has ended is kept from then on.
-        entered = target.phase is not status.phase and new.type == CONDITION_READY
+        entered = phase is not status.phase and new.type == CONDITION_READY
         conditions = told(conditions, new, now_s, again=entered)
-    return msgspec.structs.replace(status, phase=target.phase, conditions=conditions)
+    return msgspec.structs.replace(status, phase=phase, conditions=conditions)
 
 
 def partly_held(status: ReservationStatus, message: str, now_s: float) -> ReservationStatus:
@@ -168,12 +154,12 @@ def partly_held(status: ReservationStatus, message: str, now_s: float) -> Reserv
     return msgspec.structs.replace(status, conditions=told(status.conditions, new, now_s))
 
 
-def _conditions(target: Transition, event: ReservationEvent, message: str) -> tuple[Condition, ...]:
-    ready = Condition(
-        CONDITION_READY, "True" if target.phase is _P.AVAILABLE else "False", target.reason, message
-    )
+def _conditions(
+    phase: ReservationPhase, event: ReservationEvent, reason: ReservationReason, message: str
+) -> tuple[Condition, ...]:
+    ready = Condition(CONDITION_READY, "True" if phase is _P.AVAILABLE else "False", reason, message)
     if event in (_E.UNSCHEDULABLE, _E.NOT_SCHEDULED, _E.BEYOND_QUOTA):
-        return (Condition(CONDITION_SCHEDULED, "False", target.reason, message),)
+        return (Condition(CONDITION_SCHEDULED, "False", reason, message),)
     if event in (_E.SCHEDULED, _E.BECAME_AVAILABLE, _E.PREALLOCATED):
         return (Condition(CONDITION_SCHEDULED, "True", _R.SCHEDULED), ready)
     if event is _E.NODE_LOST:

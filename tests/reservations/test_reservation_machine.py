@@ -59,10 +59,11 @@ def test_a_room_whose_pods_are_not_held_is_not_silently_available():
 @pytest.mark.parametrize(("phase", "event"), list(itertools.product(ReservationPhase, ReservationEvent)))
 def test_the_table_is_the_only_way(phase, event):
     status = ReservationStatus(phase=phase)
-    if (phase, event) in TRANSITIONS:
+    row = TRANSITIONS[event]
+    if phase in row.met_in:
         after = transition(status, event, "words", NOW)
-        assert after.phase is TRANSITIONS[phase, event].phase
-        if (after.phase, event) in TRANSITIONS and after.phase is phase:
+        assert after.phase is (row.phase or phase)
+        if after.phase is phase:
             assert transition(after, event, "words", NOW + 9) == after, "saying it again writes nothing"
     else:
         with pytest.raises(TransitionError):
@@ -70,7 +71,7 @@ def test_the_table_is_the_only_way(phase, event):
 
 
 def test_terminal_is_terminal():
-    assert not any(phase in FINISHED for phase, _ in TRANSITIONS)
+    assert not any(FINISHED.intersection(row.met_in) for row in TRANSITIONS.values())
 
 
 def test_pending_makes_a_placeholder_on_the_named_node():
