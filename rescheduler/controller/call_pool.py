@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from rescheduler.controller.effects import NotLeaderError
 
@@ -65,7 +65,7 @@ class OneCall(Generic[T]):
     take: Callable[[T, float], None]
     failed: Callable[[Exception, float], None]
     """Called with whatever ``ask`` raised, defects included; lost leadership is raised instead."""
-    lane: str = OWN_LANE
+    lane: ClassVar = OWN_LANE
     _answer: list[T] = field(default_factory=list)
     _error: Exception | None = None
 
@@ -197,10 +197,10 @@ class Lanes:
 class ThreadPool:
     """Makes calls on threads, which are started as they are needed and end with the process."""
 
-    def __init__(self, *, answered: Callable[[], None], lanes: Lanes | None = None) -> None:
+    def __init__(self, *, answered: Callable[[], None]) -> None:
         """``answered`` is called on any thread after the last call of each work; it must not block."""
         self._tell = answered
-        self._lanes = lanes or Lanes()
+        self._lanes = Lanes()
         self._sent: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._answered: queue.SimpleQueue[tuple[Work, BaseException | None]] = queue.SimpleQueue()
         self._under_way = 0

@@ -300,9 +300,8 @@ class ApiIssuer:
 
 @dataclass(frozen=True)
 class DryRunIssuer:
-    """Logs the moves that would begin. ``show`` is called with each."""
+    """Logs the moves that would begin."""
 
-    show: Callable[[Move], None] = field(default=lambda _: None)
     log: Any = field(default_factory=lambda: structlog.get_logger("rescheduler.moves"))
 
     def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
@@ -310,7 +309,6 @@ class DryRunIssuer:
         del order, now_s
         for move in moves:
             self.log.info("A move would begin", **_facts(move))
-            self.show(move)
         return Issue()
 
 

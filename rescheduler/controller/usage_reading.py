@@ -27,10 +27,8 @@ class UsageReader:
         api: KubeApi,
         configuration: LiveConfiguration,
         now_s: Callable[[], float],
-        connect: Callable[[PrometheusSettings], Prometheus] | None = None,
     ) -> None:
         self._api, self._configuration, self._now_s = api, configuration, now_s
-        self._connect = connect or (lambda settings: Prometheus(settings, connect_to_prometheus(settings)))
         self._server: tuple[PrometheusSettings, Prometheus] | None = None
         self._filled: UsageSettings | None = None
         """The window for which the time before was asked."""
@@ -53,7 +51,8 @@ class UsageReader:
 
     def _ask(self, settings: UsageSettings) -> MeasuredUsage:
         if self._server is None or self._server[0] != settings.prometheus:
-            self._server = settings.prometheus, self._connect(settings.prometheus)
+            connection = connect_to_prometheus(settings.prometheus)
+            self._server = settings.prometheus, Prometheus(settings.prometheus, connection)
             self._filled = None
         server, now_s = self._server[1], self._now_s()
         if self._filled == settings:
