@@ -125,7 +125,7 @@ class HandoverOrder:
         for name, observed in rooms.items():
             status = observed.reservation.status
             self._taints.since_s(observed.node)
-            if status.phase not in FINISHED and any(not pod.node for pod in observed.owners):
+            if status.phase not in FINISHED and observed.flying:
                 nodes[status.node_name].handing_over.add(observed.reservation.uid)
             if claimants(observed):
                 nodes[status.node_name].claims.append(self._claim(name, observed))

@@ -53,6 +53,11 @@ class Backoff:
         failure = self.failures.get(machine)
         return failure if failure is not None and now_s < failure.until_s else None
 
+    def message(self, machine: ObjectKey) -> str:
+        """What the last call of the machine failed of, also while it is tried again; "": it did not."""
+        failure = self.failures.get(machine)
+        return failure.message if failure is not None else ""
+
     def failed(
         self,
         machine: ObjectKey,

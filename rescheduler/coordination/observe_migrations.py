@@ -117,7 +117,7 @@ class MigrationObserver:
             target=choice.node,
             target_message=choice.message,
             node_request=snapshot.pods.get(asks := request_key(migration, self.placement.namespace)),
-            node_request_refused=self._failure(request_machine(asks)),
+            node_request_refused=self.memory.backoff.message(request_machine(asks)),
             target_node=snapshot.nodes.get(choice.node) if choice.node else None,
             fits=fits,
             higher_waits=None if waits else self._higher_waits(case, seen, judged),
@@ -149,10 +149,6 @@ class MigrationObserver:
             watch_lag=self._watch_lag(room),
             calls=self._with_gate(dataclasses.replace(calls, pod_gone_at_s=gone_s), pod),
         )
-
-    def _failure(self, machine: ObjectKey) -> str:
-        failure = self.memory.backoff.failures.get(machine)  # also while it is tried again
-        return failure.message if failure is not None else ""
 
     def _as_evicting(self, migration: PodMigration) -> PodMigration:
         """As it will be written together with its intent, if its room is held: it is about to evict already."""

@@ -99,7 +99,7 @@ class ReservationObserver:
             node_request=self.index.snapshot.pods.get(
                 asks := request_key(reservation, self.placement.namespace)
             ),
-            node_request_refused=self._failure(request_machine(asks)),
+            node_request_refused=self.memory.backoff.message(request_machine(asks)),
             making=self.index.waiting_room.of_reservation(reservation, self.now_s),
             volumes=volumes.affinities,
             changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),
@@ -124,10 +124,6 @@ class ReservationObserver:
         intended_s = self.memory.expectations.intent_s(migration)
         status = msgspec.structs.replace(migration.status, eviction_requested_at_s=intended_s)
         return msgspec.structs.replace(migration, status=status) if intended_s else migration
-
-    def _failure(self, machine: ObjectKey) -> str:
-        failure = self.memory.backoff.failures.get(machine)  # also while it is tried again
-        return failure.message if failure is not None else ""
 
     def _landed_since_s(self, observed: ObservedReservation) -> float:
         claimant, machine = observed.claimant, ObjectKey("", observed.reservation.name)

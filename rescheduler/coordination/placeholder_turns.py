@@ -52,8 +52,7 @@ class PlaceholderTurns:
         pinned = pinned_node(holder) if holder is not None else reservation.status.node_name
         beside = self._on(pinned).another_hands_over(reservation)
         if holder is None:
-            flying = any(not pod.node for pod in observed.owners)
-            kept = node is not None and tainted(node) and not flying and returns(observed)
+            kept = node is not None and tainted(node) and not observed.flying and returns(observed)
             return PlaceholderTurn.GIVE_WAY if beside else PlaceholderTurn.WAIT, kept
         # Pending and not preallocated: the placeholder has no scheduling gate, so only a deletion keeps it out of the room.
         if reservation.status.phase is ReservationPhase.PENDING and not reservation.preallocated:
@@ -110,8 +109,7 @@ class PlaceholderTurns:
     ) -> bool:
         """True from before its nomination is withdrawn until the scheduler has surely seen the nomination again."""
         node = observed.node
-        flying = any(not pod.node for pod in observed.owners)
-        if node is None or holder.deleting or about_to_bind(holder) or flying:
+        if node is None or holder.deleting or about_to_bind(holder) or observed.flying:
             return False
         nominated, shut = holder.nominated_node == node.name, tainted(node)
         if withdraws:

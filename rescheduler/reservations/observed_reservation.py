@@ -122,6 +122,11 @@ class ObservedReservation:
         return tuple(pod for pod in self.owners if not pod.node and not pod.deleting)
 
     @property
+    def flying(self) -> bool:
+        """True while one of them is not bound, even if it is being deleted."""
+        return any(not pod.node for pod in self.owners)
+
+    @property
     def soft(self) -> bool:
         """True if the placeholder yields to its owner by preemption, and no gate is used."""
         return soft_mode(self.reservation)
