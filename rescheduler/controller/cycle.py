@@ -90,15 +90,7 @@ class Cycle:
         if held_back:
             plan = msgspec.structs.replace(plan, moves=(), skipped=(*held_back, *plan.skipped))
         seconds = self.clock() - begun_s
-        order = Order(
-            snapshot=snapshot,
-            mode=configuration.mode,
-            modes=configuration.modes,
-            hints=configuration.hints,
-            ttl_s=configuration.reservations.ttl_s,
-            windows=configuration.limits.windows,
-            rooms=plan.rooms,
-        )
+        order = Order(snapshot=snapshot, configuration=configuration, rooms=plan.rooms)
         now_s = self.clock()
         issue = self.issuer.issue(plan.moves, order, now_s) if plan.moves else Issue()
         # After the moves have begun, because counting the skipped pods and what is bad takes time. They go on if it crashes.

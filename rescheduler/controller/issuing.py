@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
+from rescheduler.configuration.document import Configuration
 from rescheduler.controller.call_pool import OWN_LANE, CallPool, InlinePool
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.kube.answers import read_answer
@@ -41,7 +42,7 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.badness import by_policy as changes_by_policy
-from rescheduler.planning.change_windows import ChangeWindow, opening
+from rescheduler.planning.change_windows import opening
 from rescheduler.planning.plan import Move, PendingRoom, PodRef, stages_of
 from rescheduler.reservations.room_decisions import making_room, pending_room_manifest, pending_room_name
 
@@ -57,18 +58,10 @@ _MOST_TTL_S: Final = parse_duration(MOST_MOVE_TTL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """How the moves of one decision are carried out. ``ttl_s``: the time limit of each move.
-
-    ``modes``: modes that policies declare for their own moves, by name of the policy. They override ``mode``. ``hints``: as ``spec.hint``.
-    """
+    """What the moves of one decision were decided on, and by."""
 
     snapshot: Snapshot
-    mode: MoveMode
-    ttl_s: float
-    modes: Mapping[str, MoveMode] = field(default_factory=dict)
-    hints: Mapping[str, float] = field(default_factory=dict)
-    windows: Sequence[ChangeWindow] = ()
-    """In which they begin."""
+    configuration: Configuration
     rooms: Sequence[PendingRoom] = ()
     """Of pending pods: each is reserved before the moves that make it are created."""
 
@@ -264,7 +257,7 @@ class ApiIssuer:
         if pod is None:
             return ""
         name = pending_room_name(pod.name, pod.uid, order.snapshot.taken_at_s)
-        ttl_s = _MOST_STAGES * order.ttl_s
+        ttl_s = _MOST_STAGES * order.configuration.reservations.ttl_s
         body = pending_room_manifest(name, pod, room.node, moves=len(room.moves), ttl_s=ttl_s)
         try:
             self.api.create(RESOURCES[Kind.RESERVATION].object_path("", ""), body)
@@ -325,6 +318,7 @@ def _manifest(
 
     ``room``: the Reservation that its pod steps aside for; "": none.
     """
+    configuration = order.configuration
     pod = order.snapshot.pods.get(ObjectKey(move.pod.namespace, move.pod.name))
     labels = {LABEL_CREATED_BY: CREATED_BY}
     if pod is not None and (uid := order.snapshot.workload_uid(pod)):
@@ -336,9 +330,9 @@ def _manifest(
             pod_name=move.pod.name,
             pod_uid=move.pod.uid,
             target_node=move.target,
-            mode=_mode_of(order.modes.get(move.policy, order.mode)),
+            mode=_mode_of(configuration.modes.get(move.policy, configuration.mode)),
             ttl_s=_ttl_s(move, order, stage),
-            hint_s=order.hints.get(move.policy),
+            hint_s=configuration.hints.get(move.policy),
             reason=(move.message or move.reason)[:_MESSAGE_LIMIT],
             policy=move.policy,
             after=tuple(earlier),
@@ -350,9 +344,10 @@ def _manifest(
 
 def _ttl_s(move: Move, order: Order, stage: int) -> float:
     """No pod is evicted after the window in which its move began."""
-    ttl_s = min(stage * order.ttl_s, max(order.ttl_s, _MOST_TTL_S))
+    one_s = order.configuration.reservations.ttl_s
+    ttl_s = min(stage * one_s, max(one_s, _MOST_TTL_S))
     now_s = order.snapshot.taken_at_s
-    left_s = opening(order.windows, move.policy, now_s).closes_s - now_s
+    left_s = opening(order.configuration.limits.windows, move.policy, now_s).closes_s - now_s
     return max(1.0, min(ttl_s, math.floor(left_s))) if math.isfinite(left_s) else ttl_s
 
 
@@ -363,7 +358,8 @@ def _mode_of(configured: MoveMode) -> MoveMode:
 
 def declared_by_policy(move: Move, order: Order) -> bool:
     """True if the move starts first because its policy says so."""
-    return move.mode is MoveMode.START_FIRST and order.modes.get(move.policy) is MoveMode.START_FIRST
+    declared = order.configuration.modes.get(move.policy)
+    return move.mode is MoveMode.START_FIRST and declared is MoveMode.START_FIRST
 
 
 def migration_name(pod: PodRef, decided_at_s: float) -> str:

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from rescheduler.configuration.document import Configuration
 from rescheduler.controller.issuing import ApiIssuer, Order
-from rescheduler.model.migration import MoveMode
 from rescheduler.planning.change_windows import LAST_S, ChangeWindow, limits_within, opening
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.testing import builders as b
@@ -101,7 +101,7 @@ def test_no_move_outlives_the_window_in_which_it_began(decide, app, mocker, left
     )
     plan = decide(cluster, "NodeTaints", inputs=inputs(AT_SIX))
     api = mocker.Mock()
-    order = Order(snapshot=cluster, mode=MoveMode.AUTO, ttl_s=300.0, windows=(AT_SIX,))
+    order = Order(snapshot=cluster, configuration=Configuration(limits=Limits(windows=(AT_SIX,))))
     ApiIssuer(api).issue(plan.moves, order, now_s)
     (call,) = api.create.call_args_list
     assert call.args[1]["spec"]["ttl"] == ttl

@@ -1,5 +1,8 @@
 """Which moves start first: the word of the owner, of the policy and of the PodMigration, and what forbids the mode."""
 
+import json
+
+import msgspec
 import pytest
 from start_first_scene import DECLARED
 
@@ -12,10 +15,19 @@ from kube_sandbox.controllers.unstructured import (
     spec,
     uid,
 )
+from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.issuing import ApiIssuer, Order
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.migration import MoveMode
 from rescheduler.planning.plan import Move, PodRef
+
+HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
+
+
+def configured(mode, modes):
+    policies = [{"name": name, "mode": declared} for name, declared in modes.items()]
+    text = f"{HEAD}reservations: {{ttl: 60s}}\npolicies: {json.dumps(policies)}\n"
+    return msgspec.structs.replace(parse_configuration(text, "test"), mode=mode)
 
 
 def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.START_FIRST, transport=None):
@@ -35,7 +47,7 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
         disruption=0.0,
         mode=planned,
     )
-    order = Order(snapshot=s.program.loop.snapshot(), mode=mode, modes=modes, ttl_s=60.0)
+    order = Order(snapshot=s.program.loop.snapshot(), configuration=configured(mode, modes))
     (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order, 0.0).keys
     return key.name, target
 
