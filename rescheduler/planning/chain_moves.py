@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Protocol
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
@@ -36,6 +36,14 @@ _MOST_OTHERS: Final = 16
 """Nodes that are tried in place of one that the rules refuse."""
 _MOST_SEARCHES: Final = 8
 """For pods that are left: in each what the rules refused before is forbidden."""
+
+
+class Refusal(Protocol):
+    """Why a pod may not be moved now. ``follows``: its move begins after others."""
+
+    def __call__(self, mover: Candidate, *, follows: bool) -> Blocked | None:
+        """None: it may."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +127,7 @@ class ChainPlanner:
             for at in islice(others, _MOST_OTHERS):
                 found = found or chains.follow(wish, AsideTo(candidate.pod, at), lambda _: [], leavers)
         if found:
-            self._take(candidate, found)
+            take_all(self.made, candidate, found, self._refusal)
         return bool(found)
 
     def _leavers(self, stage: int) -> dict[int, list[Pod]]:
@@ -144,24 +152,8 @@ class ChainPlanner:
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
         return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
 
-    def _take(self, candidate: Candidate, steps: Sequence[ChainStep]) -> None:
-        before = self.made.number()
-        taken: list[tuple[Candidate, bool]] = []
-        for step in steps:
-            last = step.pod is candidate.pod
-            mover = candidate if last else makes_room(step.pod, candidate)
-            follows = bool(step.after)
-            if self._refusal(mover, follows=follows) is not None:
-                self.made.undo(before)
-                for one, after in taken:
-                    self.made.give_back(one, follows=after)
-                return
-            self.made.move(mover, step.target if last else step.target._replace(gain=0.0), step.after)
-            self.made.take(mover, follows=follows)
-            taken.append((mover, follows))
-
-    def _refusal(self, candidate: Candidate, *, follows: bool) -> Blocked | None:
-        return held(candidate, self.made, self.refusals, self.budgets, follows=follows)
+    def _refusal(self, mover: Candidate, *, follows: bool) -> Blocked | None:
+        return held(mover, self.made, self.refusals, self.budgets, follows=follows)
 
 
 def held(
@@ -173,6 +165,22 @@ def held(
         or budgets.refusal(mover.pod, mover.policy, reserves_first=True)
         or plan.limit(mover, follows=follows)
     )
+
+
+def take_all(
+    plan: MakesMoves, wanting: Candidate, steps: Sequence[ChainStep], refusal: Refusal
+) -> Pod | None:
+    """Plan all these moves, made for that pod, or none; gives the first that may not be moved beside those before it."""
+    before = plan.number()
+    for step in steps:
+        itself = step.pod is wanting.pod
+        mover = wanting if itself else makes_room(step.pod, wanting)
+        if refusal(mover, follows=bool(step.after)) is not None:
+            plan.undo(before)
+            return step.pod
+        plan.move(mover, step.target if itself else step.target._replace(gain=0.0), step.after)
+        plan.take(step.pod)
+    return None
 
 
 def makes_room(pod: Pod, wanting: Candidate) -> Candidate:

@@ -53,7 +53,7 @@ class MakesMoves(Protocol):
         ...
 
     def undo(self, number: int) -> None:
-        """Take back all but the first ``number`` moves, and give back what they took from budgets."""
+        """Take back all but the first ``number`` moves, and give back what they took from budgets and limits."""
         ...
 
     def is_planned(self, pod: Pod) -> bool:
@@ -64,12 +64,8 @@ class MakesMoves(Protocol):
         """Which of our own limits the move would pass, or None. ``follows``: it begins after another move of the plan."""
         ...
 
-    def take(self, candidate: Candidate, *, follows: bool = False) -> None:
-        """Spend what the limits count."""
-        ...
-
-    def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
-        """Undo ``take``."""
+    def take(self, pod: Pod) -> None:
+        """Spend what the limits count of its planned move."""
         ...
 
 
@@ -300,7 +296,7 @@ class Groups:
             limit = turn.used_up or plan.limit(candidate, follows=bool(turn.after))
             if limit is not None:
                 break
-            plan.take(candidate, follows=bool(turn.after))
+            plan.take(candidate.pod)
             taken += 1
         if limit is None:
             return True
@@ -308,8 +304,6 @@ class Groups:
         falling = taken
         while falling and not lowers(planned.changes[falling]):
             falling -= 1
-        for candidate, turn in zip(members[falling:taken], planned.turns[falling:taken], strict=True):
-            plan.give_back(candidate, follows=bool(turn.after))
         plan.undo(start + falling)
         if planned.turns[taken].used_up is not None:
             self._skip(members[falling:], members[taken], limit)

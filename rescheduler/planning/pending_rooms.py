@@ -16,7 +16,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chain_moves import held, makes_room
+from rescheduler.planning.chain_moves import held, makes_room, take_all
 from rescheduler.planning.chains import AsideTo
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
 from rescheduler.planning.groups import MakesMoves
@@ -57,7 +57,6 @@ class _Room(NamedTuple):
     """The trial before it."""
     moves: int
     """Of the plan before it."""
-    taken: tuple[tuple[Candidate, bool], ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -258,21 +257,17 @@ class PendingRooms:
 
     def _take(self, candidate: Candidate, way: Way) -> bool:
         """Plan all moves of the way, or none: then the pod that may not be moved beside the others is denied."""
-        room = _Room(candidate, way, self.trial.mark(), self.plan.number(), ())
-        taken: list[tuple[Candidate, bool]] = []
-        for number, step in enumerate(way.steps, 1):
-            mover, follows = makes_room(step.pod, candidate), bool(step.after)
-            if self._held(mover, follows=follows) is not None:
-                self._take_back(room._replace(taken=tuple(taken)))
-                self._denied.add(step.pod.uid)
-                return False
-            target = step.target if number < len(way.steps) else _with_room(step.target, candidate.policy)
-            self.plan.move(mover, target._replace(gain=0.0), step.after)
-            self.plan.take(mover, follows=follows)
-            taken.append((mover, follows))
+        room = _Room(candidate, way, self.trial.mark(), self.plan.number())
+        steps = list(way.steps)
+        if steps:
+            steps[-1] = steps[-1]._replace(target=_with_room(steps[-1].target, candidate.policy))
+        denied = take_all(self.plan, candidate, steps, self._held)
+        if denied is not None:
+            self._denied.add(denied.uid)
+            return False
         self.trial.arrive(candidate.pod, way.node)
         self._ways.leavers.setdefault(self.trial.state.node_index[way.node], []).extend(_new(way))
-        self._rooms.append(room._replace(taken=tuple(taken)))
+        self._rooms.append(room)
         return True
 
     def _undo(self, rooms: int) -> None:
@@ -281,13 +276,8 @@ class PendingRooms:
             room = self._rooms.pop()
             leavers = self._ways.leavers[self.trial.state.node_index[room.way.node]]
             del leavers[len(leavers) - len(_new(room.way)) :]
-            self._take_back(room)
-
-    def _take_back(self, room: _Room) -> None:
-        self.plan.undo(room.moves)
-        self.trial.rollback(room.mark)
-        for mover, follows in room.taken:
-            self.plan.give_back(mover, follows=follows)
+            self.plan.undo(room.moves)
+            self.trial.rollback(room.mark)
 
     def _held(self, mover: Candidate, *, follows: bool = False) -> Blocked | None:
         return held(mover, self.plan, self.refusals, self.budgets, follows=follows)

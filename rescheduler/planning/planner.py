@@ -195,9 +195,11 @@ class _Planner:
         self._objective = Objective(self.views.counting(policies), self.view)
         self._asked_at = self._began_at = state.cluster.version
         self.steps: list[PlannedStep] = []
-        self._moved: set[str] = set()
-        """Uids of the pods that the plan moves."""
-        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
+        self._moved: dict[str, PlannedStep] = {}
+        """The same by uid of the pod."""
+        self._counted: set[str] = set()
+        """Uids of those whose moves the limits count."""
+        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved.keys())
         self._stuck: list[tuple[Policy, Candidate]] = []
         """Those that break a rule or miss a wish, and for which no node is better as the others stand."""
         emptying = Emptying(
@@ -285,8 +287,7 @@ class _Planner:
         self._start_again()
         for step in steps:
             self._plan(step._replace(mark=self.trial.take_off(step.pod)))
-            self._limits.take(step.pod, follows=bool(step.after))
-            self._availability.take(step.pod, step.move.policy)
+            self.take(step.pod)
         self.skipped, self._stuck, self.groups.stay, self.rooms.left = answers
 
     def _attempt(self, asked: Sequence[FirstProposals], draft: RepairDraft) -> Value:
@@ -308,16 +309,13 @@ class _Planner:
 
     def _start_again(self) -> None:
         self.groups.stay = set()
-        for step in self.steps:
-            self._limits.give_back(step.pod, follows=bool(step.move.after))
-            self._availability.give_back(step.pod, step.move.policy)
         self.undo(0)
         self.rooms.start_again()
         self._forget_answers()
 
     def _forget_answers(self) -> None:
         self._targets.forget()
-        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved)
+        self.skipped = SkippedPods(self._why_left, self._hypothetical, self._moved.keys())
         self._stuck = []
 
     def _ask_all(self) -> list[FirstProposals]:
@@ -355,7 +353,7 @@ class _Planner:
         match self._refusals.of(candidate) or self.limit(candidate) or self.find(policy, candidate):
             case Target() as found:
                 self.move(candidate, found)
-                self.take(candidate)
+                self.take(candidate.pod)
             case Blocked() as found:
                 self.skipped.add(candidate, found)
                 if found.reason in _STUCK and candidate.tier < Tier.BALANCE:
@@ -379,15 +377,12 @@ class _Planner:
         pod = candidate.pod
         return self._limits.refusal(pod, follows=follows) or self._availability.refusal(pod, candidate.policy)
 
-    def take(self, candidate: Candidate, *, follows: bool = False) -> None:
-        """Spend what the limits count."""
-        self._limits.take(candidate.pod, follows=follows)
-        self._availability.take(candidate.pod, candidate.policy)
-
-    def give_back(self, candidate: Candidate, *, follows: bool = False) -> None:
-        """Undo ``take``."""
-        self._limits.give_back(candidate.pod, follows=follows)
-        self._availability.give_back(candidate.pod, candidate.policy)
+    def take(self, pod: Pod) -> None:
+        """Spend what the limits count of its planned move."""
+        step = self._moved[pod.uid]
+        self._limits.take(pod, follows=bool(step.after))
+        self._availability.take(pod, step.move.policy)
+        self._counted.add(pod.uid)
 
     def find(
         self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None
@@ -466,7 +461,7 @@ class _Planner:
         pod, move = step.pod, step.move
         self.trial.land(pod, step.replacement, move.target, step.after, step.unadopted)
         self._budgets.take(pod, move.policy, reserves_first=move.mode is MoveMode.RESERVE_FIRST)
-        self._moved.add(pod.uid)
+        self._moved[pod.uid] = step
         self.steps.append(step)
 
     def number(self) -> int:
@@ -478,7 +473,11 @@ class _Planner:
         while len(self.steps) > number:
             step = self.steps.pop()
             self.trial.rollback(step.mark)
-            self._moved.discard(step.pod.uid)
+            del self._moved[step.pod.uid]
+            if step.pod.uid in self._counted:
+                self._counted.remove(step.pod.uid)
+                self._limits.give_back(step.pod, follows=bool(step.after))
+                self._availability.give_back(step.pod, step.move.policy)
             reserves_first = step.move.mode is MoveMode.RESERVE_FIRST
             self._budgets.give_back(step.pod, step.move.policy, reserves_first=reserves_first)
 

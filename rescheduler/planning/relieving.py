@@ -145,7 +145,7 @@ class Relieving:
             if self.plan.limit(candidate) is not None:
                 continue
             if self.plan.move_to(policy, candidate, node):
-                self.plan.take(candidate)
+                self.plan.take(candidate.pod)
             else:
                 refused.add(candidate.pod.uid)
         return len(refused) > known
