@@ -31,7 +31,7 @@ from rescheduler.model.selectors import DOMAIN_SYNTAX
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
-from rescheduler.policies.framework import RoomMakingPolicy
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.reports.table import amount
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.suggestions import did_you_mean
@@ -60,7 +60,7 @@ def need_room_maker(cluster: NamedCluster, api: KubeApi) -> None:
     """
     read = live_controller(cluster, api).read
     if not read.warning and not any(
-        isinstance(one, RoomMakingPolicy) for one in read.configuration.build_policies()
+        isinstance(one, PendingPods) for one in read.configuration.build_policies()
     ):
         raise CommandError(
             f'makeRoom: {NO_POLICY} ({read.source}). Add "- name: PendingPods" to its policies, or leave out --make-room',
@@ -86,7 +86,7 @@ def foretold(
     snapshot: Snapshot, configuration: Configuration, wanted: Mapping[str, Reservation]
 ) -> list[str]:
     """What a decision would do for these Reservations, which do not exist yet, once they have waited for long enough."""
-    policies = [one for one in configuration.build_policies() if isinstance(one, RoomMakingPolicy)]
+    policies = [one for one in configuration.build_policies() if isinstance(one, PendingPods)]
     if not policies:
         return [NO_POLICY]
     waiting = {name: _refused(room) for name, room in wanted.items()}

@@ -60,7 +60,7 @@ from rescheduler.model.names import (
 from rescheduler.model.node_autoscaler import NodeAutoscaler
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.usage import NOTHING_MEASURED
-from rescheduler.policies.framework import RoomMakingPolicy
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.scheduling.state import SharedSchedulingState
 
 LEADER_MARGIN_S: Final = 2.0
@@ -262,7 +262,7 @@ def machine_settings(configuration: Configuration) -> Settings:
     """What both machines take of the configuration."""
     guard = configuration.guard
     lets_through = guard.enabled and guard.when_no_room is WhenNoRoom.LET_THROUGH
-    makes_room = any(isinstance(policy, RoomMakingPolicy) for policy in configuration.build_policies())
+    makes_room = any(isinstance(policy, PendingPods) for policy in configuration.build_policies())
     return Settings(
         migrations=MigrationSettings(
             reservations=msgspec.structs.replace(configuration.reservations, makes_room=makes_room),

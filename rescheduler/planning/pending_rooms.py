@@ -27,9 +27,8 @@ from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import Trial, TrialMark
 from rescheduler.planning.ways import Way, Ways
 from rescheduler.planning.why_no_room import NO_WAY, explaining, why_no_room
-from rescheduler.policies.framework import RoomMakingPolicy
 from rescheduler.policies.objective import Tier, nothing
-from rescheduler.policies.pending_pods import MOST_DEPTH
+from rescheduler.policies.pending_pods import MOST_DEPTH, PendingPods
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.classes import PodClass
 
@@ -123,7 +122,7 @@ class PendingRooms:
         """How many pending pods get room."""
         return sum(not room_of_pod(room.candidate.pod) for room in self._rooms)
 
-    def run(self, policy: RoomMakingPolicy, proposals: Proposals) -> None:
+    def run(self, policy: PendingPods, proposals: Proposals) -> None:
         """Plan room for the pods that the policy proposes."""
         known = {room.pod.uid for room in self.left}  # of an earlier round
         gangs = gangs_of((one for one in proposals if one.pod.uid not in known), self._members)
@@ -144,7 +143,7 @@ class PendingRooms:
             if uid not in placed:
                 self.trial.state.wait(holder)
 
-    def _make(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> None:
+    def _make(self, policy: PendingPods, gangs: Sequence[Gang]) -> None:
         failed = self._serve(policy, sorted(gangs, key=_order))
         why = {gang[0].pod.uid: self._why(gang) for gang in failed}
         alike: dict[PodClass, Candidate] = {}
@@ -167,7 +166,7 @@ class PendingRooms:
             if rest:
                 self._leave(rest, Blocked(SkipReason.GROUP, _ENOUGH, "gang"))
 
-    def _serve(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> list[Gang]:
+    def _serve(self, policy: PendingPods, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room."""
         failed: list[Gang] = []
         for _, alike in groupby(gangs, key=lambda gang: -gang[0].pod.spec.priority):
@@ -185,7 +184,7 @@ class PendingRooms:
     def _kind(self, gang: Gang) -> PodClass:
         return self.trial.state.cluster.kind_of(gang[0].pod)
 
-    def _repeat(self, policy: RoomMakingPolicy, gangs: Sequence[Gang]) -> list[Gang]:
+    def _repeat(self, policy: PendingPods, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room in a few drafts, each a shorter search than the one before."""
         left = list(gangs)
         for attempt in range(_ATTEMPTS):
@@ -196,7 +195,7 @@ class PendingRooms:
                 break
         return left
 
-    def _try(self, policy: RoomMakingPolicy, gangs: Sequence[Gang], attempt: int) -> list[Gang]:
+    def _try(self, policy: PendingPods, gangs: Sequence[Gang], attempt: int) -> list[Gang]:
         """Those that find no room now."""
         draft = self._draft(policy, gangs, attempt)
         drafted = {one.candidate.pod.uid: one for one in draft.moves}
@@ -207,11 +206,11 @@ class PendingRooms:
         placed = {id(gang) for gang in ranked if self._place(policy, gang, drafted, aside)}
         return [gang for gang in gangs if id(gang) not in placed]
 
-    def _draft(self, policy: RoomMakingPolicy, gangs: Sequence[Gang], attempt: int) -> RepairDraft:
+    def _draft(self, policy: PendingPods, gangs: Sequence[Gang], attempt: int) -> RepairDraft:
         """With room for no gang that is of no use: what those would take others get."""
         some = [gang for gang in gangs if least_of(gang, self._members) <= len(gang)]
         passes = max(1, self.drafts.passes >> 2 * attempt)
-        highest = None if policy.bounds.higher_priorities else gangs[0][0].pod.spec.priority
+        highest = None if policy.args.move_higher_priorities else gangs[0][0].pod.spec.priority
 
         def may_leave(pod: Pod) -> bool:
             if pod.uid in self._denied or (highest is not None and pod.spec.priority > highest):
@@ -236,7 +235,7 @@ class PendingRooms:
 
     def _place(
         self,
-        policy: RoomMakingPolicy,
+        policy: PendingPods,
         gang: Gang,
         drafted: Mapping[str, DraftedMove],
         aside: Mapping[int, Sequence[AsideTo]],
@@ -246,7 +245,7 @@ class PendingRooms:
         for candidate in gang:
             one = drafted.get(candidate.pod.uid)
             if one is not None and not self.limits.exhausted:
-                way = self._ways.of(one, aside, policy.bounds)
+                way = self._ways.of(one, aside, policy.args.most_moves)
                 found += way is not None and self._take(candidate, way)
         if found and found >= least_of(gang, self._members):
             return True
@@ -301,7 +300,7 @@ class PendingRooms:
             return Blocked(SkipReason.GROUP, words_of(gang[0].pod, found, len(gang), least), "gang")
         return self.limits.full
 
-    def _explained(self, policy: RoomMakingPolicy, wanted: Sequence[Candidate]) -> Mapping[str, Blocked]:
+    def _explained(self, policy: PendingPods, wanted: Sequence[Candidate]) -> Mapping[str, Blocked]:
         """What only explains neither ends the decision nor changes it: its defects are told in place of the words. By uid."""
         mark, moved = self.trial.mark(), self.trial.hypothetical
 
@@ -309,7 +308,7 @@ class PendingRooms:
             return self.comes_back(pod) and pod.uid not in moved
 
         def held_back(candidate: Candidate, pod: Pod) -> Blocked | None:
-            if pod.spec.priority > candidate.pod.spec.priority and not policy.bounds.higher_priorities:
+            if pod.spec.priority > candidate.pod.spec.priority and not policy.args.move_higher_priorities:
                 return Blocked(SkipReason.PROTECTED, "has a higher priority", "priority")
             return self._held(makes_room(pod, candidate))
 

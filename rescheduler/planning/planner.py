@@ -47,11 +47,11 @@ from rescheduler.policies.framework import (
     Policy,
     PolicyView,
     PolicyWarning,
-    RelievingPolicy,
-    RoomMakingPolicy,
     by_tier,
 )
+from rescheduler.policies.low_node_utilization import LowNodeUtilization
 from rescheduler.policies.objective import Tier, worsens_wishes
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.replacements.replacement import Replacements
@@ -334,12 +334,12 @@ class _Planner:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
         found = asked.found if asked is not None and self._still_good(asked) else self.views.asked(policy)
         self._asked_at = self.trial.version
-        if isinstance(policy, RoomMakingPolicy):
+        if isinstance(policy, PendingPods):
             self.rooms.run(policy, found)
         elif found.grouped and not self._limits.exhausted:
             self.groups.run(policy, found)
         else:
-            if isinstance(policy, RelievingPolicy):
+            if isinstance(policy, LowNodeUtilization):
                 found = self._relieving.run(policy, found)
             self._plan_each(policy, found.queue())
 

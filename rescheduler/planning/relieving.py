@@ -26,7 +26,8 @@ from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.framework import Overload, RelievingPolicy
+from rescheduler.policies.framework import Overload
+from rescheduler.policies.low_node_utilization import LowNodeUtilization
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.scheduling.framework import IntArray
 
@@ -59,7 +60,7 @@ class Relieving:
     few: bool
     """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at."""
 
-    def run(self, policy: RelievingPolicy, proposals: Proposals) -> Proposals:
+    def run(self, policy: LowNodeUtilization, proposals: Proposals) -> Proposals:
         """Plan what a search over all candidates finds. Gives what is left to ask about one by one."""
         if self.limits.exhausted:
             return proposals
@@ -130,7 +131,7 @@ class Relieving:
 
     def _search(
         self,
-        policy: RelievingPolicy,
+        policy: LowNodeUtilization,
         overload: Overload,
         pods: Sequence[tuple[Batch, Pod]],
         refused: set[str],
@@ -157,7 +158,7 @@ class _Problem:
     def __init__(
         self,
         relieving: Relieving,
-        policy: RelievingPolicy,
+        policy: LowNodeUtilization,
         overload: Overload,
         pods: Sequence[tuple[Batch, Pod]],
     ) -> None:

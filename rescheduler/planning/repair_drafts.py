@@ -28,8 +28,9 @@ from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.framework import Policy, RoomMakingPolicy
+from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Candidate, reluctance
 from rescheduler.policies.topology_spread import TopologySpread
@@ -178,7 +179,7 @@ def wanting(policies: Sequence[Policy], asked: Sequence[FirstProposals]) -> Want
     """
     found, pods = list[tuple[Policy, Candidate]](), set[str]()
     for policy, answer in zip(policies, asked, strict=True):
-        if isinstance(policy, RoomMakingPolicy) or answer.found.grouped:
+        if isinstance(policy, PendingPods) or answer.found.grouped:
             continue
         for candidate in answer.found.queue():
             if not candidate.spare and candidate.tier < Tier.BALANCE:

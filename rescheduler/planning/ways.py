@@ -21,8 +21,8 @@ from rescheduler.planning.repair_drafts import (
     RepairDraft,
     RepairDrafts,
 )
-from rescheduler.policies.framework import RoomBounds, RoomMakingPolicy
 from rescheduler.policies.objective import Tier
+from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.policies.proposals import Candidate
 
 
@@ -46,7 +46,7 @@ class Ways:
 
     def draft(
         self,
-        policy: RoomMakingPolicy,
+        policy: PendingPods,
         candidates: Sequence[Candidate],
         may_leave: Callable[[Pod], bool],
         *,
@@ -54,20 +54,19 @@ class Ways:
         loses_wishes: bool,
     ) -> RepairDraft:
         """What a search finds for these pods."""
-        bounds = policy.bounds
         extent = Extent(
             passes,
-            stages=bounds.depth + 1,
-            early=bounds.depth + 1,
+            stages=policy.args.depth + 1,
+            early=policy.args.depth + 1,
             ring=RING,
             may_leave=may_leave,
             loses_wishes=loses_wishes,
-            most_aside=bounds.most_moves,
+            most_aside=policy.args.most_moves,
             counts_on={pod.uid for pods in self.leavers.values() for pod in pods},
         )
         return self.drafts.draft([(policy, one) for one in candidates], extent)
 
-    def of(self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], bounds: RoomBounds) -> Way | None:
+    def of(self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], most_moves: int) -> Way | None:
         """The way that a draft means. ``aside``: by node, who is to step aside and does not yet."""
         pod, trial = one.candidate.pod, self.drafts.trial
         free: dict[int, list[AsideTo]] = {}
@@ -83,7 +82,7 @@ class Ways:
         wish = Wish(pod, np.zeros(0), 0.0, one.policy.name, Tier.PENDING)
         found = chains.follow(wish, AsideTo(pod, one.node, one.rules), there, self.leavers)
         trial.rollback(mark)
-        if not found or len(found) - 1 > bounds.most_moves:
+        if not found or len(found) - 1 > most_moves:
             return None
         *steps, last = found
         return Way(last.target.node, tuple(steps), last.after)

@@ -23,7 +23,7 @@ from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.ways import Way, Ways
-from rescheduler.policies.framework import PolicyView, RoomMakingPolicy
+from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.proposals import Candidate
@@ -61,7 +61,7 @@ def explaining(drafts: RepairDrafts, pods: int) -> RepairDrafts:
 
 
 def why_no_room(
-    policy: RoomMakingPolicy,
+    policy: PendingPods,
     wanted: Sequence[Candidate],
     ways: Ways,
     may_leave: Callable[[Pod], bool],
@@ -106,7 +106,7 @@ def _only_node(pod: Pod, state: SchedulingState) -> str:
 
 
 def nearest_ways(
-    policy: RoomMakingPolicy, wanted: Sequence[Candidate], ways: Ways, may_leave: Callable[[Pod], bool]
+    policy: PendingPods, wanted: Sequence[Candidate], ways: Ways, may_leave: Callable[[Pod], bool]
 ) -> dict[str, Way]:
     """By uid, for each pod alone a way with few moves, whatever holds those that step aside."""
     trial, found = ways.drafts.trial, dict[str, Way]()
@@ -116,7 +116,7 @@ def nearest_ways(
         draft = ways.draft(policy, left, may_leave, passes=1, loses_wishes=True)
         aside = draft.by_node(trial.state.node_index)
         for one in draft.moves:
-            way = ways.of(one, aside, policy.bounds)
+            way = ways.of(one, aside, policy.args.most_moves)
             if way is not None:
                 found[one.candidate.pod.uid] = way
         # What one of them takes in a draft another one lacks: those are looked at again without it.

@@ -4,7 +4,7 @@ A policy decides nothing about targets, budgets or order: the planner does, by t
 Adding one is one module and one line in the registry.
 
 Some want more than single moves: nodes emptied (``EmptyingPolicy``, searched by planning/empty.py), overloaded nodes relieved
-(``RelievingPolicy``, planning/relieve.py), room for pods that have no node (``RoomMakingPolicy``, planning/pending_rooms.py). They say
+(``LowNodeUtilization``, planning/relieve.py), room for pods that have no node (``PendingPods``, planning/pending_rooms.py). They say
 what it is worth, and what may receive; the planner looks for the moves.
 """
 
@@ -249,28 +249,6 @@ class CountsNodes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoomBounds:
-    """How far the search for one pod may go."""
-
-    depth: int
-    """1: pods leave the node and go where there is room; 2: for one of them another one makes room; and so on."""
-    most_moves: int
-    """Pods that may be moved for one pod."""
-    higher_priorities: bool
-    """True: also pods of a higher priority than that of the pod that waits may be moved for it."""
-
-
-@runtime_checkable
-class RoomMakingPolicy(Policy, Protocol):
-    """A policy whose candidates are pods without a node."""
-
-    @property
-    def bounds(self) -> RoomBounds:
-        """How far the search may go."""
-        ...
-
-
 class NodeFilling(NamedTuple):
     """How much more of a resource nodes may take before a policy finds them too full."""
 
@@ -322,16 +300,3 @@ class Overload:
     """What a share of a node above its target counts for, by resource."""
     least: float
     """What a move must relieve at least: the fall of ``utilization.overload`` of its node, as a share of a node."""
-
-
-@runtime_checkable
-class RelievingPolicy(Policy, Protocol):
-    """A policy whose candidates are pods on nodes that hold too much."""
-
-    def overload(self, view: PolicyView) -> Overload | None:
-        """How far nodes are above their targets; None if nothing is to be done now."""
-        ...
-
-    def takes(self, pod: Pod, view: PolicyView) -> tuple[float, ...]:
-        """What goes with the pod, wherever it goes, in the order of the rows of ``Overload.above``."""
-        ...

@@ -18,7 +18,7 @@ from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_wo
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, RoomBounds, nowhere
+from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
@@ -37,7 +37,8 @@ class PendingPodsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key
 
     ``after_node_autoscaler_s``: the same where a node autoscaler is at work, which gets the time to add a node.
     ``node_autoscaler``: whether one is; Auto: if Karpenter made a node, or cluster-autoscaler runs in kube-system.
-    ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes (``RoomBounds``).
+    ``depth``, ``most_moves``, ``move_higher_priorities``: how far the search for one pod goes. Depth 1: pods leave a node
+    and go where there is room; 2: for one of them another one makes room; and so on.
     """
 
     after_s: Age = 60.0
@@ -64,13 +65,11 @@ class PendingPods:
     tier: ClassVar[Tier] = Tier.PENDING
 
     def __init__(self, args: PendingPodsArgs) -> None:
+        self.args = args
         self._scope = args.scope()
         self._after_s = args.after_s
         self._after_autoscaler_s = max(self._after_s, args.after_node_autoscaler_s)
         self._autoscaler = args.node_autoscaler
-        self.bounds = RoomBounds(
-            depth=args.depth, most_moves=args.most_moves, higher_priorities=args.move_higher_priorities
-        )
 
     def candidates(self, view: PolicyView) -> Proposals:
         """The pods, those of one kind together."""
