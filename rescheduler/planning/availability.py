@@ -159,22 +159,9 @@ class AvailabilityLedger:
         """The answers by all that ``Availability.refusal`` looks at: tens of thousands of pods are asked about in each round."""
         self._workloads: dict[str, str] = {}
         """Uid of a controller of pods -> uid of the workload."""
-        self._lasting: dict[str, dict[int, tuple[Pod, Blocked | None]]] = {}
-        """By policy and identity of the pod, which is kept alive with it: answers where moves take nothing from each other."""
 
     def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
         """Why the eviction of the pod would leave too few pods of its workload, or None."""
-        if not self._unlimited:
-            return self._refusal(pod, policy)
-        answers = self._lasting.get(policy)
-        if answers is None:
-            answers = self._lasting[policy] = {}
-        known = answers.get(id(pod))
-        if known is None:
-            known = answers[id(pod)] = pod, self._refusal(pod, policy)
-        return known[1]
-
-    def _refusal(self, pod: Pod, policy: str) -> Blocked | None:
         if self._covered(pod):
             return None
         uid = self._workload(pod)

@@ -206,7 +206,6 @@ class LimitLedger:
         self._limits = limits
         self._unlimited = unlimited
         self._max_moves = max_moves
-        self._endless = unlimited and max_moves is None
         self._before = self._this_hour = this_hour
         self._total = 0
         self._full: Blocked | None = None
@@ -222,21 +221,16 @@ class LimitLedger:
     @property
     def exhausted(self) -> bool:
         """True if no pod at all may be moved any more."""
-        if self._endless:
-            return False
         if self._unlimited:
-            return self._max_moves is not None and self._this_hour - self._before >= self._max_moves
+            return self.left == 0
         return self._total >= self._limits.moves_at_once or self._this_hour >= self._limits.moves_per_hour
 
     @property
     def left(self) -> int | None:
         """How many more moves the plan may have, those of an hour where it is made within limits; None: any number."""
-        most = self._max_moves if self._unlimited else self._limits.moves_per_hour
-        return (
-            None
-            if most is None
-            else max(0, most - (self._this_hour - self._before if self._unlimited else 0))
-        )
+        if not self._unlimited:
+            return self._limits.moves_per_hour
+        return None if self._max_moves is None else max(0, self._before + self._max_moves - self._this_hour)
 
     def beyond(self, number: int) -> Blocked | None:
         """Why so many moves, which belong together, are too many for the plan, or None: a plan ends between them."""
@@ -268,8 +262,6 @@ class LimitLedger:
 
         ``follows``: it begins after another move of the plan, whose place among the moves at once it takes then.
         """
-        if self._endless:
-            return None
         full = self.full
         if follows and full is not None and full.reason is SkipReason.LIMIT_TOTAL:
             full = self._used_up() if self._this_hour >= self._limits.moves_per_hour else None

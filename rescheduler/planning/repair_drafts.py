@@ -120,22 +120,6 @@ class Extent(NamedTuple):
     """Of which planned moves of the first stage the rooms are used afterwards, by uid; None: of all."""
 
 
-class Masks:
-    """Nodes that would take pods, as far as other pods are not concerned, at one version of a trial."""
-
-    def __init__(self) -> None:
-        self._version = -1
-        self._masks: dict[object, tuple[Pod, BoolArray]] = {}
-        """Keys hold identities: with them is the pod that must live as long."""
-
-    def at(self, version: int) -> dict[object, tuple[Pod, BoolArray]]:
-        """Those of this version."""
-        if version != self._version:
-            self._version = version
-            self._masks.clear()
-        return self._masks
-
-
 @dataclass(frozen=True, slots=True)
 class RepairDrafts:
     """Drafts repairs and rooms for pending pods in one trial."""
@@ -150,7 +134,6 @@ class RepairDrafts:
     passes: int
     most_pods: int
     """Pods of the nodes that are looked at, in all."""
-    masks: Masks = field(default_factory=Masks)
     refused: set[tuple[str, int]] = field(default_factory=set)
     """Moves that the rules refused when a draft was followed: uids, each with a node (an index). No draft has them again."""
 
@@ -399,20 +382,18 @@ class _Problem:
 
     def _static(self, pod: Pod, replacement: Pod) -> BoolArray:
         """Nodes that would take it, as far as other pods are not concerned."""
-        key = (
-            pod.namespace,
-            id(replacement.spec),
-            id(replacement.labels),
-            pod.name if replacement.spec.volumes else "",
-            self._trial.kind(pod),
-        )
-        masks = self._drafts.masks.at(self._trial.version)
-        if key not in masks:
-            with self._trial.without(pod):
-                known = self._trial.without_others(replacement)
-            elsewhere = self._trial.elsewhere(pod, replacement)
-            masks[key] = replacement, known if elsewhere is None else known & elsewhere
-        return masks[key][1]
+        trial = self._trial
+
+        def find() -> tuple[Pod, BoolArray]:
+            with trial.without(pod):
+                known = trial.without_others(replacement)
+            elsewhere = trial.elsewhere(pod, replacement)
+            return replacement, known if elsewhere is None else known & elsewhere
+
+        claims = pod.name if replacement.spec.volumes else ""
+        alike = pod.namespace, id(replacement.spec), id(replacement.labels), claims, trial.kind(pod)
+        # It holds identities: with the answer is the pod that must live as long.
+        return trial.view.memo.of((RepairDrafts, alike), trial.version, find)[1]
 
     def _movable(self, pod: Pod) -> MovablePod:
         replacement = self._coming(pod)

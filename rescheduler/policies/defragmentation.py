@@ -205,13 +205,10 @@ class Defragmentation:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        here = view.state.node_index[candidate.pod.node]
-        free, rooms = self._free(view), self._rooms(view)
         fits = self._taking_part(view).copy()
-        for room, number in zip(self._templates, rooms, strict=True):
-            for resource, size in room.items():
-                fits &= free[resource] - taken_of(candidate.pod.held, resource) >= number * size
-        fits[here] = False
+        for resource, filling in self.left(view).items():
+            fits &= filling.left >= taken_of(candidate.pod.held, resource)
+        fits[view.state.node_index[candidate.pod.node]] = False
         return np.where(fits, _GAIN, 0.0)
 
     def receives(self, view: PolicyView) -> BoolArray:

@@ -110,10 +110,7 @@ class InterPodAntiAffinity:
         here = pairs_with(pod, _ANTI, view)
         if not here:
             return nowhere(view)
-        by_node: IntArray = np.full(view.nodes.size, here)
-        for change in changes_in_pairs(pod, view.cluster.kind_of(pod), _ANTI, view):
-            by_node += change.by_node
-        return np.where(by_node == 0, _gain(here), 0.0)
+        return np.where(self.change(pod, pod, view)[Tier.HARD] == -here, _gain(here), 0.0)
 
     def badness(self, view: PolicyView) -> IntArray:
         """All conflicts, whoever may move."""

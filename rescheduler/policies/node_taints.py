@@ -117,7 +117,8 @@ class NodeTaints:
         """By the formula of the class."""
         pod = candidate.pod
         _, sets, codes = self._counted(view)
-        per_set = np.array([self._badness(pod, taints) for taints in sets])
+        worst = (_worst(taints, pod.spec.tolerations) for taints in sets)
+        per_set = np.array([0.0 if taint is None else WEIGHTS[taint.effect] for taint in worst])
         badness: FloatArray = per_set[codes]
         here = badness[view.state.node_index[pod.node]]
         if here <= 0:
@@ -176,10 +177,6 @@ class NodeTaints:
             gain=WEIGHTS[worst.effect],
             tier=COSTS[worst.effect][0],
         )
-
-    def _badness(self, pod: Pod, taints: tuple[Taint, ...]) -> float:
-        worst = (WEIGHTS[t.effect] for t in taints if not tolerates(pod.spec.tolerations, t))
-        return max(worst, default=0.0)
 
     def _counts(self, taint: Taint) -> bool:
         if taint.effect not in WEIGHTS:

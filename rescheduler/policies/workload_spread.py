@@ -19,7 +19,8 @@ import numpy as np
 from rescheduler.model.names import ZONE
 from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, in_tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
+from rescheduler.policies.pod_costs import elsewhere
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
@@ -88,8 +89,7 @@ class WorkloadSpread:
             return unchanged(view.nodes.size)
         else:
             found = same
-        found[here] = 0
-        return in_tier(Tier.SOFT, found * self._weight)
+        return elsewhere(Tier.SOFT, found * self._weight, here)
 
     def _with(self, workload: _Workload | None, node: int, more: int, view: PolicyView) -> int:
         """What changes in one workload if a replica comes to the node (1) or leaves it (-1)."""
