@@ -62,7 +62,6 @@ class Conditions:
         self._budget_numbers: dict[ObjectKey, int] = {}
         self._masks: dict[object, BoolArray] = {}
         self._domains: dict[str, IntArray] = {}
-        self._single: dict[str, bool] = {}
         self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
         self._hard: dict[PodClass, tuple[Spread, ...]] = {}
         self._spreads: dict[object, Spread] = {}
@@ -176,21 +175,13 @@ class Conditions:
             for key in dict.fromkeys(
                 term.topology_key for term in (*spec.pod_anti_affinity, *pod.spec.pod_anti_affinity)
             )
-            if key not in near and not self._one_node_each(key)
+            if key not in near and not self._trial.view.nodes.column(key).distinct
         ]
         here = self._trial.state.node_index[pod.node]
         domains = tuple(self._trial.view.nodes.column(key).code_list[here] for key in (*near, *far))
         claims = pod.name if spec.volumes else ""
         elsewhere = self._trial.kind(pod)
         return pod.namespace, id(spec), id(pod.spec), id(replacement.labels), domains, claims, elsewhere
-
-    def _one_node_each(self, topology_key: str) -> bool:
-        """True if every domain has one node at most."""
-        known = self._single.get(topology_key)
-        if known is None:
-            column = self._trial.view.nodes.column(topology_key)
-            known = self._single[topology_key] = len(column.values) == int(column.present.sum())
-        return known
 
     def marks(self, kind: PodClass) -> tuple[tuple[Mark, ...], tuple[Mark, ...]]:
         """What its pods bear, and what they mind: required anti-affinity of either side, host ports."""

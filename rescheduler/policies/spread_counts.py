@@ -1,26 +1,17 @@
-"""How many pods of a topology spread constraint stand in each domain, as kube-scheduler counts them.
-
-Counted are non-terminating pods of the pod's namespace that the selector (with matchLabelKeys) matches,
-movable or not, on nodes that the constraint looks at. An empty selector counts none (a rule of the
-scheduler since 1.25). Arrays over domains; pure.
-"""
+"""Which domains a topology spread constraint looks at, and what it makes of the pods in each, as kube-scheduler does. Pure."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 
 from rescheduler.model.records import PodSpec, SpreadConstraint
-from rescheduler.model.selectors import LabelSet
-from rescheduler.policies.framework import PolicyView
 from rescheduler.scheduling.classes import PodGroup
 from rescheduler.scheduling.counts import domain_sums
 from rescheduler.scheduling.framework import BoolArray, IntArray
-from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.nodes import Codes, Column, NodeTable
-from rescheduler.scheduling.pod_topology_spread import included, merged_selector
+from rescheduler.scheduling.pod_topology_spread import included
 
 
 class Domains:
@@ -97,48 +88,3 @@ class Skew:
                 raised[lowest] += 1
                 totals[lowest] = self.total(raised)
         return totals
-
-
-class DomainCounts(NamedTuple):
-    """Pods of one constraint by topology domain."""
-
-    domains: Domains
-    counts: IntArray
-    """Pods by domain. Do not change the array."""
-    skew: Skew
-
-    def excess(self) -> IntArray:
-        """Pods above maxSkew in each domain."""
-        return self.skew.excess(self.counts)
-
-    def total_excess_after(self, source: int) -> IntArray:
-        """For each domain: the sum of all excess once one pod has gone there from ``source``."""
-        after = self.counts.copy()
-        after[source] -= 1
-        return self.skew.totals_with_one_more(after)
-
-
-def counted_pods(
-    namespace: str, labels: LabelSet, constraint: SpreadConstraint, view: PolicyView
-) -> PodGroup | None:
-    """The pods that a constraint counts, for a pod with these labels; None if it counts none."""
-    selector = merged_selector(constraint, labels)
-    if selector is None or selector.empty:
-        return None
-    return view.cluster.group((Matcher(NamespaceScope(frozenset((namespace,))), selector),), living=True)
-
-
-def domain_counts(
-    namespace: str, spec: PodSpec, labels: LabelSet, constraint: SpreadConstraint, view: PolicyView
-) -> DomainCounts:
-    """Counts of one constraint of a pod in the current what-if state."""
-    domains = Domains.of(spec, constraint, view.nodes)
-    group = counted_pods(namespace, labels, constraint, view)
-    counts = np.zeros(len(domains.valid), dtype=np.int64) if group is None else domains.counts(group)
-    return DomainCounts(domains, counts, Skew(constraint, domains))
-
-
-def self_matches(labels: LabelSet, constraint: SpreadConstraint) -> bool:
-    """True if moving the pod changes the counts of its own constraint."""
-    selector = merged_selector(constraint, labels)
-    return selector is not None and not selector.empty and selector.matches(labels)

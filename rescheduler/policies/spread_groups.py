@@ -20,8 +20,8 @@ from rescheduler.policies.spread_counts import Domains, Skew
 from rescheduler.scheduling.classes import PodClass, PodGroup, standing
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import IntArray
-from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.memo import Memo
+from rescheduler.scheduling.pod_topology_spread import spread_group
 
 Wanted = Callable[[PodClass], Sequence[tuple[SpreadConstraint, LabelSelector | None]]]
 """The constraints of a class of pods that are looked at, each with its final selector."""
@@ -45,20 +45,22 @@ class SpreadGroup:
         self.hard = constraint.hard
         self.carriers: dict[PodClass, None] = {}
         """The classes whose pods carry it, those without pods now included."""
-        self._skew = Skew(constraint, domains)
-        self._pods = pods
+        self.skew = Skew(constraint, domains)
+        self.pods = pods
+        """Those that it counts."""
+        self.codes = domains.codes
+        """Domain of each node; -1 if the constraint does not look at it."""
         self._domains = domains
-        self._codes = domains.codes
         self._memo = Memo()
 
     def excess(self) -> int:
         """Pods above the least count and maxSkew; 0 while no pod carries the constraint."""
         if not any(kind.pods for kind in self.carriers):
             return 0
-        classes = self._pods.classes
+        classes = self.pods.classes
         if len(classes) > _FEW:
-            return self._skew.total(self._counts())
-        return self._memo.of("excess", standing(classes), lambda: self._skew.total(self._counts()))
+            return self.skew.total(self.counts())
+        return self._memo.of("excess", standing(classes), lambda: self.skew.total(self.counts()))
 
     def change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | None:
         """What the excess changes by, by node, if a pod of class ``kind`` left node ``here`` and one of class ``then`` came.
@@ -67,28 +69,28 @@ class SpreadGroup:
         """
         found = self._change(kind, then, here)
         if isinstance(found, int):
-            return np.full(len(self._codes), found) if found else None
-        return found[self._codes] if found.any() else None
+            return np.full(len(self.codes), found) if found else None
+        return found[self.codes] if found.any() else None
 
     def _change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | int:
         """The same by domain, the last one for nodes that the constraint does not look at; a number: the same on all nodes."""
-        leaves, comes = self._pods in kind.groups, self._pods in then.groups
+        leaves, comes = self.pods in kind.groups, self.pods in then.groups
         before = self.excess()
         stays = then in self.carriers or any(len(known.pods) > (known is kind) for known in self.carriers)
         if not stays:
             return -before
-        counts, source = self._counts(), int(self._codes[here])
+        counts, source = self.counts(), int(self.codes[here])
         if leaves and source >= 0:
             counts = counts.copy()
             counts[source] -= 1
         if not comes:
-            return self._skew.total(counts) - before
+            return self.skew.total(counts) - before
         # Code -1 finds the last one by itself.
-        return np.append(self._skew.totals_with_one_more(counts), self._skew.total(counts)) - before
+        return np.append(self.skew.totals_with_one_more(counts), self.skew.total(counts)) - before
 
-    def _counts(self) -> IntArray:
+    def counts(self) -> IntArray:
         """Pods by domain. Do not change the array."""
-        return self._domains.counts(self._pods)
+        return self._domains.counts(self.pods)
 
 
 class SpreadGroups:
@@ -151,15 +153,20 @@ class SpreadGroups:
 
     def _bind(self, kind: PodClass) -> Iterator[SpreadGroup]:
         for constraint, selector in self._wanted(kind):
-            # A constraint that does not count its own pods is met or not by where those of others stand.
-            if selector is None or selector.empty or not selector.matches(kind.labels):
-                continue
-            group = self._group(kind, constraint, selector)
-            if kind not in group.carriers:
+            group = self.of_class(kind, constraint, selector)
+            if group is not None and kind not in group.carriers:
                 group.carriers[kind] = None
                 yield group
 
-    def _group(self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector) -> SpreadGroup:
+    def of_class(
+        self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector | None
+    ) -> SpreadGroup | None:
+        """A constraint of a class of pods with its final selector; None if it does not count them.
+
+        Then it is met or not by where the pods of others stand.
+        """
+        if selector is None or selector.empty or not selector.matches(kind.labels):
+            return None
         domains = Domains.of(kind.spec, constraint, self._cluster.nodes)
         key = (
             kind.namespace,
@@ -171,8 +178,7 @@ class SpreadGroups:
         )
         group = self._groups.get(key)
         if group is None:
-            matcher = Matcher(NamespaceScope(frozenset((kind.namespace,))), selector)
-            pods = self._cluster.group((matcher,), living=True)
+            pods = spread_group(kind, selector, self._cluster)
             group = self._groups[key] = SpreadGroup(constraint, domains, pods)
             self._by_pods.setdefault(pods, []).append(group)
         return group

@@ -15,8 +15,7 @@ from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView, nowhere
 from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, least_disturbing
-from rescheduler.policies.spread_counts import counted_pods, domain_counts, self_matches
-from rescheduler.policies.spread_groups import SpreadGroups
+from rescheduler.policies.spread_groups import SpreadGroup, SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
 from rescheduler.scheduling.framework import FloatArray, IntArray
@@ -81,9 +80,10 @@ class TopologySpread:
                 # Classes that a constraint cannot tell apart give the same crowds: one of them is asked for all. Not one that
                 # it does not count itself, which is met or not by where others stand.
                 key = _signature(known, constraint)
-                if key not in seen and self_matches(known.labels, constraint):
+                group = self._group(known, constraint, view) if key not in seen else None
+                if group is not None:
                     seen.add(key)
-                    for crowd in self._remembered(known, constraint, view):
+                    for crowd in self._remembered(known, constraint, group, view):
                         batches += _choose(crowd, constraint, view)
         for batch in sorted(batches, key=_rank):
             # A pod that several constraints propose goes for the one that gains most.
@@ -96,28 +96,28 @@ class TopologySpread:
         """By the formula of the class."""
         pod = candidate.pod
         here = view.state.node_index[pod.node]
+        kind = view.cluster.kind_of(pod)
         bound = [
-            (constraint, counts, int(counts.domains.codes[here]), counts.excess())
+            (group, int(group.codes[here]), group.skew.excess(group.counts()))
             for constraint in self._considered(pod.spec.spread)
-            if self_matches(pod.labels, constraint)
-            for counts in (domain_counts(pod.namespace, pod.spec, pod.labels, constraint, view),)
-            if counts.domains.codes[here] >= 0
+            if (group := self._group(kind, constraint, view)) is not None and group.codes[here] >= 0
         ]
-        if not any(excess[source] > 0 for _, _, source, excess in bound):
+        if not any(excess[source] > 0 for _, source, excess in bound):
             return nowhere(view)
         removed = np.zeros(view.nodes.size)
         total, weight = 0.0, 0.0
         harmless = np.ones(view.nodes.size, dtype=np.bool_)
-        for constraint, counts, source, excess in bound:
-            after = counts.total_excess_after(source)
-            codes = counts.domains.codes
-            difference = np.where(codes >= 0, excess.sum() - after[codes], 0)
+        for group, source, excess in bound:
+            left = group.counts().copy()
+            left[source] -= 1
+            after = group.skew.totals_with_one_more(left)
+            difference = np.where(group.codes >= 0, excess.sum() - after[group.codes], 0)
             # A move that repairs one constraint must not break another one of the pod.
             harmless &= difference >= 0
             if excess[source] > 0:
                 removed += difference
                 total += float(excess.sum())
-                weight = max(weight, 1.0 if constraint.hard else SOFT_WEIGHT)
+                weight = max(weight, 1.0 if group.hard else SOFT_WEIGHT)
         gain = weight * (BASE_GAIN + (1 - BASE_GAIN) * np.minimum(removed / total, 1.0))
         return np.where(harmless & (removed > 0), gain, 0.0)
 
@@ -146,6 +146,10 @@ class TopologySpread:
     def _groups(self, view: PolicyView) -> SpreadGroups:
         return SpreadGroups.of(self, view, self._wanted)
 
+    def _group(self, kind: PodClass, constraint: SpreadConstraint, view: PolicyView) -> SpreadGroup | None:
+        selector = merged_selector(constraint, kind.labels)
+        return self._groups(view).of_class(kind, constraint, selector)
+
     def _wanted(self, kind: PodClass) -> list[tuple[SpreadConstraint, LabelSelector | None]]:
         if not self._scope.proposes(kind):
             return []
@@ -155,31 +159,27 @@ class TopologySpread:
         return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]
 
     def _remembered(
-        self, known: PodClass, constraint: SpreadConstraint, view: PolicyView
+        self, known: PodClass, constraint: SpreadConstraint, group: SpreadGroup, view: PolicyView
     ) -> tuple[_Crowd, ...]:
         """What a constraint finds depends on the nodes and on where the pods stand that it counts."""
-        group = counted_pods(known.namespace, known.labels, constraint, view)
-        matched = group.classes if group is not None else []
         return known.memo.of(
             (self, constraint),
-            (view.nodes.epoch, standing(matched)),
-            lambda: tuple(self._crowds(known, constraint, matched, view)),
+            (view.nodes.epoch, standing(group.pods.classes)),
+            lambda: tuple(self._crowds(constraint, group, view)),
         )
 
-    def _crowds(
-        self, known: PodClass, constraint: SpreadConstraint, matched: Sequence[PodClass], view: PolicyView
-    ) -> Iterator[_Crowd]:
-        counts = domain_counts(known.namespace, known.spec, known.labels, constraint, view)
-        excess = counts.excess()
+    def _crowds(self, constraint: SpreadConstraint, group: SpreadGroup, view: PolicyView) -> Iterator[_Crowd]:
+        counts = group.counts()
+        excess = group.skew.excess(counts)
         if not excess.any():
             return
-        codes, values = counts.domains.codes, view.nodes.column(constraint.topology_key).values
+        codes, values = group.codes, view.nodes.column(constraint.topology_key).values
         share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         asked = self._scope.nodes(view.nodes)
         crowded: dict[int, list[tuple[Pod, PodClass]]] = {
             code: [] for code in np.flatnonzero(excess).tolist()
         }
-        for other in matched:
+        for other in group.pods.classes:
             if self._scope.proposes(other) and constraint in other.spec.spread:
                 here = codes[other.where]
                 chosen = np.flatnonzero((here >= 0) & (excess[here] != 0) & asked[other.where])
@@ -191,8 +191,8 @@ class TopologySpread:
                 pods=tuple(pods),
                 too_many=int(excess[code]),
                 message=(
-                    f"{constraint.topology_key}={values[code]} has {plural(int(counts.counts[code]), 'pod')}, "
-                    f"the least {counts.skew.least(counts.counts)}, maxSkew is {constraint.max_skew}"
+                    f"{constraint.topology_key}={values[code]} has {plural(int(counts[code]), 'pod')}, "
+                    f"the least {group.skew.least(counts)}, maxSkew is {constraint.max_skew}"
                 ),
                 gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
             )
