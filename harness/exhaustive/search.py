@@ -17,9 +17,9 @@ from harness.exhaustive.clusters import TinyCluster
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, TIERS, Tier
-from rescheduler.policies.planned_moves import taken_of
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import FloatArray, IntArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.state import SchedulingState
@@ -187,7 +187,7 @@ class _Search:
             shares, most = self._share(name) * 100, self.cluster.fills_up_to[name]
             mean = float(shares.mean())
             below, most = (mean - percent, mean + most) if self.cluster.even else (percent, most)
-            comes = 100 * taken_of(pod.held, name) / max(int(self._state.allocatable(name)[node]), 1)
+            comes = 100 * held_amount(pod, name) / max(int(self._state.allocatable(name)[node]), 1)
             if shares[node] >= below or shares[node] + comes > most:
                 return False
         return True
@@ -201,7 +201,7 @@ class _Search:
         return min(
             (
                 int(state.allocatable(name)[node] - state.requested(name)[node])
-                - (taken_of(beside.held, name) if beside else 0)
+                - (held_amount(beside, name) if beside else 0)
             )
             // size
             for name, size in {**self.cluster.room, "pods": 1}.items()

@@ -23,7 +23,8 @@ from rescheduler.planning.targets import Target, Targets
 from rescheduler.planning.total_change import Objective, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import Tier, lowers, nothing, worsens_wishes
-from rescheduler.policies.planned_moves import cover, taken_of
+from rescheduler.policies.planned_moves import cover
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import FloatArray
 
 Missing = Sequence[tuple[str, int]]
@@ -239,10 +240,10 @@ def fewest(planned: Sequence[Pod], missing: Missing, besides: Sequence[Pod] = ()
 
 def _less(missing: Missing, leaving: Sequence[Pod]) -> Missing:
     """What is missing beside what these leave."""
-    rest = [(name, amount - sum(taken_of(pod.held, name) for pod in leaving)) for name, amount in missing]
+    rest = [(name, amount - sum(held_amount(pod, name) for pod in leaving)) for name, amount in missing]
     return [(name, amount) for name, amount in rest if amount > 0]
 
 
 def part_of(pod: Pod, missing: Missing) -> float:
     """How much more than necessary the pod leaves, or how much less."""
-    return sum(taken_of(pod.held, name) / amount for name, amount in missing)
+    return sum(held_amount(pod, name) / amount for name, amount in missing)

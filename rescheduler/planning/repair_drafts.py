@@ -31,9 +31,9 @@ from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
 from rescheduler.policies.pending_pods import PendingPods
-from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Candidate, reluctance
 from rescheduler.policies.topology_spread import TopologySpread
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.matching import matcher_of
@@ -303,7 +303,7 @@ class _Problem:
             if move.stage == 1 and self._conditions.places[move.source] >= 0:
                 for name in self._names:
                     row = self._conditions.row(name)
-                    leaving[row, self._conditions.places[move.source]] += taken_of(move.pod.held, name)
+                    leaving[row, self._conditions.places[move.source]] += held_amount(move.pod, name)
         return leaving
 
     def _best_first(self, pod: Pod, falls: Mapping[int, float]) -> list[int]:
@@ -408,7 +408,7 @@ class _Problem:
                 allowed=self._may_go_to(pod, replacement),
                 cost=1.0 + self._costs.get(pod.uid, 0.0) if pod.node else 0.0,
             ),
-            holds=[(self._conditions.row(name), float(taken_of(pod.held, name))) for name in self._names]
+            holds=[(self._conditions.row(name), float(held_amount(pod, name))) for name in self._names]
             if pod.node
             else (),
             repairs={

@@ -123,12 +123,9 @@ class Trial:
 
     def assume(self, pod: Pod, node: str) -> None:
         """A pending pod is taken as bound to the node."""
-        self.state.remove(pod)
-        placed = self.state.place(pod, node)
-        self._expected.add(pod, placed)
+        self.arrive(pod, node)
         if not belongs_to_node(pod):
             self.planned.expected[self.state.node_index[node]] += 1
-        self.hypothetical.add(placed.uid)
 
     def arrive(self, pod: Pod, node: str) -> None:
         """A pending pod stands on the node, where room was made for it."""

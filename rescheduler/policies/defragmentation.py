@@ -20,9 +20,9 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
 from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
-from rescheduler.policies.planned_moves import taken_of
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, least_disturbing
 from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
@@ -179,8 +179,8 @@ class Defragmentation:
         free = self._free(view)
         after = {}
         for resource, left in free.items():
-            after[resource] = left - taken_of(replacement.held, resource)
-            after[resource][here] = left[here] + taken_of(pod.held, resource)
+            after[resource] = left - held_amount(replacement, resource)
+            after[resource][here] = left[here] + held_amount(pod, resource)
         change = np.zeros_like(unchanged(view.nodes.size))
         rooms = self._rooms_of(after)
         far = self._far(after, rooms, view)
@@ -207,7 +207,7 @@ class Defragmentation:
         """By the formula of the class."""
         fits = self._taking_part(view).copy()
         for resource, filling in self.left(view).items():
-            fits &= filling.left >= taken_of(candidate.pod.held, resource)
+            fits &= filling.left >= held_amount(candidate.pod, resource)
         fits[view.state.node_index[candidate.pod.node]] = False
         return np.where(fits, _GAIN, 0.0)
 
@@ -227,7 +227,7 @@ class Defragmentation:
         """By the rooms that it makes: of what it frees, they take a part; what they lack they take of what was free."""
         node = view.state.node_index[members[0].pod.node]
         free = {r: int(left[node]) for r, left in self._free(view).items()}
-        freed = {r: sum(taken_of(one.pod.held, r) for one in members) for r in self._resources}
+        freed = {r: sum(held_amount(one.pod, r) for one in members) for r in self._resources}
         after = {r: np.array([free[r] + freed[r]]) for r in self._resources}
         more = self._rooms_of(after)[:, 0] - self._rooms(view)[:, node]
         takes = dict.fromkeys(self._resources, 0)
@@ -342,7 +342,7 @@ class Defragmentation:
         needs = here.missing
         wanted = [at for at, amount in enumerate(needs) if amount > 0]
         for one in _leaving(here, view):
-            by_size.setdefault(tuple(taken_of(one[0].held, r) for r in room), []).append(one)
+            by_size.setdefault(tuple(held_amount(one[0], r) for r in room), []).append(one)
         sizes = sorted(by_size, key=lambda size: [-size[at] for at in wanted])
         sizes = [size for size in sizes if any(size[at] for at in wanted)]
         shown = False

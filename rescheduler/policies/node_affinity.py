@@ -117,14 +117,14 @@ class NodeAffinity:
 
     def badness(self, view: PolicyView) -> IntArray:
         """Required affinity that is not met, preferred weights that are not, and the potential of all scores."""
-        total = sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)
+        total = sum_of_costs(self._cost, view)
         if self._potential is not None:
             total[Tier.SOFT] += self._potential.badness(view)
         return total
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """The same there less the same here."""
-        change = change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+        change = change_of_cost(self._cost, pod, replacement, view)
         if self._potential is not None:
             change = change + in_tier(Tier.SOFT, self._potential.change(pod, replacement, view))
         return change

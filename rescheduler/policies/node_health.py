@@ -129,11 +129,11 @@ class NodeHealth:
 
     def badness(self, view: PolicyView) -> IntArray:
         """Pods on unhealthy nodes."""
-        return sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)
+        return sum_of_costs(self._cost, view)
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """One less, unless it goes to another unhealthy node."""
-        return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+        return change_of_cost(self._cost, pod, replacement, view)
 
     def warnings(self, view: PolicyView) -> Iterator[PolicyWarning]:
         """Where most nodes are unhealthy."""

@@ -9,15 +9,16 @@ In whole millionths (``objective.ONE``), rounded per node, so that what a move c
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.model.resources import Resources
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE
-from rescheduler.policies.planned_moves import taken_of
+from rescheduler.scheduling.amounts import held_amount, incoming_amount
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray, Profile, ScoringStrategy
 from rescheduler.scheduling.resource_scores import broken_line, scored_use
@@ -36,53 +37,27 @@ def unit(profile: Profile, plugin: str) -> int:
 def cost_of_nodes(view: PolicyView) -> IntArray:
     """Of every node as it is. Do not change the array."""
     cluster = view.cluster
-    return view.memo.of(
-        cost_of_nodes, cluster.version, lambda: _cost(_Taken(0, 0, Resources()), 1, _ALL, cluster)
-    )
+    return view.memo.of(cost_of_nodes, cluster.version, lambda: _cost(lambda _, **__: 0, 0, _ALL, cluster))
 
 
 def change_on_nodes(pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
     """What the sum changes by if the pod leaves its node and the replacement stands on each other node."""
     cluster, now = view.cluster, cost_of_nodes(view)
     here = view.state.node_index[pod.node]
-    leaves = _Taken(pod.held_score_cpu_milli, pod.held_score_memory_bytes, pod.held)
-    spec = replacement.spec
-    comes = _Taken(spec.score_cpu_milli, spec.score_memory_bytes, spec.requests)
+    leaves, comes = partial(held_amount, pod), partial(incoming_amount, replacement.spec)
     gone = _cost(leaves, -1, slice(here, here + 1), cluster) - now[here]
     change: IntArray = _cost(comes, 1, _ALL, cluster) - now + gone
     return change
 
 
-class _Taken(NamedTuple):
-    """What a pod counts for on its node."""
-
-    score_cpu_milli: int
-    score_memory_bytes: int
-    held: Resources
-
-    def scored(self, resource: str) -> int:
-        """As NodeResourcesFit counts it: with defaults for containers that request no CPU or memory."""
-        match resource:
-            case "cpu":
-                return self.score_cpu_milli
-            case "memory":
-                return self.score_memory_bytes
-            case _:
-                return self.requested(resource)
-
-    def requested(self, resource: str) -> int:
-        """As it is requested."""
-        return taken_of(self.held, resource)
-
-
-def _cost(taken: _Taken, sign: int, nodes: slice, cluster: Cluster) -> IntArray:
-    """Of these nodes with so much more (or less) on each."""
+def _cost(amount: Callable[..., int], sign: int, nodes: slice, cluster: Cluster) -> IntArray:
+    """Of these nodes with so much more (or less) on each. ``amount``: of a resource, with ``defaults`` or without (``amounts``)."""
     profile = cluster.profile
     curve = cluster.memo.of(_curve, None, lambda: _curve(profile))
     filled, weights = _nothing(cluster, nodes), _nothing(cluster, nodes)
     for resource, weight in profile.fit_resources:
         capacity, counted = cluster.nodes.divisor(resource)
-        used = scored_use(cluster, resource)[nodes] + sign * taken.scored(resource)
+        used = scored_use(cluster, resource)[nodes] + sign * amount(resource, defaults=True)
         step = np.rint(np.clip(used / capacity[nodes], 0.0, 1.0) * _STEPS).astype(np.intp)
         filled += np.where(counted[nodes], weight * curve[step], 0.0)
         weights += weight * counted[nodes]
@@ -91,7 +66,7 @@ def _cost(taken: _Taken, sign: int, nodes: slice, cluster: Cluster) -> IntArray:
     present: list[FloatArray] = []
     for resource, _ in profile.balanced_resources:
         capacity, counted = cluster.nodes.divisor(resource)
-        used = cluster.requested(resource)[nodes] + sign * taken.requested(resource)
+        used = cluster.requested(resource)[nodes] + sign * amount(resource, defaults=False)
         shares.append(np.where(counted[nodes], np.minimum(used / capacity[nodes], 1.0), 0.0))
         present.append(counted[nodes].astype(np.float64))
     uneven = (

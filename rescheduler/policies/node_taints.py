@@ -128,11 +128,11 @@ class NodeTaints:
 
     def badness(self, view: PolicyView) -> IntArray:
         """By the worst untolerated taint of each pod."""
-        return sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)
+        return sum_of_costs(self._cost, view)
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """The same there less the same here."""
-        return change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+        return change_of_cost(self._cost, pod, replacement, view)
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         if not self._scope.proposes(kind):

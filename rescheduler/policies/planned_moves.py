@@ -12,14 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.model.resources import Resources
 from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import IntArray
-
-
-def taken_of(held: Resources, resource: str) -> int:
-    """What a pod takes of a resource; every pod takes one of "pods"."""
-    return 1 if resource == "pods" else held.amount(resource)
 
 
 class PlannedMove(NamedTuple):
@@ -41,7 +35,7 @@ class PlannedMove(NamedTuple):
 def cover(pods: Iterable[Pod], missing: Iterable[tuple[str, int]]) -> bool:
     """True if these pods hold as much together of each resource as is missing."""
     leaving = tuple(pods)
-    return all(sum(taken_of(pod.held, name) for pod in leaving) >= amount for name, amount in missing)
+    return all(sum(held_amount(pod, name) for pod in leaving) >= amount for name, amount in missing)
 
 
 class PlannedMoves:

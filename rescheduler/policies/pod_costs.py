@@ -20,7 +20,7 @@ EVERYWHERE: Final = slice(None)
 
 CostRows = Sequence[tuple[Tier, IntArray]]
 """Whole numbers for some nodes, by tier; a tier may come more than once."""
-PodCost = Callable[[PodClass, NodeIndices | slice], CostRows]
+PodCost = Callable[[PodClass, NodeIndices | slice, PolicyView], CostRows]
 """What one pod of a class costs on each of these nodes; no rows: nothing anywhere."""
 
 
@@ -29,7 +29,7 @@ def sum_of_costs(cost: PodCost, view: PolicyView) -> IntArray:
     total = nothing()
     for known in view.cluster.classes:
         if known.pods:
-            for tier, costs in cost(known, known.where):
+            for tier, costs in cost(known, known.where, view):
                 total[tier] += costs.sum()
     return total
 
@@ -39,8 +39,8 @@ def change_of_cost(cost: PodCost, pod: Pod, replacement: Pod, view: PolicyView) 
     cluster, here = view.cluster, view.state.node_index[pod.node]
     kind = cluster.kind_of(pod)
     then = kind if _alike(pod, replacement) else cluster.kind_of(replacement)
-    new = cost(then, EVERYWHERE)
-    old = new if then is kind else cost(kind, EVERYWHERE)
+    new = cost(then, EVERYWHERE, view)
+    old = new if then is kind else cost(kind, EVERYWHERE, view)
     if not new and not old:
         return unchanged(view.nodes.size)
     change = np.zeros((TIERS, view.nodes.size), dtype=np.int64)

@@ -47,7 +47,7 @@ class ScorePotential:
     def badness(self, view: PolicyView) -> int:
         """Of the whole placement."""
         cluster = view.cluster
-        of_pods = int(sum_of_costs(lambda kind, nodes: self._cost(kind, nodes, view), view)[Tier.SOFT])
+        of_pods = int(sum_of_costs(self._cost, view)[Tier.SOFT])
         of_nodes = int(cost_of_nodes(view).sum())
         of_pairs = sum(
             self._per_pair(term, cluster.profile) * pairs_of(term, view)
@@ -60,7 +60,7 @@ class ScorePotential:
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """What a move to each node changes; 0 for the pod's own node. Shape (nodes,)."""
         cluster, here = view.cluster, view.state.node_index[pod.node]
-        alone = change_of_cost(lambda kind, nodes: self._cost(kind, nodes, view), pod, replacement, view)
+        alone = change_of_cost(self._cost, pod, replacement, view)
         change: IntArray = alone[Tier.SOFT] + change_on_nodes(pod, replacement, view)
         for pairs in changes_in_pairs(pod, cluster.kind_of(replacement), _SOCIAL, view):
             change += self._per_pair(pairs.term, cluster.profile) * pairs.by_node

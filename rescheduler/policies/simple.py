@@ -68,14 +68,14 @@ class SimplePolicy(Generic[ArgsT]):
 
     def badness(self, view: PolicyView) -> IntArray:
         """All costs."""
-        total = sum_of_costs(lambda kind, nodes: self._alone(kind, nodes, view), view)
+        total = sum_of_costs(self._alone, view)
         total[self.tier] += sum(map(self._cost_of, self._crowds(view)))
         return total
 
     def change(self, pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
         """What all costs change by."""
         cluster, here = view.cluster, view.state.node_index[pod.node]
-        change = change_of_cost(lambda kind, nodes: self._alone(kind, nodes, view), pod, replacement, view)
+        change = change_of_cost(self._alone, pod, replacement, view)
         kind, then = cluster.kind_of(pod), cluster.kind_of(replacement)
         old, new = self._crowd(kind, view), self._crowd(then, view)
         if old is None and new is None:

@@ -10,7 +10,7 @@ from rescheduler.model.records import Pod, PodSpec
 from rescheduler.scheduling.classes import PodClass
 
 
-def held_amount(pod: Pod | PodClass, resource: str, *, defaults: bool) -> int:
+def held_amount(pod: Pod | PodClass, resource: str, *, defaults: bool = False) -> int:
     """What the pod, or each of the class, holds of a resource on its node, with ``defaults`` or without; every pod takes one of "pods"."""
     match resource:
         case "pods":
