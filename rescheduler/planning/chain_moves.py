@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
@@ -31,26 +32,17 @@ from rescheduler.policies.proposals import Candidate
 
 MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
-_DRAFTED_STAGE: Final = 2
 _MOST_OTHERS: Final = 16
 """Nodes that are tried in place of one that the rules refuse."""
 _MOST_SEARCHES: Final = 8
 """For pods that are left: in each what the rules refused before is forbidden."""
 
 
-class Refusal(Protocol):
-    """Why a pod may not be moved now. ``follows``: its move begins after others."""
+@dataclass(slots=True, kw_only=True)
+class PlansDrafts:
+    """Plans moves of a draft in one decision, within budgets and limits."""
 
-    def __call__(self, mover: Candidate, *, follows: bool) -> Blocked | None:
-        """None: it may."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ChainPlanner:
-    """Plans chains in one decision."""
-
-    made: MakesMoves
+    plan: MakesMoves
     limits: LimitLedger
     refusals: Refusals
     budgets: BudgetLedger
@@ -60,6 +52,31 @@ class ChainPlanner:
     def trial(self) -> Trial:
         """In which drafts are made, and followed."""
         return self.drafts.trial
+
+    def held(self, mover: Candidate, *, follows: bool = False) -> Blocked | None:
+        """Why a pod may not be moved now with its room reserved first. ``follows``: its move begins after others."""
+        return (
+            self.refusals.of(mover)
+            or self.budgets.refusal(mover.pod, mover.policy, reserves_first=True)
+            or self.plan.limit(mover, follows=follows)
+        )
+
+    def take_all(self, wanting: Candidate, steps: Sequence[ChainStep]) -> Pod | None:
+        """Plan all these moves, made for that pod, or none; gives the first that may not be moved beside those before it."""
+        before = self.plan.number()
+        for step in steps:
+            itself = step.pod is wanting.pod
+            mover = wanting if itself else makes_room(step.pod, wanting)
+            if self.held(mover, follows=bool(step.after)) is not None:
+                self.plan.undo(before)
+                return step.pod
+            self.plan.move(mover, step.target if itself else step.target._replace(gain=0.0), step.after)
+            self.plan.take(step.pod)
+        return None
+
+
+class ChainPlanner(PlansDrafts):
+    """Plans chains."""
 
     def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
         """Of those of the badly placed pods that nothing holds back."""
@@ -76,12 +93,12 @@ class ChainPlanner:
     def repair_rest(self, stuck: Wanting) -> None:
         """Others make room for some of these, beside what is planned, as long as anything comes of it."""
         for attempt in range(_MOST_SEARCHES):
-            number = self.made.number()
-            left = [one for one in stuck if not self.made.is_planned(one[1].pod)]
+            number = self.plan.number()
+            left = [one for one in stuck if not self.plan.is_planned(one[1].pod)]
             if not left or self.limits.exhausted:
                 return
             refused = self._follow_all(self.draft(left, self.drafts.of_rest(attempt)))
-            if not refused and number == self.made.number():
+            if not refused and number == self.plan.number():
                 return
             self.drafts.refused.update(refused)
 
@@ -91,8 +108,8 @@ class ChainPlanner:
         aside = draft.by_node(self.trial.state.node_index)
         waiting, number = list(draft.moves), -1
         # Topology spread may refuse a move until others of the draft are planned.
-        while waiting and number < self.made.number():
-            number = self.made.number()
+        while waiting and number < self.plan.number():
+            number = self.plan.number()
             refused.clear()
             waiting = [one for one in waiting if not self._follow(one, aside, refused)]
         return refused
@@ -107,41 +124,32 @@ class ChainPlanner:
             return True
         if wish.gains[node] <= 0:
             return False
-        free: dict[int, list[AsideTo]] = {}
-
-        def there(at: int) -> list[AsideTo]:
-            if at not in free:
-                some = (to for to in aside.get(at, ()) if not self.made.is_planned(to.pod))
-                free[at] = [to for to in some if self._may_step_aside(candidate, to.pod)]
-            return free[at]
-
-        mark = self.trial.mark()
         drafts = self.drafts
         chains = Chains(self.trial, drafts.objective, drafts.replacement, self.refusals.cost, refused)
-        leavers = self._leavers(_DRAFTED_STAGE)
-        found = chains.follow(wish, AsideTo(candidate.pod, node, rules), there, leavers)
-        self.trial.rollback(mark)
+        leavers = self._leavers()
+        to, may_leave = AsideTo(candidate.pod, node, rules), partial(self._may_step_aside, candidate)
+        found = chains.follow(wish, to, aside, may_leave, leavers)
         if not found and not aside.get(node):
             # What keeps it off may be pods that leave by this plan: then it waits for those of another node.
             others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != node)
             for at in islice(others, _MOST_OTHERS):
-                found = found or chains.follow(wish, AsideTo(candidate.pod, at), lambda _: [], leavers)
+                found = found or chains.follow(wish, to._replace(node=at, rules=()), {}, may_leave, leavers)
         if found:
-            take_all(self.made, candidate, found, self._refusal)
+            self.take_all(candidate, found)
         return bool(found)
 
-    def _leavers(self, stage: int) -> dict[int, list[Pod]]:
-        """By node, the pods that leave it by this plan before that stage: a chain may wait for them."""
+    def _leavers(self) -> dict[int, list[Pod]]:
+        """By node, the pods that leave it by this plan in the first stage: a chain may wait for them."""
         found: dict[int, list[Pod]] = {}
         for move in self.trial.planned.moves:
             # Those that are under way are no part of the plan.
-            if move.stage < stage and self.made.is_planned(move.pod):
+            if move.stage == 1 and self.plan.is_planned(move.pod):
                 found.setdefault(move.source, []).append(move.pod)
         return found
 
     def _wish(self, policy: Policy, candidate: Candidate) -> Wish | None:
         """What the pod still wants; None: it is held, or nothing."""
-        if self.made.is_planned(candidate.pod) or self._refusal(candidate, follows=True) is not None:
+        if self.plan.is_planned(candidate.pod) or self.held(candidate, follows=True) is not None:
             return None
         gains = policy.gains(candidate, self.trial.view)
         if not (gains > 0).any():
@@ -150,37 +158,9 @@ class ChainPlanner:
         return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
-        return self.trial.view.movable(pod) and self._refusal(makes_room(pod, wanting), follows=True) is None
-
-    def _refusal(self, mover: Candidate, *, follows: bool) -> Blocked | None:
-        return held(mover, self.made, self.refusals, self.budgets, follows=follows)
-
-
-def held(
-    mover: Candidate, plan: MakesMoves, refusals: Refusals, budgets: BudgetLedger, *, follows: bool
-) -> Blocked | None:
-    """Why a pod may not be moved now with its room reserved first. ``follows``: its move begins after others."""
-    return (
-        refusals.of(mover)
-        or budgets.refusal(mover.pod, mover.policy, reserves_first=True)
-        or plan.limit(mover, follows=follows)
-    )
-
-
-def take_all(
-    plan: MakesMoves, wanting: Candidate, steps: Sequence[ChainStep], refusal: Refusal
-) -> Pod | None:
-    """Plan all these moves, made for that pod, or none; gives the first that may not be moved beside those before it."""
-    before = plan.number()
-    for step in steps:
-        itself = step.pod is wanting.pod
-        mover = wanting if itself else makes_room(step.pod, wanting)
-        if refusal(mover, follows=bool(step.after)) is not None:
-            plan.undo(before)
-            return step.pod
-        plan.move(mover, step.target if itself else step.target._replace(gain=0.0), step.after)
-        plan.take(step.pod)
-    return None
+        if self.plan.is_planned(pod) or not self.trial.view.movable(pod):
+            return False
+        return self.held(makes_room(pod, wanting), follows=True) is None
 
 
 def makes_room(pod: Pod, wanting: Candidate) -> Candidate:

@@ -117,13 +117,31 @@ class Chains:
         self,
         wish: Wish,
         to: AsideTo,
-        aside: Aside,
+        drafted: Mapping[int, Sequence[AsideTo]],
+        may_leave: Callable[[Pod], bool],
         leavers: Mapping[int, Sequence[Pod]],
     ) -> list[ChainStep]:
         """A chain to one node, where as many pods step aside as are needed: the first ones; empty: there is none.
 
-        ``leavers``: by node, pods that leave it by this plan. The moves of those that step aside stand in the trial afterwards.
+        ``drafted``: by the node that they leave, who may step aside, as far as they ``may_leave``. ``leavers``: by node, pods that
+        leave it by this plan. Nothing is planned.
         """
+        free: dict[int, list[AsideTo]] = {}
+
+        def aside(at: int) -> list[AsideTo]:
+            if at not in free:
+                free[at] = [one for one in drafted.get(at, ()) if may_leave(one.pod)]
+            return free[at]
+
+        mark = self.trial.mark()
+        found = self._follow(wish, to, aside, leavers)
+        self.trial.rollback(mark)
+        return found
+
+    def _follow(
+        self, wish: Wish, to: AsideTo, aside: Aside, leavers: Mapping[int, Sequence[Pod]]
+    ) -> list[ChainStep]:
+        """The moves of those that step aside stand in the trial afterwards."""
         node, steps = to.node, list[ChainStep]()
         replacement = self.replacement(wish.pod) if wish.pod.node else wish.pod
         after = self._make_room(wish, replacement, to, aside, leavers, steps=steps)

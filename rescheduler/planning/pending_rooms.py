@@ -15,16 +15,14 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
-from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
-from rescheduler.planning.chain_moves import held, makes_room, take_all
+from rescheduler.planning.budgets import Blocked
+from rescheduler.planning.chain_moves import PlansDrafts, makes_room
 from rescheduler.planning.chains import AsideTo
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
-from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
-from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, RepairDraft, RepairDrafts
+from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, RepairDraft
 from rescheduler.planning.targets import Target
-from rescheduler.planning.trial import Trial, TrialMark
+from rescheduler.planning.trial import TrialMark
 from rescheduler.planning.ways import Way, Ways
 from rescheduler.planning.why_no_room import NO_WAY, explaining, why_no_room
 from rescheduler.policies.objective import Tier, nothing
@@ -59,14 +57,9 @@ class _Room(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class PendingRooms:
+class PendingRooms(PlansDrafts):
     """Makes room in one decision."""
 
-    plan: MakesMoves
-    limits: LimitLedger
-    refusals: Refusals
-    budgets: BudgetLedger
-    drafts: RepairDrafts
     comes_back: Callable[[Pod], bool]
     """True if another pod would come in the place of this one."""
     explains: bool
@@ -87,11 +80,6 @@ class PendingRooms:
     def __post_init__(self) -> None:
         self._ways = Ways(self.drafts)
         self._members = GroupMembers(self.trial.snapshot)
-
-    @property
-    def trial(self) -> Trial:
-        """In which room is made."""
-        return self.drafts.trial
 
     def start_again(self) -> None:
         """The plan was taken back."""
@@ -215,7 +203,7 @@ class PendingRooms:
         def may_leave(pod: Pod) -> bool:
             if pod.uid in self._denied or (highest is not None and pod.spec.priority > highest):
                 return False
-            return self.trial.view.movable(pod) and self._held(makes_room(pod, gangs[0][0])) is None
+            return self.trial.view.movable(pod) and self.held(makes_room(pod, gangs[0][0])) is None
 
         while True:
             self._drafts_left -= 1
@@ -260,7 +248,7 @@ class PendingRooms:
         steps = list(way.steps)
         if steps:
             steps[-1] = steps[-1]._replace(target=_with_room(steps[-1].target, candidate.policy))
-        denied = take_all(self.plan, candidate, steps, self._held)
+        denied = self.take_all(candidate, steps)
         if denied is not None:
             self._denied.add(denied.uid)
             return False
@@ -277,9 +265,6 @@ class PendingRooms:
             del leavers[len(leavers) - len(_new(room.way)) :]
             self.plan.undo(room.moves)
             self.trial.rollback(room.mark)
-
-    def _held(self, mover: Candidate, *, follows: bool = False) -> Blocked | None:
-        return held(mover, self.plan, self.refusals, self.budgets, follows=follows)
 
     def _leave(self, gang: Gang, why: Blocked) -> None:
         for candidate in gang:
@@ -310,7 +295,7 @@ class PendingRooms:
         def held_back(candidate: Candidate, pod: Pod) -> Blocked | None:
             if pod.spec.priority > candidate.pod.spec.priority and not policy.args.move_higher_priorities:
                 return Blocked(SkipReason.PROTECTED, "has a higher priority", "priority")
-            return self._held(makes_room(pod, candidate))
+            return self.held(makes_room(pod, candidate))
 
         try:
             ways = Ways(explaining(self.drafts, len(wanted)), self._ways.leavers)

@@ -241,7 +241,13 @@ class _Planner:
             comes_back=lambda pod: self._replacements.of(pod).pod is not None,
             explains=explains,
         )
-        self._chains = ChainPlanner(self, self._limits, self._refusals, self._budgets, self._drafts)
+        self._chains = ChainPlanner(
+            plan=self,
+            limits=self._limits,
+            refusals=self._refusals,
+            budgets=self._budgets,
+            drafts=self._drafts,
+        )
         self.before: list[PolicySummary] = []
         self.asked: list[FirstProposals] = []
         self.said: list[PolicyWarning] | None = None

@@ -69,19 +69,13 @@ class Ways:
     def of(self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], most_moves: int) -> Way | None:
         """The way that a draft means. ``aside``: by node, who is to step aside and does not yet."""
         pod, trial = one.candidate.pod, self.drafts.trial
-        free: dict[int, list[AsideTo]] = {}
-
-        def there(at: int) -> list[AsideTo]:
-            return free.setdefault(
-                at, [to for to in aside.get(at, ()) if not trial.planned.stage_of(to.pod.uid)]
-            )
-
-        mark = trial.mark()
         refused = self.drafts.refused
         chains = Chains(trial, self.drafts.objective, self.drafts.replacement, lambda _: 0.0, refused)
         wish = Wish(pod, np.zeros(0), 0.0, one.policy.name, Tier.PENDING)
-        found = chains.follow(wish, AsideTo(pod, one.node, one.rules), there, self.leavers)
-        trial.rollback(mark)
+        stands = AsideTo(pod, one.node, one.rules)
+        found = chains.follow(
+            wish, stands, aside, lambda other: not trial.planned.stage_of(other.uid), self.leavers
+        )
         if not found or len(found) - 1 > most_moves:
             return None
         *steps, last = found
