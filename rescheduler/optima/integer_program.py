@@ -37,17 +37,13 @@ class IntegerProgram:
 
     def __init__(self) -> None:
         self._costs: list[float] = []
-        self._lower: list[float] = []
         self._upper: list[float] = []
         self._integer: list[bool] = []
         self._rows: list[tuple[float, float, dict[int, float]]] = []
 
-    def column(
-        self, upper: float = INFINITY, *, cost: float = 0.0, lower: float = 0.0, integer: bool = True
-    ) -> int:
-        """One more unknown; gives its number."""
+    def column(self, upper: float = INFINITY, *, cost: float = 0.0, integer: bool = True) -> int:
+        """One more unknown, at least 0; gives its number."""
         self._costs.append(cost)
-        self._lower.append(lower)
         self._upper.append(upper)
         self._integer.append(integer)
         return len(self._costs) - 1
@@ -89,7 +85,7 @@ class IntegerProgram:
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = len(self._costs), len(self._rows)
         lp.col_cost_ = np.array(self._costs)
-        lp.col_lower_, lp.col_upper_ = np.array(self._lower), np.array(self._upper)
+        lp.col_lower_, lp.col_upper_ = np.zeros(len(self._costs)), np.array(self._upper)
         lp.row_lower_ = np.array([least for least, _, _ in self._rows])
         lp.row_upper_ = np.array([most for _, most, _ in self._rows])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
