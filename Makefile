@@ -10,6 +10,7 @@ JOBS   ?= $(shell getconf _NPROCESSORS_ONLN)
 TESTERS ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 
 # Python keeps what it compiles, whatever the environment says: hundreds of commands that tests start import the same modules.
+# pip compiles nothing: most of what it installs is never imported.
 unexport PYTHONDONTWRITEBYTECODE
 
 # In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
@@ -35,8 +36,8 @@ help:  ## this text
 $(STAMP): pyproject.toml sandbox/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed (PYTHON=python3.12 make ...)")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable '.[all]' --editable ./sandbox --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt --editable '.[all]' --editable ./sandbox --group dev
 	@touch $@
 
 install: $(STAMP)  ## the virtual environment in .venv
