@@ -198,17 +198,22 @@ def gathered(snapshot: Snapshot, moves: Collection[tuple[Pod, str]]) -> Iterator
     zones = {name: node.labels.get(ZONE) or "" for name, node in snapshot.nodes.items()}
     yield from _closer(owners, places, "on one node", "on node/", lambda node: node)
     yield from _closer(owners, places, "in one zone", "in zone ", lambda node: zones.get(node, ""))
-    yield from _left_empty(snapshot, moved, zones)
+    yield from _left_empty(snapshot, moves, moved, zones)
 
 
-def _left_empty(snapshot: Snapshot, moved: Mapping[str, str], zones: Mapping[str, str]) -> Iterator[str]:
-    stand = [pod for pod in snapshot.pods.values() if pod.node and not (pod.terminal or belongs_to_node(pod))]
-    before = {zones.get(pod.node, "") for pod in stand}
-    after = {zones.get(moved.get(pod.uid, pod.node), "") for pod in stand}
-    left = sorted(filter(None, before - after))
+def _left_empty(
+    snapshot: Snapshot, moves: Collection[tuple[Pod, str]], moved: Mapping[str, str], zones: Mapping[str, str]
+) -> Iterator[str]:
+    left = {zone for pod, _ in moves if (zone := zones.get(pod.node))}
+    for pod in snapshot.pods.values() if left else ():
+        zone = zones.get(moved.get(pod.uid, pod.node))
+        if zone in left and not (pod.terminal or belongs_to_node(pod)):
+            left.remove(zone)
+            if not left:
+                return
     if left:
         yield (
-            f"no pods but those of DaemonSets are left in {'zone' if len(left) == 1 else 'zones'} {', '.join(left)}: "
+            f"no pods but those of DaemonSets are left in {'zone' if len(left) == 1 else 'zones'} {', '.join(sorted(left))}: "
             "an autoscaler may remove all nodes there"
         )
 

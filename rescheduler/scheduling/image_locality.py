@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
@@ -34,7 +35,8 @@ class ImageLocality:
         spec = ask.kind.spec
         count = spec.image_containers or len(spec.images)
         key = ("images", spec.images, count)
-        return cluster.nodes.memo.of(key, None, lambda: _points(spec.images, count, cluster.nodes))[nodes]
+        points = cluster.nodes.memo.of(key, None, lambda: _points(spec.images, count, cluster.nodes))
+        return points[nodes].astype(np.int64)
 
     def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind:
         """Images do not depend on pods."""
@@ -44,7 +46,8 @@ class ImageLocality:
         return behind_the_best(self.score(ask, cluster, here), best)
 
 
-def _points(images: tuple[str, ...], count: int, table: NodeTable) -> IntArray:
+def _points(images: tuple[str, ...], count: int, table: NodeTable) -> npt.NDArray[np.int8]:
+    """Small numbers, because they are kept for each set of images."""
     sums = np.zeros(table.size, dtype=np.int64)
     states = table.memo.of("image_states", None, lambda: _states(table))
     for image in images:
@@ -52,7 +55,8 @@ def _points(images: tuple[str, ...], count: int, table: NodeTable) -> IntArray:
         if state is not None:
             sums[state.nodes] += int(float(state.size_bytes) * (len(state.nodes) / table.size))
     most = _MOST_PER_CONTAINER * count
-    return MAX_NODE_SCORE * (np.clip(sums, _LEAST, max(most, _LEAST)) - _LEAST) // max(most - _LEAST, 1)
+    above = np.clip(sums, _LEAST, max(most, _LEAST)) - _LEAST
+    return (MAX_NODE_SCORE * above // max(most - _LEAST, 1)).astype(np.int8)
 
 
 def _states(table: NodeTable) -> dict[str, _ImageState]:
