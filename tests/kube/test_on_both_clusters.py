@@ -32,10 +32,10 @@ from rescheduler.kube.transport import Request
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.names import LABEL_GATE_PROBE
+from rescheduler.model.names import ANNOTATION_VALID_UNTIL, LABEL_GATE_PROBE
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.records import OwnerRef
-from rescheduler.model.times import parse_timestamp
+from rescheduler.model.times import format_seconds, parse_timestamp
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases"
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
@@ -417,7 +417,8 @@ def test_the_rights_of_the_installation_are_enough(control_plane):
     uid = str(uuid.uuid4())
     gate = Gate(api)
     assert gate.installed()
-    api.merge_patch(GATE_KEYS, keys_on({controller_key("shop", uid): "rsv-1"}))
+    valid = {"annotations": {ANNOTATION_VALID_UNTIL: format_seconds(time.time() + 300)}}
+    api.merge_patch(GATE_KEYS, {"metadata": valid, "data": {controller_key("shop", uid): "rsv-1"}})
     assert gate.proves(OwnerRef("apps/v1", "ReplicaSet", "web", uid), "shop")
     api.merge_patch(GATE_KEYS, {"data": {controller_key("shop", uid): None}})
 
