@@ -349,6 +349,7 @@ class Places:
         if (
             constraint.topology_key != ZONE
             or selector is None
+            or selector.empty
             or not selector.matches(new.labels)
             or constraint.min_domains > 1
             or constraint.match_label_keys

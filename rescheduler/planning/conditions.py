@@ -242,7 +242,9 @@ class Conditions:
         known = self._hard.get(kind)
         if known is None:
             hard = constraints_of(kind, self._trial.state.cluster, hard=True)
-            own = ((one, by) for one, by in hard if by is not None and by.matches(kind.labels))
+            own = (
+                (one, by) for one, by in hard if by is not None and not by.empty and by.matches(kind.labels)
+            )
             known = self._hard[kind] = tuple(self._spread(kind, *one) for one in own)
         return known
 

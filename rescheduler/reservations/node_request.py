@@ -127,7 +127,8 @@ def _one_on_a_node(replacement: Pod) -> Iterator[LabelSelector]:
         alone = one.hard and one.topology_key == HOSTNAME and one.max_skew == 1
         if alone and one.selector is not None and one.selector.matches(labels):
             same = (Requirement(k, Operator.IN, (labels[k],)) for k in one.match_label_keys if k in labels)
-            yield LabelSelector((*one.selector.requirements, *same))
+            if requirements := (*one.selector.requirements, *same):
+                yield LabelSelector(requirements)
 
 
 def _term(term: PodAffinityTerm, namespace: str) -> Json:

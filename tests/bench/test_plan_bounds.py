@@ -8,6 +8,7 @@ pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
 from harness.rest.clusters import random_cluster
 from rescheduler.configuration.document import parse_configuration
+from rescheduler.model.names import ZONE
 from rescheduler.optima.bounds import JudgedPlan, bounds
 from rescheduler.optima.placement import Places
 from rescheduler.planning.limits import Limits, PlanningInputs
@@ -48,6 +49,14 @@ def proved(snapshot, text, max_moves=None):
         seconds=SECONDS,
     )
     return msgspec.structs.replace(made, bounds=bounds(judged))
+
+
+@pytest.mark.parametrize(("selector", "skews"), [({"app": "web"}, {1}), ({}, {0})])
+def test_a_spread_with_an_empty_selector_counts_nobody(selector, skews):
+    web = b.replicaset("web").cpu("1").replicas(2).spread(ZONE, **selector)
+    pods = [web.pod(f"web-{i}").on(node) for i, node in enumerate(("n1", "n2"))]
+    places = Places(b.snapshot(b.node("n1").zone("a"), b.node("n2").zone("b"), web, *pods))
+    assert {kind.max_skew for kind in places.placement.kinds} == skews
 
 
 @pytest.mark.crossed

@@ -122,6 +122,14 @@ def test_what_the_replacement_demands_of_other_pods_is_said_of_its_own_namespace
     ]
 
 
+def test_pods_that_a_spread_keeps_apart_are_said_to_be_and_those_that_it_does_not_count_are_not():
+    apart = shape(b.pod("web", "shop").label(app="web").spread(HOST, app="web").build())
+    assert apart["affinity"]["podAntiAffinity"][REQUIRED][0]["labelSelector"] == {
+        "matchLabels": {"app": "web"}
+    }
+    assert "affinity" not in shape(b.pod("web", "shop").label(app="web").spread(HOST).build())
+
+
 def test_it_speaks_of_no_node_by_name():
     """Karpenter refuses such pods."""
     pod = b.pod("web", "shop").on("n1").requires_node("disk", "ssd").build()

@@ -7,6 +7,7 @@ import pytest
 
 from bench.random_clusters import Kind, random_cluster
 from bench.replay import replay
+from rescheduler.model.names import ZONE
 from rescheduler.planning.limits import Limits, PlanningInputs, Protections
 from rescheduler.planning.plan import in_stages
 from rescheduler.planning.planner import plan
@@ -37,6 +38,15 @@ def test_a_pod_that_is_in_the_way_goes_first(decide, app):
     assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"])]
     assert (made.moves[0].reason, made.moves[0].message) == ("MakesRoom", "makes room for default/w-0")
     assert not made.skipped
+
+
+def test_a_spread_with_an_empty_selector_keeps_nobody_where_he_stands(decide, app):
+    """It counts no pods (podtopologyspread/common.go): to those of the scheduler's rules it is met everywhere."""
+    n0, n1, n2, w, _ = tight(app, other="4")
+    o = app("o", ["n1"], lambda s: s.cpu("1").spread(ZONE))
+    beside = [app(f"x{i}", ["n2"], lambda s: s.cpu("100m")) for i in range(2)]
+    made = decide(b.snapshot(n0.zone("a"), n1.zone("a"), n2.zone("b"), w, o, *beside), "NodeTaints")
+    assert steps(made) == [("o-0", "n2", []), ("w-0", "n1", ["o-0"])]
 
 
 def swap(*more, x="n1", y="n2"):
