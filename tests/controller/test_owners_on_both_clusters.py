@@ -13,6 +13,7 @@ import pytest
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import RESERVATIONS, World, controller_reference, gates_of, is_ready, node_of
+from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from rescheduler.model.names import GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 OLD = {"key": "test.rescheduler.dev/old", "effect": "NoSchedule"}
@@ -88,9 +89,9 @@ def stays(world, pod, move):
 # Jobs
 
 
-def job(world, **more):
-    labels = {"app": "work"}
-    template = {"metadata": {"labels": labels}, "spec": world.spec("1", restartPolicy="Never")}
+def job(world, stop_s=1, **more):
+    head = {"labels": {"app": "work"}, "annotations": {ANNOTATION_STOP_AFTER: str(stop_s)}}
+    template = {"metadata": head, "spec": world.spec("1", grace=stop_s, restartPolicy="Never")}
     spec = {"backoffLimit": 0, "completions": 1, "template": template, **more}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": spec}
     world.api.create(world.path("jobs", group="batch/v1"), body).expect()
@@ -121,7 +122,8 @@ def test_a_pod_of_a_job_that_ignores_disruptions_is_moved_to_its_room(world, mod
 @pytest.mark.parametrize("happens", ["deleted", "suspended"])
 def test_a_job_that_ends_while_its_pod_moves_leaves_nothing_behind(world, happens):
     world.node("src")
-    pod = job(world, **IGNORED)
+    # Its replacement comes once it has ended: that takes long enough for the Job to end before.
+    pod = job(world, stop_s=4, **IGNORED)
     target = world.node("dst")
     path = world.path("jobs", "work", group="batch/v1")
     with at_work(world, JOBS):
