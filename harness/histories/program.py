@@ -44,6 +44,8 @@ from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP, LEASE_NAME
 
+MOST_DEPOSED: Final = 100
+"""No history takes the Lease away so often."""
 QUIET: Final = b"""\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
@@ -255,6 +257,10 @@ class Program:
 
     def _end_deposed(self) -> None:
         self.deposed += 1
+        if self.deposed > MOST_DEPOSED:
+            raise RuntimeError(
+                "the program ends and starts again without end: it sends calls without the Lease"
+            )
         self._start()
 
     def _start(self) -> None:
