@@ -165,6 +165,11 @@ class PastMoves:
         """Its part of ``most`` moves an hour if all namespaces that ask for moves get the same, and one more comes."""
         return most // (1 + len({namespace, *(+self._requested_in)}))
 
+    def below_fair_share(self, namespace: str, most: int) -> int:
+        """How many moves of the last hour people asked for in namespaces that have had less than their part."""
+        share = self.fair_share(namespace, most)
+        return sum(number for number in self._requested_in.values() if number < share)
+
     def cooldown_until(self, workload_uid: str, cooldown_s: float) -> float | None:
         """When the workload may be moved again; None: now."""
         last_s = self._disturbed.get(workload_uid) if workload_uid else None

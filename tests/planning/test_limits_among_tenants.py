@@ -179,6 +179,17 @@ def test_a_pod_that_is_evicted_soon_anyway_has_a_move_beyond_the_limits_as_long_
     assert held_back(at_last, hour(), none, NOW) is not None, "no such move is wanted"
 
 
+def test_what_began_at_last_beyond_the_limit_leaves_others_their_part_of_it():
+    """A drain of hundreds of guarded pods, or a tenant who writes into his moves since when they are asked for."""
+    assert held_back(of("tenant"), hour(tenant=900), HUNDRED, NOW) is not None
+    assert held_back(of("shop"), hour(tenant=900, shop=4), HUNDRED, NOW) is None
+    assert held_back(of("shop"), hour(tenant=900, shop=5), HUNDRED, NOW) is not None
+    assert held_back(of("shop"), hour(tenant=900, bank=900, shop=4), HUNDRED, NOW) is None
+    planned = MoveToBegin(requested=False, namespace="shop", pod_uid="pod", workload_uid="workload")
+    beyond = PastMoves({f"{i}": PastMove(begun_s=NOW - 5, namespace="bank") for i in range(61)}, (), NOW)
+    assert held_back(planned, beyond, Limits(moves_per_hour=60), NOW) is not None
+
+
 def test_planned_moves_know_no_shares():
     past = PastMoves({f"{i}": PastMove(begun_s=NOW - 5, namespace="shop") for i in range(59)}, (), NOW)
     planned = MoveToBegin(requested=False, namespace="shop", pod_uid="pod", workload_uid="workload")
