@@ -145,7 +145,7 @@ class Checker:
 
     def _lists_anew_s(self, moment_s: float) -> float:
         back_s = self._cluster.scheduler_back_at_s
-        return back_s if any(moment_s < began_s <= back_s for began_s, _ in self._program.line.away) else 0.0
+        return back_s if any(moment_s <= began_s <= back_s for began_s, _ in self._program.line.away) else 0.0
 
     def _count(self, app: str) -> None:
         """Count the pods of a workload with StartFirst, unless a disturbance has hit it or its nodes.

@@ -70,7 +70,7 @@ class Rooms:
     """Checks all rooms after each write. ``hits``: the objects that rough disturbances have hit.
 
     ``away_since``: for how long the API server was away since that moment, in seconds. ``lists_anew_s``: when the scheduler
-    lists again after an outage that began since that moment; 0: there was none.
+    lists again after an outage that began at that moment or since; 0: there was none.
     """
 
     def __init__(
