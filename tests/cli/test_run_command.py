@@ -11,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from harness.controlplane.processes import free_port
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.run import parse_config_map
@@ -73,12 +74,6 @@ def taken_port():
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         yield listener.getsockname()[1]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def fetch(port, path):
