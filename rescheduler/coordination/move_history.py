@@ -22,6 +22,7 @@ from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.past_moves import PastMove, decode_past_moves, encode_past_move, is_key, whole_s
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import earliest
 from rescheduler.planning.beginning import MOST_ENTRIES, HeldBack, MoveToBegin, held_back
 from rescheduler.planning.limits import Limits, longest_cooldown_s
 from rescheduler.planning.past_moves import (
@@ -114,7 +115,7 @@ class MoveHistory:
         found = held_back(move, self._past_moves(), self._limits.at(now_s), now_s)
         if found is None or move.at_last or at_last_s == math.inf:
             return found
-        return found._replace(until_s=min(at_last_s, math.inf if found.until_s is None else found.until_s))
+        return found._replace(until_s=earliest(found.until_s, at_last_s))
 
     def counts(self, migration: PodMigration) -> bool:
         """True once the move counts: it begins as soon as that is stored."""

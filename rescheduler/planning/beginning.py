@@ -75,7 +75,9 @@ def _this_hour(move: MoveToBegin, past: PastMoves, limits: Limits, now_s: float)
     most = MOST_ENTRIES if move.at_last else most
     begun = past.begun(requested=move.requested)
     left_free = _left_free(move, past, most) if move.requested else 0
-    if len(begun) < most - left_free or (len(begun) > most and _left_over(move, past, most)):
+    if len(begun) < most - left_free:
+        return None
+    if len(begun) > most and not left_free and _left_over(move, past, most):
         return None
     if len(begun) < most:
         used = past.requested_in(move.namespace)
@@ -100,8 +102,11 @@ def _left_free(move: MoveToBegin, past: PastMoves, most: int) -> int:
 
 
 def _left_over(move: MoveToBegin, past: PastMoves, most: int) -> bool:
-    """True if what others began at last, beyond the limit, leaves the namespace what they would have left it within the limit."""
-    if not move.requested or most < _SHARED_FROM or _left_free(move, past, most):
+    """True if what others began at last, beyond the limit, leaves the namespace what they would have left it within the limit.
+
+    For one that has had less than its fair share.
+    """
+    if not move.requested or most < _SHARED_FROM:
         return False
     return past.below_fair_share(move.namespace, most) < _twentieth(most)
 

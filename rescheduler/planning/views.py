@@ -109,8 +109,7 @@ class Views:
     def after(self, policies: Sequence[Policy]) -> list[PolicySummary]:
         """What the next decision of each would find, if nothing but the planned moves happened."""
         # What was known before is not asked for again, and would stand beside the new answers.
-        for view in (self.any, *(view for view, _ in self._of.values())):
-            view.memo.clear()
+        self.end()
         found: list[PolicySummary] = []
         settled: dict[int, PolicyView] = {}
         for policy in policies:
