@@ -16,6 +16,7 @@ from rescheduler.kube.gate import UNGATED_NAMESPACES
 from rescheduler.model.records import DisruptionBudget, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.planning.protections import Lifted
 from rescheduler.replacements.replacement import Replacements
 
 
@@ -69,7 +70,7 @@ def kept_where_they_are(
     """Those of the pods that are not moved wherever there is room, each with the reason."""
     placement = _placement(snapshot, configuration)
     for pod in pods:
-        movable = placement.movable(pod, drained=False)
+        movable = placement.movable(pod)
         if not movable.ok:
             yield pod, movable.message
 
@@ -93,7 +94,7 @@ def _checked(
     if drained and pod.namespace in UNGATED_NAMESPACES:
         why = f"the gate does not hold pods of namespace {pod.namespace}, so no room can wait for its replacement"
         return CheckedMove(pod=pod, refusal=why, unmovable=True)
-    movable = placement.movable(pod, drained=drained)
+    movable = placement.movable(pod, lifted=Lifted.CONFIGURED if drained else Lifted.NOTHING)
     if not movable.ok and not movable.passes:
         return CheckedMove(pod=pod, refusal=movable.message, unmovable=True)
     if not target:

@@ -39,6 +39,7 @@ from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import HeldBack
 from rescheduler.planning.priorities import HigherPriorityWaits
+from rescheduler.planning.protections import Lifted
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
 from rescheduler.replacements.replacement import Replacements
@@ -192,6 +193,11 @@ class MigrationObserver:
         A rule that refuses the replacement beside the running old pod may never accept it, so it is not waited for.
         """
         mode = case.migration.mode
+        pending = case.migration.status.phase is MigrationPhase.PENDING
+        changes = seen is not None and seen.deployment is not None and seen.deployment.changes_pods
+        if seen is not None and pending and changes and self._at_last(case.migration):
+            words = "its Deployment is rolling out, and its eviction cannot wait for that"
+            seen = dataclasses.replace(seen, eligible=Permission(ok=False, message=words))
         if seen is None or not seen.serves(mode):
             return seen, self._judged(case, starts_first=False)
         beside = choice, movable, fits = self._judged(case, starts_first=True)
@@ -219,7 +225,7 @@ class MigrationObserver:
             return Choice(node=settled), ALLOWED, self.placement.fits(pod, settled, reservation)
         movable = self.placement.movable(
             pod,
-            drained=drains(migration, self.index.snapshot, pod),
+            lifted=self._lifted(migration, pod),
             policy="" if migration.requested else migration.policy,
         )
         if waits or not movable.ok:
@@ -230,6 +236,13 @@ class MigrationObserver:
         if starts_first:
             return choice, movable, self.placement.fits_beside(pod, choice.node)
         return choice, movable, self.placement.fits(pod, choice.node, reservation)
+
+    def _lifted(self, migration: PodMigration, pod: Pod) -> Lifted:
+        drained = Lifted.CONFIGURED if drains(migration, self.index.snapshot, pod) else Lifted.NOTHING
+        return drained | (Lifted.ROLLOUT if self._at_last(migration) else Lifted.NOTHING)
+
+    def _at_last(self, migration: PodMigration) -> bool:
+        return self.now_s >= self.settings.at_last_s(migration)
 
     def _higher_waits(
         self, case: _Case, seen: ObservedStartFirst | None, judged: _Judged

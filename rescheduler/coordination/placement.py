@@ -44,6 +44,7 @@ from rescheduler.model.selectors import NodeSelector
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.placeholder_rules import HOLDER_APART
 from rescheduler.planning.priorities import HigherPriorityWaits, higher_priority_waits
+from rescheduler.planning.protections import Lifted
 from rescheduler.planning.single_pod import (
     Choice,
     choose_preallocation,
@@ -267,15 +268,14 @@ class Placement:
         with self._trial(pod.uid if pod is not None else "") as state:
             return open_domains(state, self._replacements.snapshot.nodes, pod, coming)
 
-    def movable(self, pod: Pod, *, drained: bool = False, policy: str = "") -> Permission:
+    def movable(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING, policy: str = "") -> Permission:
         """Whether this pod may be moved at all: by ``movable_by_nature``, then by the protections.
 
-        ``drained``: its node is being emptied, so that protections of the configuration do not keep it there. ``policy``: that
-        planned the move; the protections of its profile count.
+        ``policy``: that planned the move; the protections of its profile count.
         """
         replacements = self._replacements
         by_nature = movable_by_nature(pod, replacements)
-        return by_nature if not by_nature.ok else self.protection(pod, replacements, drained, policy)
+        return by_nature if not by_nature.ok else self.protection(pod, replacements, lifted, policy)
 
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
         """Whether the replacement fits on ``node`` without its placeholder, both while the old pod ends and once it is gone."""

@@ -11,19 +11,19 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Protectors
+from rescheduler.planning.protections import Lifted, Protectors
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 
 NO_PROFILES: Final[Mapping[str, Protections]] = MappingProxyType({})
-Protection = Callable[[Pod, Replacements, bool, str], Permission]
-"""Whether a pod may be moved by that policy ("": by people); what the configuration keeps if it is not being drained."""
+Protection = Callable[[Pod, Replacements, Lifted, str], Permission]
+"""Whether a pod may be moved by that policy ("": by people)."""
 
 
 def movable_by_nature(
     pod: Pod,
     replacements: Replacements,
-    _drained: bool = False,  # noqa: FBT001, FBT002 - a Protection
+    _lifted: Lifted = Lifted.NOTHING,
     _policy: str = "",
 ) -> Permission:
     """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
@@ -45,7 +45,7 @@ def protection_of(
     last: list[tuple[Replacements, Protectors]] = []
     ledgers: list[tuple[object, BudgetLedger]] = []
 
-    def judged(pod: Pod, replacements: Replacements, drained: bool, policy: str) -> Permission:  # noqa: FBT001 - a Protection
+    def judged(pod: Pod, replacements: Replacements, lifted: Lifted, policy: str) -> Permission:
         if not last or last[0][0] is not replacements:
             snapshot = replacements.snapshot
             if not ledgers or ledgers[0][0] is not snapshot.budgets:
@@ -59,7 +59,7 @@ def protection_of(
                 judges=profile.judges,
             )
             last[:] = [(replacements, protectors)]
-        refusal = last[0][1].of(policy).refusal(pod, lifted=drained)
+        refusal = last[0][1].of(policy).refusal(pod, lifted=lifted)
         if refusal is None:
             return ALLOWED
         passes = refusal.reason is SkipReason.WORKLOAD_BUSY

@@ -49,6 +49,7 @@ def may_begin(draft: Draft) -> bool:
         # A Deployment counts as rolling out for a moment after each of its pods comes or goes, and for as long as its status lags.
         if observed.movable.passes:
             draft.say(Why.OWNER_BUSY, observed.movable.message)
+            _wake_at_last(draft)
         else:
             draft.fail(Why.NOT_MOVABLE, observed.movable.message)
         return False
@@ -229,13 +230,21 @@ def availability_allows(draft: Draft) -> bool:
     """
     availability, pod = draft.observed.availability, draft.observed.pod
     refusal = availability.refusal(pod) if availability is not None and pod is not None else ""
-    at_last_s = draft.settings.at_last_s(draft.observed.migration)
-    if availability is None or not refusal or draft.now_s >= at_last_s:
+    if (
+        availability is None
+        or not refusal
+        or draft.now_s >= draft.settings.at_last_s(draft.observed.migration)
+    ):
         return True
     draft.say(Why.TOO_FEW_AVAILABLE, refusal)
     draft.wake(availability.settles_at_s)
-    draft.wake(at_last_s if at_last_s < math.inf else None)
+    _wake_at_last(draft)
     return False
+
+
+def _wake_at_last(draft: Draft) -> None:
+    at_last_s = draft.settings.at_last_s(draft.observed.migration)
+    draft.wake(at_last_s if at_last_s < math.inf else None)
 
 
 def _budget_allows(draft: Draft) -> bool:

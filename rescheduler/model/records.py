@@ -403,6 +403,8 @@ class Workload(Namespaced, frozen=True, gc=False, kw_only=True):
     paused: bool = False
     rolling_out: bool = False
     """Pods of an older template are still being replaced."""
+    stalled: bool = False
+    """A Deployment whose rollout has exceeded its progress deadline."""
     deleting: bool = False
     min_ready_s: int = 0
     template_node: str = ""
@@ -424,6 +426,11 @@ class Workload(Namespaced, frozen=True, gc=False, kw_only=True):
     creation_refused: str = ""
     """Why the API server refuses its pods now, as its condition ReplicaFailure says; of a ReplicaSet or ReplicationController."""
     created_at_s: float = 0.0
+
+    @property
+    def changes_pods(self) -> bool:
+        """True while a rollout replaces its pods; one that is paused or stalled does not until somebody acts."""
+        return self.rolling_out and not (self.paused or self.stalled)
 
 
 class DisruptionBudget(Namespaced, frozen=True, gc=False, kw_only=True):

@@ -7,6 +7,7 @@ or the descheduler's ``evict`` overrides.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
@@ -42,6 +43,16 @@ _NEVER: Final = {
     NeverMoves.NO_CONTROLLER: "no controller",
 }
 _CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+
+
+class Lifted(enum.Flag):
+    """What does not keep a pod from being moved this time."""
+
+    NOTHING = 0
+    CONFIGURED = enum.auto()
+    """The protections of the configuration."""
+    ROLLOUT = enum.auto()
+    """A rollout of its workload."""
 
 
 class Protected(NamedTuple):
@@ -126,8 +137,8 @@ class Protector:
         old_enough = self._is_old_enough(youngest_s)
         return old_enough if old_enough or not self._is_old_enough(oldest_s) else None
 
-    def refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
-        """The first reason why the pod is left alone, or None. ``lifted``: what is configured does not count."""
+    def refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Protected | None:
+        """The first reason why the pod is left alone, or None."""
         if pod.deleting:
             return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
@@ -141,7 +152,7 @@ class Protector:
             )
         return self._shared_refusal(pod, lifted=lifted) or self._by_age(pod, lifted=lifted)
 
-    def _shared_refusal(self, pod: Pod, *, lifted: bool = False) -> Protected | None:
+    def _shared_refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Protected | None:
         """The first reason that does not depend on the single pod."""
         key = (
             pod.namespace,
@@ -161,14 +172,14 @@ class Protector:
         least_s = self._protections.min_age_s
         return least_s <= 0 or self._snapshot.taken_at_s - began_s >= least_s
 
-    def _judge(self, pod: Pod, *, lifted: bool) -> Iterator[Protected]:
-        yield from self._impossible(pod)
+    def _judge(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
+        yield from self._impossible(pod, lifted=lifted)
         yield from self._unsupported(pod)
         yield from _forbidden(pod)
-        if not (lifted or _overridden(pod)):
+        if not (Lifted.CONFIGURED in lifted or _overridden(pod)):
             yield from self._configured(pod)
 
-    def _impossible(self, pod: Pod) -> Iterator[Protected]:
+    def _impossible(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
         never = never_moves(pod)
         if never is NeverMoves.DAEMON_POD and pod.controller is not None:
             name = f"DaemonSet {pod.controller.name}"
@@ -176,9 +187,9 @@ class Protector:
         elif never is not None:
             yield Protected(SkipReason.PROTECTED, never.value, _NEVER[never])
         yield from _critical(pod)
-        yield from self._changing(pod)
+        yield from self._changing(pod, lifted=lifted)
 
-    def _changing(self, pod: Pod) -> Iterator[Protected]:
+    def _changing(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
         """A workload that changes its pods right now is left to do so."""
         workload = self._workload(pod)
         if workload is None:
@@ -188,10 +199,12 @@ class Protector:
         for busy, of, what in (
             (workload.deleting or top.deleting, top, "is being deleted"),
             (scaled, workload, "is scaled to 0"),
-            (top.rolling_out, top, "is rolling out a change"),
+            (top.changes_pods and Lifted.ROLLOUT not in lifted, top, "is rolling out a change"),
         ):
             if busy:
-                yield Protected(SkipReason.WORKLOAD_BUSY, f"its {_named(of)} {what}", _named(of))
+                yield Protected(
+                    SkipReason.WORKLOAD_BUSY, f"belongs to {_named(of)}, which {what}", _named(of)
+                )
 
     def _unsupported(self, pod: Pod) -> Iterator[Protected]:
         found = self._replacements.of(pod)
@@ -257,12 +270,12 @@ class Protector:
                 "protections.minReplicas",
             )
 
-    def _by_age(self, pod: Pod, *, lifted: bool) -> Protected | None:
+    def _by_age(self, pod: Pod, *, lifted: Lifted) -> Protected | None:
         """What depends on the age of the single pod."""
         if pod.annotations is not NO_LABELS and self._not_disrupted_yet(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
         began_s = _began_s(pod)
-        if self._is_old_enough(began_s) or lifted or _overridden(pod):
+        if self._is_old_enough(began_s) or Lifted.CONFIGURED in lifted or _overridden(pod):
             return None
         known = self._young.get(began_s)
         if known is None:

@@ -161,6 +161,8 @@ def _owner_refuses(replica_set: Workload, deployment: Workload | None) -> str:
         return f"the ReplicaSet belongs to a {replica_set.controller.kind} whose strategy is not known"
     if not deployment.surge:
         return f"the strategy of Deployment {deployment.name} allows no surge (Recreate, or maxSurge 0)"
+    if deployment.rolling_out and not deployment.changes_pods:
+        return f"the rollout of Deployment {deployment.name} is paused or stalled"
     return ""
 
 

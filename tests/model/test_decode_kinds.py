@@ -146,6 +146,26 @@ def test_who_may_surge(strategy, surge):
 )  # fmt: skip
 def test_who_is_rolling_out(built, rolling):
     assert built.build().rolling_out is rolling
+    assert built.build().changes_pods is rolling
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions", "changes"),
+    [
+        ({"paused": True}, [], False),
+        ({}, [("Progressing", "False", "ProgressDeadlineExceeded")], False),
+        ({}, [("Progressing", "True", "ReplicaSetUpdated"), ("Available", "False", "MinimumReplicasUnavailable")], True),
+        ({}, [("Progressing", "False", "ReplicaSetCreateError")], True),
+    ],
+)  # fmt: skip
+def test_a_rollout_that_is_paused_or_late_changes_no_pods(spec, conditions, changes):
+    found = [{"type": t, "status": s, "reason": r} for t, s, r in conditions]
+    built = deployment("d").replicas(3).set("status.updatedReplicas", 1).set("status.conditions", found)
+    for field, value in spec.items():
+        built = built.set(f"spec.{field}", value=value)
+    record = built.build()
+    assert record.rolling_out
+    assert record.changes_pods is changes
 
 
 def test_other_workloads():

@@ -33,6 +33,7 @@ _REVISION = "deployment.kubernetes.io/revision"
 _decode_selector = msgspec.json.Decoder(LabelSelectorWire).decode
 _decode_conditions = msgspec.json.Decoder(list[ConditionWire]).decode
 _REPLICA_FAILURE = "ReplicaFailure"
+_PROGRESSING, _DEADLINE = "Progressing", "ProgressDeadlineExceeded"
 _decode_equalities = msgspec.json.Decoder(dict[str, str | None]).decode
 
 
@@ -130,6 +131,7 @@ def workload(
         surge=kind is Kind.DEPLOYMENT and _may_surge(spec.strategy or RolloutStrategyWire()),
         paused=bool(spec.paused or spec.suspend),
         rolling_out=_rolling_out(kind, spec, status, meta.generation or 0),
+        stalled=kind is Kind.DEPLOYMENT and _stalled(status.conditions),
         deleting=meta.deletion_timestamp is not None,
         min_ready_s=spec.min_ready_seconds or 0,
         creation_refused=_creation_refused(kind, status.conditions),
@@ -167,6 +169,14 @@ def _creation_refused(kind: Kind, conditions: Raw) -> str:
     failing = (c for c in _decode_conditions(conditions) if c.type == _REPLICA_FAILURE and c.status == "True")
     return next(
         (c.message or c.reason or _REPLICA_FAILURE for c in failing if c.reason != "FailedDelete"), ""
+    )
+
+
+def _stalled(conditions: Raw) -> bool:
+    """True if its condition Progressing says so; without spec.progressDeadlineSeconds the API server writes 600."""
+    return bytes(conditions) not in _EMPTY and any(
+        c.type == _PROGRESSING and c.status == "False" and c.reason == _DEADLINE
+        for c in _decode_conditions(conditions)
     )
 
 
