@@ -5,8 +5,9 @@ import json
 import pytest
 
 from rescheduler.cli.history import entries
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.past_moves import PastMove
+from tests import records
 
 HISTORY = "/api/v1/namespaces/rescheduler/configmaps/move-history"
 
@@ -17,12 +18,10 @@ def history(work, command):
 
 
 def move(name, phase, reason, began_s, uid):
-    status = MigrationStatus(
-        phase=phase, reason=reason, source_node="n1", node_name="n2", started_at_s=began_s,
-        finished_at_s=began_s + 7 if phase is not MigrationPhase.EVICTING else 0.0,
-    )  # fmt: skip
-    return PodMigration(
-        namespace="shop", name=f"{name}-x", uid=uid, pod_name=name, policy="P", reason="why", status=status
+    ended_s = began_s + 7 if phase is not MigrationPhase.EVICTING else 0.0
+    status = {"source_node": "n1", "node_name": "n2", "started_at_s": began_s, "finished_at_s": ended_s}
+    return records.move(
+        f"{name}-x", phase, reason=reason, namespace="shop", uid=uid, pod_name=name, policy="P", **status
     )
 
 

@@ -1,20 +1,18 @@
 """Gauges of what is held: Reservations, windows and head-rooms; and no series about when a counter was created."""
 
 from rescheduler.controller.metrics import Metrics
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.snapshot import Snapshot
+from tests import records
 
 
 def room(name, phase, cpu_milli=0, used_milli=0):
-    status = ReservationStatus(
-        phase=phase,
-        node_name="n1",
-        allocatable=Resources(cpu_milli=cpu_milli, memory_bytes=1 << 30),
-        allocated=Resources(cpu_milli=used_milli),
+    size = Resources(cpu_milli=cpu_milli, memory_bytes=1 << 30)
+    return records.room(
+        name, phase, node_name="n1", allocatable=size, allocated=Resources(cpu_milli=used_milli)
     )
-    return Reservation(name=name, status=status)
 
 
 def test_what_is_held_is_counted_and_what_has_ended_is_not():

@@ -1,24 +1,21 @@
 """Of several moves of one pod, or into one Reservation, exactly one goes first, whatever the order in which they are looked at."""
 
 import itertools
+from functools import partial
 
 import msgspec
 import pytest
 
 from rescheduler.coordination.move_order import ConcurrentMoves
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.records import Pod, PodSpec
+from tests import records
 
 PHASE = MigrationPhase
 POD = Pod(namespace="default", name="web", uid="u1", node="n1", spec=PodSpec())
 
 
-def move(name, phase=PHASE.PENDING, *, started=0.0, requested=0.0, **fields):
-    status = MigrationStatus(phase=phase, started_at_s=started, eviction_requested_at_s=requested)
-    named = {"pod_name": "web", "pod_uid": "u1", **fields}
-    return PodMigration(
-        namespace="default", name=name, uid=name, resource_version="1", status=status, **named
-    )
+move = partial(records.move, pod_name="web", pod_uid="u1")
 
 
 def never(_):
@@ -35,9 +32,12 @@ def test_who_is_alone_waits_for_nobody():
 
 
 def test_who_has_begun_goes_first_and_memory_counts():
-    assert goes_before(move("a"), move("b", PHASE.RESERVING, started=5.0)) == "move default/b of the same pod"
+    assert (
+        goes_before(move("a"), move("b", PHASE.RESERVING, started_at_s=5.0))
+        == "move default/b of the same pod"
+    )
     assert goes_before(move("a"), move("b"), begun=[move("b").key]) == "move default/b of the same pod"
-    assert goes_before(move("b", PHASE.RESERVING, started=5.0), move("a")) == ""
+    assert goes_before(move("b", PHASE.RESERVING, started_at_s=5.0), move("a")) == ""
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_moves_that_are_over_or_of_other_pods_do_not_count(other):
 
 def test_of_those_that_have_begun_exactly_one_goes_first():
     begun = [
-        move("a", PHASE.RESERVING, started=1.0),
-        move("b", PHASE.EVICTING, started=2.0),
-        move("c", PHASE.EVICTING, started=3.0, requested=9.0),
-        move("d", PHASE.EVICTING, started=2.0),
+        move("a", PHASE.RESERVING, started_at_s=1.0),
+        move("b", PHASE.EVICTING, started_at_s=2.0),
+        move("c", PHASE.EVICTING, started_at_s=3.0, eviction_requested_at_s=9.0),
+        move("d", PHASE.EVICTING, started_at_s=2.0),
     ]
     for order in itertools.permutations(begun):
         concurrent_moves = ConcurrentMoves.of(order, never)
@@ -80,9 +80,9 @@ def test_of_those_that_have_begun_exactly_one_goes_first():
 
 
 def test_of_several_moves_into_one_reservation_one_goes_first_whatever_their_pods():
-    mine = move("a", PHASE.RESERVING, started=2.0, reservation_ref="room")
+    mine = move("a", PHASE.RESERVING, started_at_s=2.0, reservation_ref="room")
     strangers = move(
-        "b", PHASE.RESERVING, started=1.0, reservation_ref="room", pod_name="other", pod_uid="u2"
+        "b", PHASE.RESERVING, started_at_s=1.0, reservation_ref="room", pod_name="other", pod_uid="u2"
     )
     assert goes_before(mine, strangers) == "move default/b into the same Reservation"
     waits = msgspec.structs.replace(strangers, status=MigrationStatus())

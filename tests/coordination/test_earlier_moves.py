@@ -7,28 +7,23 @@ from rescheduler.coordination.move_turns import MoveTurns
 from rescheduler.coordination.waiting_room import WaitingRoom
 from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.migrations.observed_migration import MigrationSettings
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
+from tests import records
 
 PHASE = MigrationPhase
 PLANNED = LabelSet({LABEL_CREATED_BY: CREATED_BY})
 UNDER_WAY = [PHASE.PENDING, PHASE.RESERVING, PHASE.EVICTING, PHASE.HANDING_OVER]
 
 
-def move(name, phase=PHASE.PENDING, *, after=(), reason="", policy="NodeAffinity", **fields):
-    named = {"labels": PLANNED, "pod_name": name, "pod_uid": name, "policy": policy, **fields}
-    return PodMigration(
-        namespace="shop",
-        name=name,
-        uid=name,
-        after=tuple(ObjectKey("shop", other) for other in after),
-        status=MigrationStatus(phase=phase, reason=reason),
-        **named,
-    )
+def move(name, phase=PHASE.PENDING, *, after=(), **fields):
+    keys = tuple(ObjectKey("shop", other) for other in after)
+    named = {"namespace": "shop", "labels": PLANNED, "pod_uid": name, "policy": "NodeAffinity"}
+    return records.move(name, phase, after=keys, **named | fields)
 
 
 def waiting_room(*moves):

@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from rescheduler.coordination.move_order import evicts_first
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW = 1_000.0
 EVICTING = MigrationPhase.EVICTING
 
 
-def move(name, phase=EVICTING, *, reason="Checking", requested=0.0, mode=MoveMode.RESERVE_FIRST, **fields):
-    status = MigrationStatus(phase=phase, reason=reason, eviction_requested_at_s=requested, mode=mode)
-    return PodMigration(namespace="shop", name=name, pod_name=name, created_at_s=1.0, status=status, **fields)
+def move(name, phase=EVICTING, **fields):
+    return records.move(name, phase, namespace="shop", created_at_s=1.0, **{"reason": "Checking", **fields})
 
 
 def sibling(age_s):
@@ -27,12 +27,12 @@ def first(other, *, mine=None, age_s=3_600.0):
 
 @pytest.mark.parametrize("phase", [EVICTING, MigrationPhase.HANDING_OVER])
 def test_a_move_that_has_written_its_intent_goes_first(phase):
-    assert first(move("z", phase, requested=NOW - 1)) == "shop/z"
+    assert first(move("z", phase, eviction_requested_at_s=NOW - 1)) == "shop/z"
 
 
 @pytest.mark.parametrize(("age_s", "waits"), [(59.0, False), (61.0, True)])
 def test_a_new_pod_shows_what_admission_adds(age_s, waits):
-    assert bool(first(move("z", requested=NOW - 1), age_s=age_s)) is waits
+    assert bool(first(move("z", eviction_requested_at_s=NOW - 1), age_s=age_s)) is waits
 
 
 def test_of_two_that_are_about_to_evict_the_older_goes_first():
@@ -46,9 +46,9 @@ def test_of_two_that_are_about_to_evict_the_older_goes_first():
         move("a", reason="DisruptionBudget"),
         move("a", paused=True),
         move("a", MigrationPhase.RESERVING, reason="Reserving"),
-        move("a", MigrationPhase.SUCCEEDED, requested=NOW - 1),
-        move("a", requested=NOW - 1, mode=MoveMode.START_FIRST),
-        move("a", requested=NOW - 1, deleting=True),
+        move("a", MigrationPhase.SUCCEEDED, eviction_requested_at_s=NOW - 1),
+        move("a", eviction_requested_at_s=NOW - 1, mode=MoveMode.START_FIRST),
+        move("a", eviction_requested_at_s=NOW - 1, deleting=True),
     ],
     ids=["waits", "paused", "reserves", "ended", "starts first", "deleted"],
 )

@@ -12,13 +12,12 @@ from rescheduler.coordination.switches import coming_rooms, gate_keys, wants_gat
 from rescheduler.migrations.observed_migration import Calls
 from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
     ReservationStatus,
@@ -31,6 +30,7 @@ from rescheduler.reservations.reservation_lifecycle import ReservationEvent
 from rescheduler.reservations.template import name_of_reservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b
+from tests import records
 
 WEB = [
     Workload(kind="ReplicaSet", namespace=f"n{i}", name="web", uid=f"web-{i:04}", created_at_s=float(i))
@@ -39,8 +39,7 @@ WEB = [
 
 
 def room(*owners):
-    status = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n")
-    return Reservation(name="room", uid="room", template=PodSpec(), owners=owners, status=status)
+    return records.room("room", ReservationPhase.AVAILABLE, template=PodSpec(), owners=owners, node_name="n")
 
 
 def keys(*owners):
@@ -63,12 +62,8 @@ def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0, evicte
         annotations=LabelSet({"rescheduler.dev/migration": "n1/m"}),
         status=ReservationStatus(phase=phase, node_name="n"),
     )
-    move = PodMigration(
-        name="m",
-        uid="m",
-        namespace="n1",
-        pod_name="",
-        status=MigrationStatus(phase=MigrationPhase.EVICTING, eviction_requested_at_s=requested),
+    move = records.move(
+        "m", MigrationPhase.EVICTING, namespace="n1", pod_name="", eviction_requested_at_s=requested
     )
     observed = ObservedReservation(
         reservation=reservation,
@@ -109,7 +104,7 @@ def test_a_room_is_open_as_soon_as_the_eviction_is_answered():
 def test_a_move_that_begins_has_its_key_before_its_reservation_exists():
     owner = OwnerRef("apps/v1", "ReplicaSet", "web", "web-0001")
     pod = Pod(name="web-1", namespace="n1", uid="p", spec=PodSpec(), controller=owner)
-    move = PodMigration(name="m", uid="m", namespace="n1", pod_name="web-1", pod_uid=pod.uid)
+    move = records.move_of(pod)
 
     def found(move=move, until_s=10.0, reservations=()):
         snapshot = Snapshot(

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.coordination.move_history import MoveHistory, needed
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import ANNOTATION_COOLDOWN
 from rescheduler.model.past_moves import PastMove, encode_past_move, node_digest
 from rescheduler.model.records import Workload
@@ -16,6 +16,7 @@ from rescheduler.planning.beginning import MOST_ENTRIES
 from rescheduler.planning.limits import Limits, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW = 1_790_000_000.0
 CONFIG_MAP_LIMIT = 1 << 20
@@ -118,10 +119,7 @@ def test_a_uid_that_is_longer_than_any_is_left_out_of_the_text():
 
 
 def migration(phase=MigrationPhase.PENDING, **status):
-    return PodMigration(
-        namespace="default", name="m", uid="m-1", created_at_s=NOW - 30, pod_name="p", pod_uid="p-1",
-        status=MigrationStatus(phase=phase, **status),
-    )  # fmt: skip
+    return records.move("m", phase, uid="m-1", created_at_s=NOW - 30, pod_name="p", pod_uid="p-1", **status)
 
 
 def snapshot(*found, at_s=NOW):

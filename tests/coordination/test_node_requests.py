@@ -1,13 +1,14 @@
 """Which moves ask the node autoscaler for a node, how many at once, and what their pods look like."""
 
 from collections import Counter
+from functools import partial
 
 import msgspec
 import pytest
 
 from rescheduler.coordination.node_requests import MOST, asking, own_deployment, withdrawn
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import (
     CREATED_BY,
     LABEL_CREATED_BY,
@@ -21,17 +22,14 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.node_request import holds_nothing, request_key, request_node
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.testing import builders as b
+from tests import records
 
 OURS = "rescheduler"
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def move(name, *, namespace="shop", phase=MigrationPhase.PENDING, reason=Why.NO_TARGET, **fields):
-    named = {"pod_name": name, "uid": name, **fields}
-    return PodMigration(
-        namespace=namespace, name=name, status=MigrationStatus(phase=phase, reason=reason), **named
-    )
+move = partial(records.move, namespace="shop", reason=Why.NO_TARGET)
 
 
 def found(*moves, standing=()):

@@ -29,14 +29,12 @@ from rescheduler.coordination.room_assignment import RoomAssignment
 from rescheduler.coordination.switches import taint_switches
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import Node, Pod, PodSpec
 from rescheduler.model.reservation import (
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
@@ -46,6 +44,7 @@ from rescheduler.reservations.assignment import Assignment, Room
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
+from tests import records
 
 NO = Permission(ok=False, message="no")
 
@@ -84,15 +83,19 @@ def waiting(name, *, tolerates=False, labels=None, cpu=1000, **fields):
 def held(name="r", *, size=SIZE, allocate_once=True, **fields):
     web = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
     owner = ReservationOwner(object=ObjectRef(namespace="default"), label_selector=web)
-    reservation = Reservation(
-        name=name,
-        uid=name,
-        resource_version="1",
+    named = {
+        "resource_version": "1",
+        "owners": (owner,),
+        "created_at_s": NOW - 60,
+        "node_name": "n1",
+        "allocatable": size,
+    }
+    reservation = records.room(
+        name,
+        ReservationPhase.AVAILABLE,
         template=PodSpec(requests=size),
-        owners=(owner,),
         allocate_once=allocate_once,
-        created_at_s=NOW - 60,
-        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n1", allocatable=size),
+        **named,
     )
     return ObservedReservation(reservation=reservation, **{"node": Node(name="n1", uid="n1"), **fields})
 
@@ -289,13 +292,8 @@ def test_what_does_not_fit_the_node_leaves_the_room_to_the_next():
     "fields",
     [
         {
-            "migration": PodMigration(
-                name="b",
-                uid="b",
-                namespace="a",
-                pod_name="",
-                reservation_ref="r",
-                status=MigrationStatus(phase=MigrationPhase.EVICTING),
+            "migration": records.move(
+                "b", MigrationPhase.EVICTING, namespace="a", pod_name="", reservation_ref="r"
             )
         },
         {"node": Node(name="n1", uid="n1", unschedulable=True)},

@@ -5,12 +5,12 @@ import msgspec
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
 from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
-from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
+from tests import records
 
 replace = msgspec.structs.replace
 
@@ -50,14 +50,8 @@ def begin(nodes, *pods, profile=None):
 
 
 def reservation(cpu, on="", **scalars):
-    return Reservation(
-        name="r",
-        uid="r",
-        template=PodSpec(requests=Resources(cpu_milli=cpu, scalars=tuple(scalars.items()))),
-        template_node=on,
-        pre_allocation=True,
-        status=ReservationStatus(),
-    )
+    template = PodSpec(requests=Resources(cpu_milli=cpu, scalars=tuple(scalars.items())))
+    return records.room(template=template, template_node=on, pre_allocation=True)
 
 
 def test_the_node_that_lacks_least_is_preallocated_and_preallocations_spread():

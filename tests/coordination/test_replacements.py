@@ -4,10 +4,11 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import new_pods
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
-from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
+from tests import records
 
 INTENT_S = 1000.7
 
@@ -29,15 +30,14 @@ def found(kind, *pods):
         Snapshot(taken_at_s=INTENT_S, pods={ObjectKey(p.namespace, p.name): p for p in mine})
     )
     owners = (ReservationOwner(controller=ControllerRef(uid="uid-web")),)
-    reservation = Reservation(name="room", uid="room", owners=owners, status=ReservationStatus())
-    migration = PodMigration(
-        name="move",
-        uid="move",
-        namespace="shop",
-        pod_name="web-0",
-        pod_uid="uid-evicted",
-        status=MigrationStatus(phase=MigrationPhase.HANDING_OVER, eviction_requested_at_s=INTENT_S),
-    )
+    named = {
+        "namespace": "shop",
+        "pod_name": "web-0",
+        "pod_uid": "uid-evicted",
+        "eviction_requested_at_s": INTENT_S,
+    }
+    reservation = records.room("room", owners=owners)
+    migration = records.move("move", MigrationPhase.HANDING_OVER, **named)
     return [pod.name for pod in new_pods(index, reservation, migration)]
 
 

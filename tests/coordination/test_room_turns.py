@@ -9,35 +9,28 @@ from rescheduler.coordination.round_objects import Chooser
 from rescheduler.coordination.turns import AT_ONCE
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
     ReservationStatus,
 )
-from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.reservation_machine import ReservationStep
+from tests import records
 
 CROWD = 20 * AT_ONCE
 
 
 def room(name, *, namespace="tenant", phase=ReservationPhase.PENDING, move="", owners=(), **fields):
     owner = ReservationOwner(controller=ControllerRef(namespace=namespace, kind="ReplicaSet", name="r"))
-    annotations = {names.ANNOTATION_MIGRATION: move, names.ANNOTATION_MIGRATION_UID: "m"} if move else {}
-    return Reservation(
-        name=name,
-        uid=f"uid-{name}",
-        owners=(owner,),
-        annotations=LabelSet(annotations),
-        status=ReservationStatus(phase=phase, current_owners=owners),
-        **fields,
-    )
+    marks = {names.ANNOTATION_MIGRATION: move, names.ANNOTATION_MIGRATION_UID: "m"} if move else {}
+    named = {"uid": f"uid-{name}", "owners": (owner,), "annotations": marks, "current_owners": owners}
+    return records.room(name, phase, **named, **fields)
 
 
 def pod(name, controller=""):
@@ -94,7 +87,7 @@ OWNER = ObjectRef("tenant", "p", "p")
     ],
 )
 def test_what_holds_something_is_in_each_round(held):
-    live = PodMigration(namespace="tenant", name="live", uid="m", pod_name="p")
+    live = records.move("live", namespace="tenant", uid="m", pod_name="p")
     rounds = Rounds(*crowd(), held, moves=[live])
     for second in range(5):
         assert "held" in rounds.names(float(second))
@@ -161,13 +154,7 @@ def test_a_step_that_crashes_goes_behind_the_others():
 
 
 def test_both_sides_of_a_link_are_in_view():
-    ended = PodMigration(
-        namespace="tenant",
-        name="m",
-        uid="m",
-        pod_name="p",
-        status=MigrationStatus(phase=MigrationPhase.FAILED),
-    )
+    ended = records.move("m", MigrationPhase.FAILED, namespace="tenant", pod_name="p")
     taken = msgspec.structs.replace(
         ended,
         name="into",
@@ -182,13 +169,7 @@ def test_both_sides_of_a_link_are_in_view():
 
 def test_a_move_that_nobody_can_read_counts_and_takes_a_step_in_its_turn_only():
     blind = [
-        PodMigration(
-            namespace="tenant",
-            name=f"blind-{number}",
-            pod_name="p",
-            status=MigrationStatus(phase=MigrationPhase.EVICTING),
-            status_unreadable=True,
-        )
+        records.move(f"blind-{number}", MigrationPhase.EVICTING, namespace="tenant", status_unreadable=True)
         for number in range(CROWD)
     ]
     found = Rounds(moves=blind).next()

@@ -6,11 +6,12 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.migrations.start_first_replacement import orphan_calls
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
+from tests import records
 
 RS = Workload(
     kind="ReplicaSet",
@@ -31,11 +32,9 @@ OLD = Pod(
 )
 
 
-def move(namespace="shop", uid="m", *, status=None):
-    status = status or MigrationStatus(phase=MigrationPhase.RESERVING, mode=MoveMode.START_FIRST)
-    return PodMigration(
-        namespace=namespace, name=uid, uid=uid, pod_name="web-a", pod_uid="old", status=status
-    )
+def move(namespace="shop", uid="m", phase=MigrationPhase.RESERVING, **status):
+    named = {"pod_name": "web-a", "pod_uid": "old", "mode": MoveMode.START_FIRST}
+    return records.move(uid, phase, namespace=namespace, **named | status)
 
 
 def replacement(namespace, *, of="m", said="rs/old"):
@@ -72,10 +71,8 @@ def test_nobody_keeps_a_workload_of_others_busy_by_a_pod(namespace, busy):
 
 
 def test_nor_by_the_annotation_of_the_replacement_of_a_move_of_ones_own():
-    status = MigrationStatus(
-        phase=MigrationPhase.EVICTING, mode=MoveMode.START_FIRST, replacement=ObjectRef("evil", "x", "x")
-    )
-    theirs, pod = move("evil", "theirs", status=status), replacement("evil", of="theirs")
+    theirs = move("evil", "theirs", MigrationPhase.EVICTING, replacement=ObjectRef("evil", "x", "x"))
+    pod = replacement("evil", of="theirs")
     assert not observer(pod, moves=[move(), theirs]).observe(move(), OLD).busy
 
 

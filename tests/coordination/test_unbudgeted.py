@@ -7,9 +7,10 @@ import pytest
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec, Workload
 from rescheduler.model.snapshot import Snapshot
+from tests import records
 
 PHASE = MigrationPhase
 DEPLOYMENT = Workload(kind="Deployment", namespace="default", name="web", uid="d", replicas=4)
@@ -28,11 +29,8 @@ def pod(name, owner="new", kind="ReplicaSet", **fields):
     )
 
 
-def move(of, phase=PHASE.EVICTING, *, requested=0.0, mode=MoveMode.RESERVE_FIRST):
-    status = MigrationStatus(phase=phase, eviction_requested_at_s=requested, mode=mode)
-    return PodMigration(
-        namespace="default", name=f"m-{of}", uid=f"m-{of}", pod_name=of, pod_uid=of, status=status
-    )
+def move(of, phase=PHASE.EVICTING, **status):
+    return records.move(f"m-{of}", phase, pod_name=of, pod_uid=of, **status)
 
 
 KNOWN = (DEPLOYMENT, replica_set("new"), replica_set("old"))
@@ -71,12 +69,12 @@ def test_pods_of_all_replicasets_of_the_deployment_are_counted():
     ("other", "counts"),
     [
         (move("c"), False),
-        (move("c", requested=90.0), True),
-        (move("c", PHASE.HANDING_OVER, requested=90.0), True),
-        (move("c", PHASE.FAILED, requested=90.0), True),
+        (move("c", eviction_requested_at_s=90.0), True),
+        (move("c", PHASE.HANDING_OVER, eviction_requested_at_s=90.0), True),
+        (move("c", PHASE.FAILED, eviction_requested_at_s=90.0), True),
         (move("c", PHASE.FAILED), False),
-        (move("c", requested=90.0, mode=MoveMode.START_FIRST), False),
-        (move("another", requested=90.0), False),
+        (move("c", eviction_requested_at_s=90.0, mode=MoveMode.START_FIRST), False),
+        (move("another", eviction_requested_at_s=90.0), False),
     ],
     ids=[
         "no intent",
@@ -96,7 +94,7 @@ def test_an_intent_that_was_written_in_this_round_counts():
     other = move("c")
     assert not waits(move("a"), other)
     assert waits(move("a"), other, intents=[other.key])
-    assert not waits(move("a", requested=90.0), intents=[move("a").key]), "its own"
+    assert not waits(move("a", eviction_requested_at_s=90.0), intents=[move("a").key]), "its own"
 
 
 def test_an_eviction_that_the_pods_show_counts_once():
@@ -104,15 +102,17 @@ def test_an_eviction_that_the_pods_show_counts_once():
     four_of_eight = [pod(f"q{i}") for i in range(4)]
     eight = Workload(kind="Deployment", namespace="default", name="web", uid="d", replicas=8)
     workloads = (eight, replica_set("new"), replica_set("old"))
-    other = move("e", PHASE.HANDING_OVER, requested=90.0)
+    other = move("e", PHASE.HANDING_OVER, eviction_requested_at_s=90.0)
     assert not waits(move("a"), other, pods=(*pods, *four_of_eight), workloads=workloads)
 
 
 def test_an_owner_that_is_not_known_is_counted_by_its_pods():
     pods = [pod(f"x{i}", "custom", kind="Custom") for i in range(3)]
     assert seen(move("x0"), pods=pods).wanted == 3
-    assert waits(move("x0"), move("x1", requested=90.0), pods=pods)
-    assert not waits(move("x0"), move("a", requested=90.0), pods=(*pods, *STANDING)), "another workload"
+    assert waits(move("x0"), move("x1", eviction_requested_at_s=90.0), pods=pods)
+    assert not waits(move("x0"), move("a", eviction_requested_at_s=90.0), pods=(*pods, *STANDING)), (
+        "another workload"
+    )
 
 
 @pytest.mark.parametrize(

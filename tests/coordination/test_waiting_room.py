@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rescheduler.coordination.waiting_room import MOVES_SHOWN_S, REST_S, ROOM_FREE_S, WaitingRoom
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
     ANNOTATION_PENDING_POD,
@@ -26,6 +26,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW_S = 1000.0
 BIG = Pod(namespace="shop", name="big", uid="uid-big", spec=PodSpec(), unschedulable_message="0/1 nodes")
@@ -44,16 +45,10 @@ def room(moves=2, **fields):
     return Reservation(**{"name": "big.room", "uid": "r", "annotations": LabelSet(marks), **known, **fields})
 
 
-def move(name, phase=PHASE.EVICTING, reason="MakingRoom", *, after=(), mark="big.room", **status):
-    return PodMigration(
-        namespace="shop",
-        name=name,
-        pod_name=name,
-        policy="PendingPods",
-        labels=LabelSet({LABEL_CREATED_BY: CREATED_BY}),
-        annotations=LabelSet({ANNOTATION_MAKES_ROOM: mark}),
-        after=after,
-        status=MigrationStatus(phase=phase, reason=reason, **status),
+def move(name, phase=PHASE.EVICTING, reason="MakingRoom", *, mark="big.room", **fields):
+    by_us = {"namespace": "shop", "policy": "PendingPods", "labels": {LABEL_CREATED_BY: CREATED_BY}}
+    return records.move(
+        name, phase, reason=reason, annotations={ANNOTATION_MAKES_ROOM: mark}, **by_us, **fields
     )
 
 

@@ -8,43 +8,30 @@ import pytest
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import links_of
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Workload
-from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.template import name_of_reservation
+from tests import records
 
 PHASE = MigrationPhase
 
 
-def move(name="m", phase=PHASE.RESERVING, *, namespace="shop", ref="", took="", started=0.0, requested=0.0):
-    status = MigrationStatus(
-        phase=phase,
-        reservation_name=ref,
-        reservation_uid=took,
-        started_at_s=started,
-        eviction_requested_at_s=requested,
-    )
-    return PodMigration(
-        namespace=namespace, name=name, uid=f"u-{name}", pod_name="web-0", reservation_ref=ref, status=status
-    )
+def move(name="m", phase=PHASE.RESERVING, *, ref="", took="", **fields):
+    named = {"namespace": "shop", "uid": f"u-{name}", "pod_name": "web-0"}
+    rooms = {"reservation_ref": ref, "reservation_name": ref, "reservation_uid": took}
+    return records.move(name, phase, **named | rooms | fields)
 
 
 def room(name="room", *, uid="r", made_for=None, owner=None):
-    marks = {}
-    if made_for is not None:
-        marks = {ANNOTATION_MIGRATION: str(made_for.key), ANNOTATION_MIGRATION_UID: made_for.uid}
+    made = made_for is not None
+    marks = {ANNOTATION_MIGRATION: str(made_for.key), ANNOTATION_MIGRATION_UID: made_for.uid} if made else {}
     owners = (ReservationOwner(controller=ControllerRef(kind="ReplicaSet", uid=owner, namespace="shop")),)
-    return Reservation(
-        name=name,
-        uid=uid,
-        annotations=LabelSet(marks),
-        owners=owners if owner else (),
-        status=ReservationStatus(),
-    )
+    return records.room(name, uid=uid, annotations=marks, owners=owners if owner else ())
 
 
 def snapshot(*migrations, rooms=(), workloads=(), pods=()):
@@ -145,9 +132,9 @@ def test_the_room_of_a_move_cannot_be_named_by_another():
 
 def test_of_several_moves_that_took_a_room_it_serves_the_one_that_goes_first():
     taken = [
-        move("over", PHASE.SUCCEEDED, ref="room", took="r", started=0.5, requested=0.6),
-        move("a", ref="room", took="r", started=1.0),
-        move("b", PHASE.EVICTING, ref="room", took="r", started=2.0, requested=3.0),
+        move("over", PHASE.SUCCEEDED, ref="room", took="r", started_at_s=0.5, eviction_requested_at_s=0.6),
+        move("a", ref="room", took="r", started_at_s=1.0),
+        move("b", PHASE.EVICTING, ref="room", took="r", started_at_s=2.0, eviction_requested_at_s=3.0),
         move("names", PHASE.PENDING, ref="room"),
     ]
     for order in itertools.permutations(taken):

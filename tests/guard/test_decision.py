@@ -21,12 +21,13 @@ from rescheduler.guard.decision import (
 )
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import FINISHED, TRANSITIONS, MigrationReason
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import ANNOTATION_ASKED_SINCE, GUARD, LABEL_GUARD
 from rescheduler.model.records import Namespace
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW_S = 1_800_000_000.0
 OWN = "system:serviceaccount:rescheduler:rescheduler"
@@ -42,27 +43,11 @@ def pod(**more):
     return msgspec.structs.replace(made, **more)
 
 
-def move(
-    phase=MigrationPhase.PENDING,
-    reason="",
-    *,
-    ended_s=0.0,
-    began_s=NOW_S,
-    ttl_s=300.0,
-    asked_since="",
-    **status,
-):
-    return PodMigration(
-        namespace="shop",
-        name="web-1-x",
-        pod_name="web-1",
-        policy=GUARD,
-        requested_by="kubectl",
-        created_at_s=began_s,
-        ttl_s=ttl_s,
-        annotations=LabelSet({ANNOTATION_ASKED_SINCE: asked_since} if asked_since else {}),
-        status=MigrationStatus(phase=phase, reason=reason, finished_at_s=ended_s, **status),
-    )
+def move(phase=MigrationPhase.PENDING, reason="", *, ended_s=0.0, began_s=NOW_S, asked_since="", **fields):
+    named = {"namespace": "shop", "pod_name": "web-1", "policy": GUARD, "requested_by": "kubectl"}
+    named["annotations"] = {ANNOTATION_ASKED_SINCE: asked_since} if asked_since else {}
+    times = {"created_at_s": began_s, "ttl_s": 300.0, "finished_at_s": ended_s}
+    return records.move("web-1-x", phase, reason=reason, **named | times | fields)
 
 
 def failed(reason=MigrationReason.TARGET_REFUSED, **more):

@@ -14,12 +14,13 @@ from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.model.decode import Decoder
 from rescheduler.model.eviction_request import Progress, RequestedEviction
 from rescheduler.model.kinds import Kind, requested_evictions
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import LABEL_GUARD, RESPONDER
 from rescheduler.model.records import Namespace
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSet
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW = 1_800_000_000.0
 SHOP = Namespace("shop", LabelSet({LABEL_GUARD: "enabled"}))
@@ -45,19 +46,10 @@ def eviction(state="Active", begun_s=NOW - 10.0, **progress):
     )
 
 
-def move(phase=MigrationPhase.RESERVING, **status):
-    key = guarded_key(pod().key, pod().uid)
-    return PodMigration(
-        namespace="shop",
-        name=key.name,
-        uid="m",
-        created_at_s=NOW - 9.0,
-        pod_name="web-1",
-        pod_uid=pod().uid,
-        ttl_s=150.0,
-        requested_by="EvictionRequest of acme.io/drainer",
-        status=MigrationStatus(phase=phase, **status),
-    )
+def move(phase=MigrationPhase.RESERVING, **fields):
+    named = {"name": guarded_key(pod().key, pod().uid).name, "uid": "m", "ttl_s": 150.0}
+    named["requested_by"] = "EvictionRequest of acme.io/drainer"
+    return records.move_of(pod(), phase, created_at_s=NOW - 9.0, **named, **fields)
 
 
 FAILED = move(MigrationPhase.FAILED, reason="NoTarget", message="no node has room", finished_at_s=NOW)

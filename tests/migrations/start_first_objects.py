@@ -11,7 +11,7 @@ from rescheduler.migrations.start_first_replacement import (
     replaces,
 )
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import (
     Node,
@@ -30,6 +30,7 @@ from rescheduler.model.selectors import (
     Operator,
     Requirement,
 )
+from tests import records
 
 NOW = 1_000.0
 PHASE = MigrationPhase
@@ -103,26 +104,24 @@ def seen(**fields):
     return ObservedStartFirst(**{**base, **fields})
 
 
-def migration(phase=PHASE.PENDING, *, requested=0.0, started=True, **fields):
-    begun = phase is not PHASE.PENDING
-    status = MigrationStatus(
-        phase=phase,
-        source_node="n1" if begun else "",
-        node_name="n2" if begun else "",
-        mode=MoveMode.START_FIRST if begun else MoveMode.RESERVE_FIRST,
-        replacement=REF if begun and started else None,
-        eviction_requested_at_s=requested,
-        evicted_at_s=NOW - 1 if phase is PHASE.HANDING_OVER else 0.0,
-    )
-    base = {"pod_uid": "old", "target_node": "n2", "created_at_s": NOW - 10}
-    return PodMigration(
-        namespace="default",
-        name="m",
-        uid="m",
-        resource_version="3",
-        pod_name="web-1-a",
-        status=status,
-        **{**base, **fields},
+def migration(phase=PHASE.PENDING, *, requested=0.0, started=True, mode=MoveMode.AUTO, **fields):
+    base = {
+        "resource_version": "3",
+        "pod_name": "web-1-a",
+        "pod_uid": "old",
+        "target_node": "n2",
+        "created_at_s": NOW - 10,
+    }
+    begun = {
+        "source_node": "n1",
+        "node_name": "n2",
+        "mode": MoveMode.START_FIRST,
+        "replacement": REF if started else None,
+        "eviction_requested_at_s": requested,
+        "evicted_at_s": NOW - 1 if phase is PHASE.HANDING_OVER else 0.0,
+    }
+    return records.move(
+        "m", phase, spec={"mode": mode}, **base | (begun if phase is not PHASE.PENDING else {}) | fields
     )
 
 

@@ -20,21 +20,20 @@ from rescheduler.migrations.observed_migration import (
     Permission,
     Recorded,
 )
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.availability import Availability
+from tests import records
 
 NOW = 1_000.0
 SETTINGS = MigrationSettings()
@@ -53,34 +52,27 @@ def pod(**fields):
     )
 
 
-def migration(phase=PHASE.PENDING, *, requested=0.0, evicted=0.0, **fields):
-    status = MigrationStatus(
-        phase=phase,
-        reservation_name="r",
-        source_node="n1",
-        node_name="n2",
-        eviction_requested_at_s=requested,
-        evicted_at_s=evicted,
-    )
-    base = {"pod_uid": "u1", "target_node": "n2", "created_at_s": NOW - 10}
-    return PodMigration(
-        namespace="default",
-        name="m",
-        uid="m",
-        resource_version="3",
-        pod_name="web-0",
-        status=status,
-        **{**base, **fields},
+def migration(phase=PHASE.PENDING, *, requested=0.0, evicted=0.0, mode=MoveMode.AUTO, **fields):
+    base = {
+        "resource_version": "3",
+        "pod_name": "web-0",
+        "pod_uid": "u1",
+        "target_node": "n2",
+        "created_at_s": NOW - 10,
+    }
+    base |= {"reservation_name": "r", "source_node": "n1", "node_name": "n2"}
+    return records.move(
+        "m",
+        phase,
+        spec={"mode": mode},
+        **base | {"eviction_requested_at_s": requested, "evicted_at_s": evicted} | fields,
     )
 
 
 def reservation(phase=ReservationPhase.AVAILABLE, owners=()):
-    return Reservation(
-        name="r",
-        uid="r",
-        resource_version="9",
-        owners=(ReservationOwner(controller=ControllerRef(uid="rs")),),
-        status=ReservationStatus(phase=phase, node_name="n2", current_owners=owners),
+    owner = ReservationOwner(controller=ControllerRef(uid="rs"))
+    return records.room(
+        "r", phase, resource_version="9", owners=(owner,), node_name="n2", current_owners=owners
     )
 
 

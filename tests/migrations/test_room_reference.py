@@ -6,12 +6,13 @@ import pytest
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.replacement import Replacement
+from tests import records
 
 NOW = 1_000.0
 SETTINGS = MigrationSettings()
@@ -30,25 +31,15 @@ STRANGERS = "Reservation room was not made for this move by the controller"
 
 
 def move(phase=PHASE.PENDING, *, ref="room", **fields):
-    status = MigrationStatus(phase=phase, reservation_name="room", node_name="n2")
-    return PodMigration(
-        namespace="shop",
-        name="m",
-        uid="m",
-        resource_version="3",
-        pod_name="web-0",
-        pod_uid="p",
-        reservation_ref=ref,
-        created_at_s=NOW - 5,
-        status=status,
-        **fields,
-    )
+    named = {"namespace": "shop", "resource_version": "3", "pod_name": "web-0", "pod_uid": "p"}
+    rooms = {"reservation_ref": ref, "reservation_name": "room", "node_name": "n2"}
+    return records.move("m", phase, **named | rooms | {"created_at_s": NOW - 5} | fields)
 
 
 def room(cpu_milli=1_000, **fields):
-    status = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n2")
     template = PodSpec(requests=Resources(cpu_milli=cpu_milli))
-    return Reservation(name="room", uid="r", resource_version="9", template=template, status=status, **fields)
+    named = {"uid": "r", "resource_version": "9", "node_name": "n2"}
+    return records.room("room", ReservationPhase.AVAILABLE, template=template, **named, **fields)
 
 
 def look(migration, settings=SETTINGS, **fields):
@@ -106,16 +97,12 @@ def test_a_name_that_a_stranger_took_is_never_used_and_never_deleted(phase):
 
 @pytest.mark.parametrize("requested", [0.0, NOW - 1])
 def test_of_two_moves_into_one_room_the_later_one_ends_and_leaves_the_room_alone(requested):
-    status = MigrationStatus(phase=PHASE.EVICTING, reservation_uid="r", eviction_requested_at_s=requested)
-    later = PodMigration(
-        namespace="shop",
-        name="m",
-        uid="m",
-        pod_name="web-0",
-        pod_uid="p",
-        reservation_ref="room",
-        created_at_s=NOW - 5,
-        status=status,
+    later = move(
+        PHASE.EVICTING,
+        reservation_name="",
+        node_name="",
+        reservation_uid="r",
+        eviction_requested_at_s=requested,
     )
     outcome = look(later, reservation=room(), another="move shop/first into the same Reservation")
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "AnotherMove")

@@ -6,10 +6,11 @@ import pytest
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration, ObservedStartFirst
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.settings import ReservationSettings
+from tests import records
 
 NOW = 1_000_000.0
 DAY_S = 86_400.0
@@ -18,15 +19,18 @@ SETTINGS = MigrationSettings(reservations=ReservationSettings(ttl_s=300.0, max_t
 POD = Pod(
     namespace="shop", name="web-0", uid="u", node="n1", spec=PodSpec(), phase=PodPhase.RUNNING, ready=True
 )
-HELD = Reservation(
-    name="r", uid="r", status=ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="n2")
-)
+HELD = records.room("r", ReservationPhase.AVAILABLE, node_name="n2")
 
 
 def move(phase=PHASE.PENDING, mode=MoveMode.RESERVE_FIRST, **fields):
-    status = MigrationStatus(phase=phase, mode=mode, reservation_name="r", node_name="n2")
-    base = {"created_at_s": NOW, "pod_uid": "u", "target_node": "n2", "status": status}
-    return PodMigration(namespace="shop", name="m", uid="m", pod_name="web-0", **{**base, **fields})
+    named = {
+        "namespace": "shop",
+        "pod_name": "web-0",
+        "pod_uid": "u",
+        "target_node": "n2",
+        "created_at_s": NOW,
+    }
+    return records.move("m", phase, mode=mode, reservation_name="r", node_name="n2", **named | fields)
 
 
 def seen(migration):

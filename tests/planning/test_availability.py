@@ -5,15 +5,16 @@ from types import MappingProxyType
 
 import pytest
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodPhase, PodSpec, Workload
-from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationStatus
+from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.availability import availability_of, missing_pods
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW = 1000.0
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))
@@ -119,9 +120,9 @@ def test_an_evicted_pod_without_a_replacement_is_missing(phase, requested_s, cou
     """That it was evicted may be written later than the intent."""
     owner = ReservationOwner(controller=ControllerRef(kind="Custom", uid="c"))
     made_for = LabelSet({ANNOTATION_MIGRATION: "default/m", ANNOTATION_MIGRATION_UID: "m"})
-    room = Reservation(name="r", uid="r", owners=(owner,), annotations=made_for, status=ReservationStatus())
-    status = MigrationStatus(phase=phase, reservation_name="r", eviction_requested_at_s=requested_s)
-    move = PodMigration(namespace="default", name="m", uid="m", pod_name="old", pod_uid="old", status=status)
+    room = records.room("r", owners=(owner,), annotations=made_for)
+    named = {"pod_name": "old", "pod_uid": "old", "reservation_name": "r"}
+    move = records.move("m", phase, **named, eviction_requested_at_s=requested_s)
 
     def missing(**of_the_pod):
         left = {ObjectKey("default", "old"): pod("old", **of_the_pod)} if of_the_pod else {}
@@ -199,15 +200,8 @@ def test_as_if_time_passed_moves_take_nothing_from_each_other(decide, app):
 def test_moves_under_way_are_taken_first(decide, app):
     cluster = b.snapshot(*NODES, app("web", ["n1"] * 8))
     for mode, moves in ((MoveMode.RESERVE_FIRST, 1), (MoveMode.START_FIRST, 2)):
-        status = MigrationStatus(phase=MigrationPhase.RESERVING, node_name="n2", mode=mode)
-        going = PodMigration(
-            namespace="default",
-            name="m",
-            uid="m",
-            pod_name="web-0",
-            pod_uid="pod-default-web-0",
-            status=status,
-        )
+        named = {"pod_name": "web-0", "pod_uid": "pod-default-web-0", "node_name": "n2", "mode": mode}
+        going = records.move("m", MigrationPhase.RESERVING, **named)
         busy = dataclasses.replace(cluster, migrations=MappingProxyType({going.key: going}))
         assert len(decide(busy, "NodeTaints", inputs=within_limits()).moves) == moves
 

@@ -5,13 +5,14 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import ANNOTATION_COOLDOWN, CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.selectors import LabelSet
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.testing import builders as b
+from tests import records
 
 
 def tainted(app, count=3, name="web", namespace="default", node="n1"):
@@ -96,15 +97,9 @@ def finished(cluster, pod_name, phase, ago_s, **status):
     """The cluster with a migration of a pod in its past."""
     pod = next(p for p in cluster.pods.values() if p.name == pod_name)
     at = cluster.taken_at_s - ago_s
-    migration = PodMigration(
-        namespace=pod.namespace,
-        name=f"m-{pod_name}-{ago_s}",
-        pod_name=pod.name,
-        pod_uid=pod.uid,
-        created_at_s=at,
-        labels=LabelSet({LABEL_WORKLOAD_UID: pod.controller.uid}),
-        status=MigrationStatus(phase=phase, started_at_s=at, finished_at_s=at, **status),
-    )
+    named = {"name": f"m-{pod_name}-{ago_s}", "uid": "", "labels": {LABEL_WORKLOAD_UID: pod.controller.uid}}
+    times = {"created_at_s": at, "started_at_s": at, "finished_at_s": at}
+    migration = records.move_of(pod, phase, **named, **times, **status)
     return dataclasses.replace(cluster, migrations={**cluster.migrations, migration.key: migration})
 
 
@@ -156,14 +151,8 @@ def test_moves_under_way_hold_their_target_and_their_budget(decide, app):
     cluster = b.snapshot(
         b.node("n1").taint("old"), b.node("n2").pods(1), tainted(app, 2), b.pdb("web").allows(1)
     )
-    under_way = PodMigration(
-        namespace="default",
-        name="m",
-        pod_name="web-0",
-        pod_uid=next(p for p in cluster.pods.values() if p.name == "web-0").uid,
-        target_node="n2",
-        status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name="n2"),
-    )
+    pod = next(p for p in cluster.pods.values() if p.name == "web-0")
+    under_way = records.move_of(pod, MigrationPhase.RESERVING, target_node="n2", node_name="n2")
     cluster = dataclasses.replace(cluster, migrations={under_way.key: under_way})
     plan = decide(cluster, "NodeTaints")
     assert plan.moves == ()
@@ -174,13 +163,8 @@ def test_a_pod_that_was_asked_to_move_twice_is_counted_once(decide, app):
     cluster = b.snapshot(b.node("n1").taint("old"), b.node("n2"), b.node("n3"), tainted(app, 2))
     pod = next(p for p in cluster.pods.values() if p.name == "web-0")
     asked = [
-        PodMigration(
-            namespace="default",
-            name=f"to-{target}",
-            pod_name=pod.name,
-            pod_uid=pod.uid,
-            target_node=target,
-            status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name=target),
+        records.move_of(
+            pod, MigrationPhase.RESERVING, name=f"to-{target}", target_node=target, node_name=target
         )
         for target in ("n2", "n3")
     ]
@@ -200,19 +184,9 @@ def test_a_pod_that_was_asked_to_move_twice_is_counted_once(decide, app):
 def test_a_move_counts_in_each_limit_until_its_replacement_has_landed(decide, app, limits, reason):
     cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
     labels = {LABEL_CREATED_BY: CREATED_BY, LABEL_WORKLOAD_UID: next(iter(cluster.workloads.values())).uid}
-    status = MigrationStatus(
-        phase=MigrationPhase.HANDING_OVER, source_node="n1", started_at_s=cluster.taken_at_s - 5
-    )
-    move = PodMigration(
-        namespace="default",
-        name="m",
-        uid="m",
-        pod_name="gone",
-        pod_uid="gone",
-        policy="NodeTaints",
-        labels=LabelSet(labels),
-        status=status,
-    )
+    began = {"source_node": "n1", "started_at_s": cluster.taken_at_s - 5}
+    gone = {"pod_name": "gone", "pod_uid": "gone", "policy": "NodeTaints", "labels": labels}
+    move = records.move("m", MigrationPhase.HANDING_OVER, **gone, **began)
     cluster = dataclasses.replace(cluster, migrations={move.key: move})
     plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=limits))
     assert not plan.moves
@@ -223,10 +197,8 @@ def test_a_workload_rests_once_the_end_of_its_move_is_written(decide, app):
     """Though the cache still shows the move under way."""
     cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
     workload, now_s = next(iter(cluster.workloads.values())).uid, cluster.taken_at_s
-    status = MigrationStatus(phase=MigrationPhase.EVICTING, source_node="n1", started_at_s=now_s - 9)
-    move = PodMigration(
-        namespace="default", name="m", uid="m", pod_name="gone", pod_uid="gone", status=status
-    )
+    gone = {"pod_name": "gone", "pod_uid": "gone", "source_node": "n1", "started_at_s": now_s - 9}
+    move = records.move("m", MigrationPhase.EVICTING, **gone)
     ended = PastMove(begun_s=now_s - 9, evicting_s=now_s - 5, ended_s=now_s - 2, workload_uid=workload)
     cluster = dataclasses.replace(cluster, migrations={move.key: move}, past_moves={"m": ended})
     plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=Limits(per_workload=9)))

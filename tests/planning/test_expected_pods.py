@@ -6,12 +6,13 @@ import msgspec
 import pytest
 
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 OLD = b.node("n1").taint("old")
 A, B = b.node("a").zone("a"), b.node("b").zone("b")
@@ -142,10 +143,7 @@ def test_the_room_of_an_expected_pod_is_not_what_a_pod_leaves_beside_it(decide, 
         web_, web_.pod("web-0").on("n1"), waiting("db", "a").cpu("500m"),
     )  # fmt: skip
     old = next(pod for pod in cluster.pods.values() if pod.name == "going-0")
-    move = PodMigration(
-        namespace="default", name="m", uid="m", pod_name="going-0", pod_uid=old.uid, target_node="c",
-        status=MigrationStatus(phase=MigrationPhase.RESERVING, node_name="c"),
-    )  # fmt: skip
+    move = records.move_of(old, MigrationPhase.RESERVING, target_node="c", node_name="c")
     full = dataclasses.replace(cluster, migrations={move.key: move})
     cordoned = {**full.nodes, "c": msgspec.structs.replace(full.nodes["c"], unschedulable=True)}
     plan = decide(dataclasses.replace(full, nodes=cordoned), "NodeTaints")

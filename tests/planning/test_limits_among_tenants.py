@@ -5,7 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 from rescheduler.model.past_moves import PastMove, decode_past_move, encode_past_move
 from rescheduler.model.selectors import LabelSet
@@ -16,24 +16,16 @@ from rescheduler.planning.limits import Limits, PlanningInputs, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged
 from rescheduler.planning.plan import SkipReason
 from rescheduler.testing import builders as b
+from tests import records
 
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))
 WIDE = Limits(per_namespace=9, per_workload=9, per_node=9)
 PLANNED = LabelSet({LABEL_CREATED_BY: CREATED_BY})
 
 
-def asked(pod, name="", **fields):
-    status = fields.pop("status", MigrationStatus())
-    return PodMigration(
-        namespace=pod.namespace,
-        name=name or f"move-{pod.name}",
-        uid=f"uid-{name or pod.name}",
-        pod_name=pod.name,
-        pod_uid=pod.uid,
-        target_node="n2",
-        status=status,
-        **fields,
-    )
+def asked(pod, name="", phase=MigrationPhase.PENDING, **fields):
+    named = {"name": name or f"move-{pod.name}", "uid": f"uid-{name or pod.name}", "target_node": "n2"}
+    return records.move_of(pod, phase, **named | fields)
 
 
 def with_moves(cluster, *moves):
@@ -91,19 +83,10 @@ def test_the_owner_of_the_pod_is_still_left_alone_while_a_move_waits(decide, app
 @pytest.mark.parametrize("phase", [MigrationPhase.PENDING, MigrationPhase.FAILED])
 def test_what_never_begins_does_not_count_in_the_hour(phase):
     now_s = 1_790_000_000.0
+    named = {"pod_uid": "uid-of-somebody-else", "policy": "NodeTaints", "labels": PLANNED}
+    times = {"created_at_s": now_s - 5, "finished_at_s": now_s - 1}
     ghosts = [
-        PodMigration(
-            namespace="tenant",
-            name=f"ghost-{number}",
-            uid=f"ghost-{number}",
-            created_at_s=now_s - 5,
-            pod_name=f"nobody-{number}",
-            pod_uid="uid-of-somebody-else",
-            policy="NodeTaints",
-            labels=PLANNED,
-            status=MigrationStatus(phase=phase, finished_at_s=now_s - 1),
-        )
-        for number in range(60)
+        records.move(f"ghost-{number}", phase, namespace="tenant", **named, **times) for number in range(60)
     ]
     history = History(with_moves(Snapshot(taken_at_s=now_s), *ghosts))
     assert history.begun_within_hour() == 0

@@ -9,10 +9,11 @@ import pytest
 from bench import random_clusters
 from harness.rest.clusters import random_cluster
 from harness.rest.sets import documents, pools
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import decide
 from rescheduler.scheduling.state import SchedulingState
+from tests import records
 from tests.seeds import seeds, some
 
 
@@ -43,10 +44,7 @@ def ours():
 def with_a_move(snapshot):
     """The same while the first pod moves to the last node."""
     pod = next(one for one in snapshot.pods.values() if one.node)
-    status = MigrationStatus(phase=MigrationPhase.RESERVING, node_name=max(snapshot.nodes))
-    move = PodMigration(
-        namespace=pod.namespace, name="m", uid="m", pod_name=pod.name, pod_uid=pod.uid, status=status
-    )
+    move = records.move_of(pod, MigrationPhase.RESERVING, node_name=max(snapshot.nodes))
     return dataclasses.replace(snapshot, migrations={move.key: move})
 
 

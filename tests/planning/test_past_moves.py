@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import (
     CLOCK_TOLERANCE_S,
@@ -17,7 +17,6 @@ from rescheduler.model.past_moves import (
     encode_past_move,
     node_digest,
 )
-from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.beginning import MOST_ENTRIES, MoveToBegin, held_back
 from rescheduler.planning.history import History
@@ -25,6 +24,7 @@ from rescheduler.planning.limits import Limits, RequestedLimits
 from rescheduler.planning.past_moves import HOUR_S, PastMoves, merged, refusals, uid_of
 from rescheduler.planning.plan import SkipReason
 from rescheduler.testing import builders as b
+from tests import records
 
 NOW = 1_790_000_000.0
 UIDS = ("pod-a", "pod-b")
@@ -52,24 +52,19 @@ entries = st.builds(
 
 def finished(number, *, planned, phase, began_s, evicted_s, ended_s, pod, workload, reason=""):
     labels = {LABEL_WORKLOAD_UID: workload} | ({LABEL_CREATED_BY: CREATED_BY} if planned else {})
-    return PodMigration(
-        namespace="default",
-        name=f"m-{number}",
-        uid=f"uid-{number}",
-        created_at_s=began_s,
-        pod_name=pod,
-        pod_uid=pod,
-        policy="NodeTaints" if planned else "",
-        labels=LabelSet(labels),
-        status=MigrationStatus(
-            phase=phase,
-            started_at_s=began_s,
-            evicted_at_s=evicted_s,
-            finished_at_s=ended_s,
-            reason=reason,
-            node_name="n2",
-        ),
-    )
+    named = {
+        "uid": f"uid-{number}",
+        "pod_name": pod,
+        "pod_uid": pod,
+        "policy": "NodeTaints" if planned else "",
+    }
+    times = {
+        "created_at_s": began_s,
+        "started_at_s": began_s,
+        "evicted_at_s": evicted_s,
+        "finished_at_s": ended_s,
+    }
+    return records.move(f"m-{number}", phase, labels=labels, reason=reason, node_name="n2", **named, **times)
 
 
 @st.composite

@@ -8,12 +8,13 @@ import pytest
 from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
 from rescheduler.model.records import AvoidEntry, PodSpec, SpreadConstraint
 from rescheduler.model.replacement_rules import ReplacementRules
-from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from rescheduler.testing import builders as b
+from tests import records
 
 OLD = b.node("n1").taint("old")
 
@@ -119,14 +120,9 @@ def test_a_pending_pod_that_fits_nowhere_stands_in_nobodys_way(decide, app, land
 
 
 def held(name, node, cpu_milli, **changes):
-    requests = Resources(cpu_milli=cpu_milli)
-    return Reservation(
-        name=name,
-        uid=f"reservation-{name}",
-        template=PodSpec(requests=requests),
-        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name=node, allocatable=requests),
-        **changes,
-    )
+    size, uid = Resources(cpu_milli=cpu_milli), f"reservation-{name}"
+    named = {"template": PodSpec(requests=size), "node_name": node, "allocatable": size}
+    return records.room(name, ReservationPhase.AVAILABLE, uid=uid, **named, **changes)
 
 
 def test_live_reservations_keep_their_room(decide, app):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase
 from rescheduler.model.past_moves import PastMove, node_digest
 from rescheduler.model.times import format_timestamp
 from rescheduler.planning.limits import PlanningInputs
@@ -22,6 +22,7 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 POLICIES = ("NodeTaints", "NodeAffinity", "LowNodeUtilization", "HighNodeUtilization", "Defragmentation")
 OLD = b.node("n1").taint("old")
@@ -88,14 +89,14 @@ def test_a_refusal_of_another_namespace_says_nothing(cluster, decide, landings):
 
 def test_a_podmigration_that_exists_counts_as_its_entry_does(cluster, decide, landings):
     move = refusal(cluster, "web", "n2")
-    status = MigrationStatus(
-        phase=MigrationPhase.FAILED, reason=TARGET_REFUSED, node_name="n2", started_at_s=move.begun_s,
-        finished_at_s=move.ended_s,
-    )  # fmt: skip
+    status = {
+        "reason": TARGET_REFUSED,
+        "node_name": "n2",
+        "started_at_s": move.begun_s,
+        "finished_at_s": move.ended_s,
+    }
     web = next(pod for pod in cluster.pods.values() if pod.name == "web-0")
-    migration = PodMigration(
-        namespace="default", name="m", uid="u", pod_name="web-0", pod_uid="before", status=status
-    )
+    migration = records.move("m", MigrationPhase.FAILED, pod_name="web-0", pod_uid="before", **status)
     found = dataclasses.replace(cluster, migrations={migration.key: migration})
     assert web.uid != "before", "its own back-off is not what is looked at"
     assert landings(decide(found, "NodeTaints"))["web-0"] == "n3"

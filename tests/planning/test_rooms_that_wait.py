@@ -17,10 +17,8 @@ from rescheduler.model.records import OwnerRef, Pod, PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
@@ -33,6 +31,7 @@ from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.reports.objective_words import rooms_section
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 OWNER = ReservationOwner(object=ObjectRef("shop", "big", ""))
 
@@ -54,9 +53,8 @@ def refused(reason="Unschedulable", kind="Scheduled", since_s=1.0):
 def room(name="big", cpu=2000, *, told=None, phase=ReservationPhase.PENDING, making=None, **fields):
     spec = PodSpec(requests=Resources(cpu_milli=cpu), **fields.pop("spec", {}))
     told = (refused(),) if told is None else told
-    status = ReservationStatus(phase=phase, conditions=told, making_room=making)
-    given = {"template": spec, "owners": (OWNER,), "make_room": True, **fields}
-    return Reservation(name=name, uid=f"uid-{name}", status=status, **given)
+    given = {"uid": f"uid-{name}", "template": spec, "owners": (OWNER,), "make_room": True, **fields}
+    return records.room(name, phase, conditions=told, making_room=making, **given)
 
 
 def made(*items, rooms, classes=(), **args):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.budgets import BudgetLedger
@@ -13,6 +13,7 @@ from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
+from tests import records
 
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))
 
@@ -122,18 +123,8 @@ def test_a_replacement_that_stands_already_is_counted_once(decide):
     cluster = b.snapshot(
         *small, above, owner, owner.pod("web-1-a").on("n1"), other, other.pod("api-0").on("n1"), orphan
     )
-    migration = PodMigration(
-        namespace="default",
-        name="m",
-        uid="m",
-        pod_name="web-1-a",
-        target_node="n2",
-        status=MigrationStatus(
-            phase=MigrationPhase.EVICTING,
-            node_name="n2",
-            mode=MoveMode.START_FIRST,
-            replacement=ObjectRef("default", "web-1-x", "x"),
-        ),
-    )
+    comes = {"mode": MoveMode.START_FIRST, "replacement": ObjectRef("default", "web-1-x", "x")}
+    places = {"pod_name": "web-1-a", "target_node": "n2", "node_name": "n2"}
+    migration = records.move("m", MigrationPhase.EVICTING, **places, **comes)
     plan = decide(dataclasses.replace(cluster, migrations={migration.key: migration}), "NodeTaints")
     assert [m.pod.name for m in plan.moves] == ["api-0"]

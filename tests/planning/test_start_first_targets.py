@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
+from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, LABEL_START_FIRST, ZONE
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.planning.limits import PlanningInputs
@@ -13,6 +13,7 @@ from rescheduler.planning.start_first_mode import unadopted_replacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 HASH = {"app": "web", "pod-template-hash": "1"}
 APART = {
@@ -159,15 +160,9 @@ def test_affinity_to_oneself_holds_beside_the_old_pod_only_in_its_domain(decide)
 
 
 def under_way(pod, replacement, target):
-    status = MigrationStatus(
-        phase=MigrationPhase.EVICTING,
-        node_name=target,
-        mode=MoveMode.START_FIRST,
-        replacement=ObjectRef("default", replacement, replacement),
-    )
-    migration = PodMigration(
-        namespace="default", name="m", uid="m", pod_name=pod, target_node=target, status=status
-    )
+    comes = {"mode": MoveMode.START_FIRST, "replacement": ObjectRef("default", replacement, replacement)}
+    places = {"pod_name": pod, "target_node": target, "node_name": target}
+    migration = records.move("m", MigrationPhase.EVICTING, **places, **comes)
     return {migration.key: migration}
 
 

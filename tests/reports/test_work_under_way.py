@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rescheduler.migrations.migration_lifecycle import MigrationReason
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import AvoidEntry
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
@@ -22,11 +22,12 @@ from rescheduler.reports.health import with_health
 from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 
 def move(name, phase=MigrationPhase.PENDING, reason="", finished_at_s=0.0):
-    status = MigrationStatus(phase=phase, reason=reason, started_at_s=100.0, finished_at_s=finished_at_s)
-    return PodMigration(namespace="shop", name=name, uid=name, pod_name=name, status=status)
+    times = {"started_at_s": 100.0, "finished_at_s": finished_at_s}
+    return records.move(name, phase, namespace="shop", reason=reason, **times)
 
 
 def document(*moves, blockers=(), headline="Nothing to move."):

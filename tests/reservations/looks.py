@@ -7,15 +7,14 @@ from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.resources import Resources, parse_resources
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
+from tests import records
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
@@ -25,17 +24,15 @@ OWNER = ReservationOwner(controller=ControllerRef(uid="rs"))
 NODE = Node(name="n2", uid="n2")
 
 
-def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, **fields):
-    status = ReservationStatus(
-        phase=phase,
-        node_name="" if phase is ReservationPhase.PENDING else "n2",
-        allocatable=ROOM,
-        current_owners=current,
-    )
-    base = {"template": PodSpec(requests=ROOM), "owners": (OWNER,), "template_node": "n2"}
-    return Reservation(
-        name="r", uid="r", resource_version="7", created_at_s=created, status=status, **{**base, **fields}
-    )
+def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, expires_at_s=None, **fields):
+    base = {
+        "template": PodSpec(requests=ROOM),
+        "owners": (OWNER,),
+        "template_node": "n2",
+        "resource_version": "7",
+    }
+    base |= {"node_name": "" if phase is ReservationPhase.PENDING else "n2", "allocatable": ROOM}
+    return records.room("r", phase, created_at_s=created, current_owners=current, **base | fields)
 
 
 def pod(name="p", *, gated=True, node="", nominated="", deleting=False, created=NOW - 5, **fields):

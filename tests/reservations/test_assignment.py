@@ -8,15 +8,14 @@ from rescheduler.model.records import OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.reservations.assignment import Room, assign
 from rescheduler.reservations.owners import empty_owner, owner_matches
+from tests import records
 
 RS = OwnerRef("apps/v1", "ReplicaSet", "web-1", "rs")
 SET = OwnerRef("apps/v1", "StatefulSet", "web", "rs")
@@ -31,15 +30,12 @@ def pod(name, cpu=1000, created=10.0, **fields):
 
 
 def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the field's name
-    annotations = LabelSet({names.ANNOTATION_ORDER: order} if order else {})
-    reservation = Reservation(
-        name=name,
-        uid=name,
-        owners=(ReservationOwner(controller=ControllerRef(uid="rs")),),
-        annotations=annotations,
-        status=ReservationStatus(phase=ReservationPhase.AVAILABLE, allocatable=Resources(cpu_milli=cpu)),
+    marks = {names.ANNOTATION_ORDER: order} if order else {}
+    size, owner = Resources(cpu_milli=cpu), ReservationOwner(controller=ControllerRef(uid="rs"))
+    reservation = records.room(
+        name, ReservationPhase.AVAILABLE, owners=(owner,), annotations=marks, allocatable=size
     )
-    return Room(reservation=reservation, size=Resources(cpu_milli=cpu), open=open, **fields)
+    return Room(reservation=reservation, size=size, open=open, **fields)
 
 
 def outcome_of(pods, rooms):

@@ -9,7 +9,7 @@ from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint, Toleration
-from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
+from rescheduler.model.reservation import ObjectRef, ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.reservations.handover import (
     as_released,
@@ -21,6 +21,7 @@ from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
+from tests import records
 
 NOW = 1_000_000.0
 SETTINGS = ReservationSettings()
@@ -42,22 +43,10 @@ def holder(**fields):
 
 
 def claimed(claimant, placeholder, *, room=None, **fields):
-    status = ReservationStatus(
-        phase=ReservationPhase.AVAILABLE,
-        node_name="n1",
-        allocatable=SIZE,
-        current_owners=(ObjectRef("default", "p", "p-uid"),),
-    )
-    reservation = Reservation(
-        name="r",
-        uid="r",
-        resource_version="1",
-        created_at_s=NOW - 60,
-        template=PodSpec(requests=SIZE),
-        owners=(),
-        status=status,
-        **(room or {}),
-    )
+    owner = ObjectRef("default", "p", "p-uid")
+    held = {"node_name": "n1", "allocatable": SIZE, "current_owners": (owner,)}
+    named = {"resource_version": "1", "created_at_s": NOW - 60, "template": PodSpec(requests=SIZE)}
+    reservation = records.room("r", ReservationPhase.AVAILABLE, **held | named | (room or {}))
     values = {"node": Node(name="n1", uid="n1"), "claimed_since_s": NOW - 5, **fields}
     return ObservedReservation(
         reservation=reservation,

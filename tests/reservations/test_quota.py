@@ -9,7 +9,6 @@ from rescheduler.model.records import PodAffinityTerm, PodSpec, WeightedPodAffin
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
     ReservationStatus,
@@ -18,6 +17,7 @@ from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota, ScopeReq
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.reservations.quota import MOST_RESERVATIONS, Quota, RoomOfMove, beyond_quota, quota_of
+from tests import records
 
 PENDING, AVAILABLE, FAILED = ReservationPhase.PENDING, ReservationPhase.AVAILABLE, ReservationPhase.FAILED
 CPU_4 = {"*": Quota(amounts=(("cpu", 4000),))}
@@ -26,9 +26,9 @@ replace = msgspec.structs.replace
 
 def room(name, cpu=1000, phase=PENDING, namespace="shop", created=0.0, **fields):
     owner = ReservationOwner(controller=ControllerRef(name="web", namespace=namespace))
-    status = ReservationStatus(phase=phase, allocatable=Resources(cpu_milli=cpu))
-    base = {"template": PodSpec(requests=Resources(cpu_milli=cpu)), "owners": (owner,), "status": status}
-    return Reservation(name=name, uid=name, created_at_s=created, **{**base, **fields})
+    size = Resources(cpu_milli=cpu)
+    base = {"template": PodSpec(requests=size), "owners": (owner,), "allocatable": size}
+    return records.room(name, phase, created_at_s=created, **base | fields)
 
 
 def beyond(*rooms, quotas=CPU_4, own=(), moves=None):

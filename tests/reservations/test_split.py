@@ -18,10 +18,8 @@ from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, P
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
-    Reservation,
     ReservationOwner,
     ReservationPhase,
-    ReservationStatus,
 )
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
@@ -34,6 +32,7 @@ from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
+from tests import records
 from tests.reservations.looks import part
 
 NOW = 1_000_000.0
@@ -58,21 +57,18 @@ def holder(name, milli, *, node="n2", waits=False, **fields):
 
 def shared(owners=(), *, allocated=0, allocatable=4000, phase=ReservationPhase.AVAILABLE, **fields):
     refs = tuple(ObjectRef(p.namespace, p.name, p.uid) for p in owners)
-    status = ReservationStatus(
-        phase=phase,
-        node_name="n2",
-        allocatable=cpu(allocatable),
-        allocated=cpu(allocated),
-        current_owners=refs,
-    )
     base = {
+        "resource_version": "7",
         "template": PodSpec(requests=cpu(4000)),
         "owners": (ReservationOwner(controller=ControllerRef(uid="rs")),),
         "template_node": "n2",
         "allocate_once": False,
         "created_at_s": NOW - 60,
+        "node_name": "n2",
+        "allocatable": cpu(allocatable),
+        "allocated": cpu(allocated),
     }
-    return Reservation(name="r", uid="r", resource_version="7", status=status, **{**base, **fields})
+    return records.room("r", phase, current_owners=refs, **base | fields)
 
 
 def look(reservation, **fields):
