@@ -40,8 +40,8 @@ class MakesMoves(Protocol):
         """A target, why there is none, or None if the pod need not move any more."""
         ...
 
-    def move_to(self, policy: Policy, candidate: Candidate, node: int) -> bool:
-        """Plan a move to that node (an index), if it is better and all rules allow it, as ``move`` does; False: it is not."""
+    def move_to(self, policy: Policy, candidate: Candidate, nodes: IntArray) -> int | None:
+        """Plan a move to the best of these nodes (indices), if it is better and all rules allow it, as ``move`` does; gives which."""
         ...
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:

@@ -55,7 +55,7 @@ from rescheduler.policies.pending_pods import PendingPods
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Batch, Candidate, ProposalQueue
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import FloatArray
+from rescheduler.scheduling.framework import FloatArray, IntArray
 from rescheduler.scheduling.state import SchedulingState
 
 ROUNDS: Final = 4
@@ -418,24 +418,30 @@ class _Planner:
             or self._choose(policy, candidate, gains, None)
         )
 
-    def move_to(self, policy: Policy, candidate: Candidate, node: int) -> bool:
-        """Plan a move to that node (an index), if it is better and all rules allow it."""
+    def move_to(self, policy: Policy, candidate: Candidate, nodes: IntArray) -> int | None:
+        """Plan a move to the best of these nodes (indices), if it is better and all rules allow it; gives which."""
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
-            return False
+            return None
         gains = policy.gains(candidate, self.views.of(policy))
-        found = self._choose_at(policy, candidate, node, gains, unadopted)
-        if found is not None:
-            self.move(candidate, found)
-        return found is not None
+        found = self._choose_at(policy, candidate, nodes, gains, unadopted)
+        if found is None:
+            return None
+        self.move(candidate, found)
+        return self.view.state.node_index[found.node]
 
     def _choose_at(
-        self, policy: Policy, candidate: Candidate, node: int, gains: FloatArray, unadopted: Pod | None
+        self,
+        policy: Policy,
+        candidate: Candidate,
+        nodes: IntArray | int,
+        gains: FloatArray,
+        unadopted: Pod | None,
     ) -> Target | None:
-        """That node (an index), if the rules allow it and it is better."""
+        """The best of these nodes (indices) that the rules allow and that is better."""
         only = np.zeros_like(gains)
-        only[node] = gains[node]
+        only[nodes] = gains[nodes]
         found = self._choose(policy, candidate, only, unadopted)
         return found if isinstance(found, Target) else None
 

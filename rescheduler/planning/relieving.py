@@ -8,7 +8,7 @@ no others help.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -140,15 +140,17 @@ class Relieving:
         problem = _Problem(self, policy, overload, pods)
         known = len(refused)
         passes = shorter(self.passes) if refused and not self.few else self.passes
-        for candidate, node in problem.moves(self.limits.left, passes):
+        for number, candidate in problem.moves(self.limits.left, passes):
             if self.limits.exhausted:
                 return False
             if self.plan.limit(candidate) is not None:
                 continue
-            if self.plan.move_to(policy, candidate, node):
-                self.plan.take(candidate.pod)
-            else:
+            node = self.plan.move_to(policy, candidate, problem.places(number))
+            if node is None:
                 refused.add(candidate.pod.uid)
+            else:
+                problem.put(number, node)
+                self.plan.take(candidate.pod)
         return len(refused) > known
 
 
@@ -177,10 +179,10 @@ class _Problem:
             pods, key=lambda one: (keys[id(one[1])], one[1].namespace, one[1].name)
         )
 
-    def moves(self, most_moves: int | None, passes: int) -> list[tuple[Candidate, int]]:
-        """Who goes where, in an order in which each fits after those before it."""
+    def moves(self, most_moves: int | None, passes: int) -> Iterator[tuple[int, Candidate]]:
+        """Who goes, with a number, in an order in which each fits after those before it."""
         if not self._batches or not self._overload.receives.any():
-            return []
+            return
         order, overload, conditions = self._order, self._overload, self._conditions
         above, capacity = overload.above[:, order], overload.capacity[:, order]
         targets = [conditions.add_row(-some, most) for some, most in zip(above, capacity, strict=True)]
@@ -196,8 +198,23 @@ class _Problem:
             most_moves=most_moves,
         )
         operator = Relieve(problem, overload.least)
-        found = search(operator, passes)
-        return [(self._candidate(pod), int(order[found.ways[pod].node])) for pod in operator.in_order(found)]
+        ordered = operator.in_order(search(operator, passes))
+        self._state = operator.state  # with all of them put
+        for number in ordered:
+            yield number, self._candidate(number)
+
+    def places(self, number: int) -> IntArray:
+        """Every node (an index) where it leaves room for all others that go; from now on it has none itself.
+
+        The search looks at room only, so the one that it names need not be the best.
+        """
+        state = self._state
+        state.remove(number)
+        return self._order[np.flatnonzero(state.with_room(number, state.allowed(number)))]
+
+    def put(self, number: int, node: int) -> None:
+        """It goes to this node."""
+        self._state.put(number, int(self._view.nodes.ranks[node]))
 
     def _candidate(self, number: int) -> Candidate:
         batch, pod = self._batches[number]

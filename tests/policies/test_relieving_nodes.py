@@ -68,3 +68,10 @@ def test_of_equal_pods_those_go_whose_moves_disrupt_least(decide, app):
     )
     assert len(plan.moves) >= 6
     assert {move.pod.name.partition("-")[0] for move in plan.moves} == {"many"}
+
+
+def test_of_equally_empty_nodes_a_pod_goes_where_it_prefers_to_be(decide, app):
+    nodes = [b.node("n1"), *(b.node(name).label(disk=name) for name in ("n2", "n3"))]
+    likes = app("web", ["n1"] * 4, lambda s: s.cpu("900m").prefers_node("disk", "n3", weight=100))
+    plan = decide(b.snapshot(nodes, likes), "LowNodeUtilization")
+    assert plan.moves[0].target == "n3"
