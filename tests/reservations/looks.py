@@ -24,7 +24,7 @@ OWNER = ReservationOwner(controller=ControllerRef(uid="rs"))
 NODE = Node(name="n2", uid="n2")
 
 
-def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, expires_at_s=None, **fields):
+def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10, **fields):
     base = {
         "template": PodSpec(requests=ROOM),
         "owners": (OWNER,),
