@@ -2,10 +2,7 @@
 
 import gzip
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -161,85 +158,3 @@ def test_a_dump_without_times_is_planned_as_one_of_old_pods(command, dump, untid
     for part in ("moves", "skipped", "before", "after"):
         assert found[part] == expected[part]
     assert found["metadata"]["generatedAt"] == "2001-09-09T01:46:40Z"
-
-
-WRONG_USE = {
-    "time": (("plan", "--from", "{dump}", "--now", "yesterday"), "yesterday"),
-    "time without zone": (("plan", "--from", "{dump}", "--now", "2026-11-21T10:00:00"), "--now"),
-    "format": (("plan", "--from", "{dump}", "-o", "xml"), "xml"),
-    "missing file": (("plan", "--from", "/no/such/file"), "/no/such/file"),
-    "path without --from": (("plan", "{dump}"), "--from"),
-    "missing configuration": (("plan", "--from", "{dump}", "--config", "/no/such"), "/no/such"),
-    "missing kubeconfig": (("plan", "--kubeconfig", "/no/such"), "/no/such"),
-    "no pod": (("explain", "pod", "--from", "{dump}"), "NAMESPACE/NAME"),
-    "unknown pod": (("explain", "pod", "shop/none", "--from", "{dump}"), "shop/none"),
-    "no file": (("validate",), "FILE"),
-    "command": (("plna",), "plna"),
-    "config map": (("run", "--config-map", "here"), "here"),
-    "cpu": (("sandbox", "--cpu", "many"), "many"),
-    "port": (("sandbox", "--port", "99999"), "99999"),
-    "nodes": (("sandbox", "--nodes", "-1"), "-1"),
-    "limit": (("demo", "--time-limit", "0"), "0"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_USE)
-def test_wrong_use_is_2_and_named(command, dump, untidy, name):
-    words, named = WRONG_USE[name]
-    path = dump(untidy)
-    result = command(*(word.format(dump=path) for word in words))
-    assert result.exit_code == 2
-    assert named in result.stderr
-    assert result.stdout == ""
-
-
-def test_output_that_cannot_be_written(command, dump, untidy):
-    result = command(
-        "plan", "--from", dump(untidy), "--output-file", "/no/such/folder/plan.html", "-o", "html"
-    )
-    assert result.exit_code == 1
-    assert "/no/such/folder/plan.html: cannot write" in result.stderr
-
-
-def test_a_server_that_is_not_there(command, kubeconfig):
-    for words in (("plan",), ("explain", "pod", "a/b")):
-        result = command(*words, "--kubeconfig", kubeconfig)
-        assert result.exit_code == 1
-        assert "no answer from the API server" in result.stderr
-        assert "127.0.0.1" in result.stderr
-
-
-def test_scheduler_configuration_problems_are_named(command, dump, untidy, tmp_path):
-    path = tmp_path / "scheduler.yaml"
-    path.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-        "profiles: [{plugins: {score: {enabled: [{name: Nope}]}}}]\n"
-    )
-    result = command("plan", "--from", dump(untidy), "--scheduler-config", path)
-    assert result.exit_code == 2
-    assert f"{path}:3: plugins.score: unknown plugin 'Nope' (see docs/scheduling.md)" in result.stderr
-    path.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nparallelism: 0\n"
-    )
-    result = command("plan", "--from", dump(untidy), "--scheduler-config", path)
-    assert result.exit_code == 2
-    assert f"{path}:3: parallelism is 0 (use 1 or more, or leave it out)" in result.stderr
-
-
-def test_the_installed_command_writes_messages_to_stderr_only(tmp_path):
-    path = tmp_path / "cut.json"
-    path.write_bytes(CORPUS["cut"])
-    words = [
-        sys.executable,
-        "-c",
-        "from rescheduler.cli.main import main; main()",
-        "plan",
-        "--from",
-        str(path),
-    ]
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"}
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"error: {path}")

@@ -1,4 +1,4 @@
-"""A hundred wrong command lines: each ends with its exit code and one message that names what is wrong; no traceback, nothing changed."""
+"""Wrong command lines: each ends with its exit code and one message that names what is wrong; no traceback, nothing changed."""
 
 import shlex
 
@@ -28,7 +28,7 @@ WRONG = [
     ("plan --request-timeout soon", 2, "soon"),
     ("plan --request-timeout -5s", 2, "-5s"),
     ("plan --nosuch", 2, "--nosuch"),
-    ("plan --output-file /no/such/folder/x", 1, "/no/such/folder/x"),
+    ("plan --output-file /no/such/folder/x", 1, "/no/such/folder/x: cannot write"),
     ("pln", 2, "plan"),
     ("explain", 2, "--kubeconfig"),
     ("explain pod", 2, "pod"),
@@ -51,9 +51,7 @@ WRONG = [
     ("move --follow abc pod/web-0", 2, "--follow"),
     ("move --follow nosuch", 2, "nosuch"),
     ("move --withdraw nosuch", 2, "nosuch"),
-    ("move pod/web-0 --timeout 0s", 2, "--timeout"),
     ("move pod/web-0 --timeout 1y", 2, "1y"),
-    ("move pod/web-0 --timeout 1000h", 2, "--timeout"),
     ("move pod/web-0 -o table", 2, "table"),
     ("drain", 2, "name nodes"),
     ("drain node-99", 2, "node-99"),
@@ -62,7 +60,6 @@ WRONG = [
     ("drain n1 -l pool=x", 2, "not both"),
     ("drain -l ==", 2, "=="),
     ("drain n1 --disable-eviction", 2, "--disable-eviction"),
-    ("drain n1 --timeout never", 2, "never"),
     ("drain n1 --grace-period soon", 2, "soon"),
     ("drain n1 --evict-with delete", 2, "delete"),
     ("drain n1 --from /no/such --plan", 2, "/no/such"),
@@ -73,10 +70,8 @@ WRONG = [
     ("uncordon -l pool=nosuch", 1, "pool=nosuch"),
     ("consolidate --nodes 0", 2, "0"),
     ("consolidate --nodes two", 2, "two"),
-    ("consolidate --pool web", 2, "web"),
     ("consolidate --pool pool=nosuch --plan", 1, "pool=nosuch"),
     ("consolidate --until 101%", 2, "101%"),
-    ("consolidate --until half", 2, "half"),
     ("consolidate --resume --nodes 2", 2, "--resume"),
     ("consolidate --then delete", 2, "delete"),
     ("consolidate --from /no/such", 2, "add --plan"),
@@ -98,7 +93,6 @@ WRONG = [
     ("reserve create --cpu 1 --owner-selector app=web --node node-99", 2, "node-99"),
     ("reserve create --cpu 1 --owner-selector app=web --ttl 9000h", 2, "8760h"),
     ("reserve create --cpu 1 --owner-selector app=web --ttl 1h --expires 2030-01-01T00:00:00Z", 2, "exclude"),
-    ("reserve create --cpu 1 --owner-selector app=web --expires tomorrow", 2, "tomorrow"),
     ("reserve create --replicas 3 --cpu 1 --owner-selector app=web", 2, "--replicas"),
     ("reserve create deployment/nosuch", 2, "nosuch"),
     ("reserve create -f /no/such.yaml", 2, "/no/such.yaml"),
@@ -107,12 +101,10 @@ WRONG = [
     ("reserve watch --timeout x", 2, "x"),
     ("reserve release", 2, "name"),
     ("reserve release nosuch", 2, "nosuch"),
-    ("reserve window create w --cron 5 --pods 1 --cpu 1 --owner-selector app=web --duration 1h", 2, "cron"),
     ("reserve window create w --cron never --pods 0", 2, "0"),
     ("reserve window delete nosuch", 2, "nosuch"),
     ("reserve window rehearse nosuch", 2, "nosuch"),
     ("status -o xml", 2, "xml"),
-    ("status --every soon", 2, "soon"),
     ("check --nosuch", 2, "--nosuch"),
     ("history --since yesterday", 2, "yesterday"),
     ("history -o html", 2, "html"),
@@ -123,7 +115,6 @@ WRONG = [
     ("convert /no/such.yaml", 2, "/no/such.yaml"),
     ("completion tcsh", 2, "tcsh"),
     ("run --port x", 2, "x"),
-    ("uninstall --wait soon", 2, "soon"),
     ("--kubeconfig /no/such status", 2, "/no/such"),
     ("drain n1 --dry-run=maybe", 2, "--dry-run=maybe: write none, server or client"),
     ("move -l app=nosuch --dry-run=server", 1, "app=nosuch"),
@@ -148,14 +139,95 @@ WRONG = [
     ("reserve create --cpu 1 --owner-selector a$b=c", 2, "a$b=c"),
     ("reserve create --cpu 1 --owner-selector app=web --expires 2020-01-01T00:00:00Z", 2, "is past"),
     ("reserve window create W --cron x --pods 1 --cpu 1 --owner-selector app=web --duration 1h", 2, "W"),
-    (
-        "reserve window create w --cron x --pods 1 --cpu 1 --owner-selector a=b --duration 1h --end 04:00",
-        2,
-        "exclude each other",
-    ),
+    ("reserve window create w --cron x --pods 1 --cpu 1 --owner-selector a=b --duration 1h --end 04:00", 2, "exclude each other"),
     ("status --context nosuch", 2, "nosuch"),
-]
-LOCAL = ("validate", "convert", "completion", "--kubeconfig", "pln")
+    ("reserve create --name a --cpu 1 --owner-pod Bad_Name", 2, "--owner-pod: 'Bad_Name' is no name"),
+    ("reserve create --name a --cpu 1,5 --owner-selector app=x", 2, "'1,5' is not a number"),
+    ("reserve create --name a --cpu 1 --owner-pod p --owner-selector app=x", 2, "give either"),
+    ("reserve create --name a --request cpu=1 --cpu 2 --owner-selector app=x", 2, "--request: cpu is given twice"),
+    ("reserve create --name a --request nvidia.com/gpu=1 --owner-selector app=x", 2, "no node has any nvidia.com/gpu"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --count 1001", 2, "1<=x<=1000"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --timeout -1m", 2, "--timeout: '-1m' is negative"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --expires 2030-01-01", 2, "not an RFC 3339 time"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x -n Shop", 2, "'Shop' is no namespace"),
+    ("reserve create statefulset/ --count 1", 2, "write deployment/NAME or statefulset/NAME"),
+    ("reserve watch --until never", 2, "'never' is not one of"),
+    ("reserve release a -l app=x", 2, "name Reservations, or give a label query"),
+    ("reserve window create w --cron @daily --duration 1h --pods 1 --cpu 1 --owner-selector a=b", 2, "five fields"),
+    ("reserve window create w --cron '0 3 * * *' --pods 1 --cpu 1 --owner-selector a=b", 2, "must be a range"),
+    ("reserve window create w --cron '0 3 * * *' --end 25:00 --pods 1 --cpu 1 --owner-selector a=b", 2, "time of day"),
+    ("reserve window create w --cron '0 3 * * *' --duration 1h --time-zone Europe/Berln --pods 1 --cpu 1 --owner-selector a=b", 2, "did you mean Europe/Berlin?"),
+    ("reserve window create w --cron '0 3 31 2 *' --duration 1h --pods 1 --cpu 1 --owner-selector a=b", 2, "day-of-month"),
+    ("reserve window create w --cron '0 3 * * *' --duration 1h --ago -5m --pods 1 --cpu 1 --owner-selector a=b", 2, "--ago: '-5m' is negative"),
+    ("reserve window create w --cron '0 3 * * *' --duration 1h --pods 1 --owner-selector a=b", 2, "nothing to hold"),
+    ("move pod/p -n shop/p", 2, "'shop/p' is no namespace"),
+    ("move pod/p -n shop -A", 2, "-n and -A exclude each other"),
+    ("move pod/p --timeout 0.5ns", 2, "more than 0s"),
+    ("drain n1 node/n99", 2, "there is no node/n99"),
+    ("drain n1 --timeout 1e9s", 2, "duration '1e9s' is not of the form 90s"),
+    ("consolidate --until 50.5%", 2, "'50.5%' is not a percentage"),
+    ("consolidate --pool a=b,c --plan", 2, "'c' is not KEY=VALUE"),
+    ("uncordon n1/n2", 2, "there is no node/n1/n2"),
+    ("scale deployment/web --replicas 1.5", 2, "not a whole number"),
+    ("scale deployment/web --replicas 2 -n SHOP", 2, "'SHOP' is no namespace"),
+    ("explain node pod/p", 2, "'pod/p': write NAME or node/NAME"),
+    ("explain node n1/n2", 2, "'n1/n2': write NAME or node/NAME"),
+    ("explain reservation pod/p", 2, "'pod/p': write NAME or reservation/NAME"),
+    ("plan -n shop,web", 2, "'shop,web' is no namespace"),
+    ("budgets -n shop -A", 2, "-n and -A exclude each other"),
+    ("budgets -l 'a=('", 2, "is no label query"),
+    ("budgets --max-unavailable 101%", 2, "'101%' is neither"),
+    ("history -n shop -A", 2, "-n and -A exclude each other"),
+    ("explain pod p -n Shop", 2, "'Shop' is no namespace"),
+    ("release-gates --controller-namespace _", 2, "'_' is no namespace"),
+    ("history -n Shop", 2, "'Shop' is no namespace"),
+    ("status --controller-namespace 'Nope!'", 2, "'Nope!' is no namespace"),
+    ("check -o name", 2, "'name' is not one of"),
+    ("uninstall --namespace a.b --dry-run", 2, "'a.b' is no namespace"),
+    ("run --config-map a/b/c", 2, "is not NAMESPACE/NAME"),
+    ("run --config /no/such --config-map a/b", 2, "--config and --config-map exclude each other"),
+    ("reserve window create w --cron '0 3 * * *' --duration 25h --pods 1 --cpu 1 --owner-selector a=b", 2, "the next one has begun, 24h0m0s later"),
+    ("reserve window create w --cron '0 3 * * 1-2' --duration 25h --pods 1 --cpu 1 --owner-selector a=b", 2, "the next one has begun"),
+    ("reserve window create w --cron '*/5 * * * *' --duration 10m --pods 1 --cpu 1 --owner-selector a=b", 2, "10m0s lasts until after the next one has begun, 5m0s"),
+    ("reserve window create w --cron '0 * * * *' --end 12:00 --pods 1 --cpu 1 --owner-selector a=b", 2, "the next one has begun"),
+    ("reserve window create w --cron '0 3 * * *' --duration 1h --ago 25h --pods 1 --cpu 1 --owner-selector a=b", 2, "--ago 25h0m0s: at most 24h0m0s"),
+    ("reserve window create w --cron '0 3 1 * *' --duration 1h --ago 169h --pods 1 --cpu 1 --owner-selector a=b", 2, "at most 168h0m0s"),
+    ("move pod/p --timeout 169h", 2, "at most 168h"),
+    ("drain n1 --grace-period 999999999999", 2, "is not in the range"),
+    ("drain n1 --grace-period -2", 2, "is not in the range"),
+    ("scale deployment/web --replicas 2 --timeout 0s", 2, "--timeout 0s: more than 0s"),
+    ("scale deployment/web --replicas 99999999999", 2, "is not in the range"),
+    ("reserve create deployment/web --replicas 2147483648", 2, "is not in the range"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --timeout 0s", 2, "--timeout 0s: more than 0s"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --timeout 999999h", 2, "at most 168h"),
+    ("reserve create --name a --cpu 1 --owner-selector app=x --expires 2999-12-31T00:00:00Z", 2, "at most 8760h from now"),
+    ("reserve create --name a --request nvidia.com/gpu=1.5 --owner-selector app=x", 2, "only a whole number can be held"),
+    ("history --since 0s", 2, "--since 0s: more than 0s"),
+    ("uninstall --dry-run --wait nan", 2, "'nan' is not a number"),
+    ("uninstall --dry-run --wait inf", 2, "is not in the range"),
+    ("status --every nan", 2, "'nan' is not a number"),
+    ("status --watch --every 1e30", 2, "is not in the range"),
+    ("ui --every inf", 2, "is not in the range"),
+    ("plan --prove-seconds nan", 2, "'nan' is not a number"),
+    ("plan --prove-seconds 1e12", 2, "is not in the range"),
+    ("plan --max-moves 99999999999999999999999", 2, "neither a number up to 1000000 nor 'all'"),
+    ("plan --now 0001-01-01T00:00:00Z", 2, "is not between the years 1970 and 3000"),
+    ("explain node n1 --now 9999-12-31T23:59:59Z", 2, "is not between the years 1970 and 3000"),
+    ("budgets --min-replicas 99999999999", 2, "is not in the range"),
+    ("sandbox --nodes 0", 2, "is not in the range"),
+    ("sandbox --nodes 1001", 2, "is not in the range"),
+    ("sandbox --usage nan", 2, "'nan' is not a number"),
+    ("sandbox --usage -1", 2, "is not in the range"),
+    ("sandbox --cpu 1n", 2, "--cpu: 1n is not from 100m to 10k"),
+    ("sandbox --cpu 1e30", 2, "--cpu: 1e30 is not from 100m to 10k"),
+    ("sandbox --memory 1m", 2, "--memory: 1m is not from 64Mi to 1Pi"),
+    ("demo --time-limit nan", 2, "'nan' is not a number"),
+    ("demo --time-limit inf", 2, "is not in the range"),
+    ("sandbox --port 99999", 2, "99999"),
+    ("demo --time-limit 0", 2, "0"),
+    ("plan --now 2026-11-21T10:00:00", 2, "--now"),
+]  # fmt: skip
+LOCAL = ("validate", "convert", "completion", "--kubeconfig", "pln", "sandbox", "demo")
 
 
 @pytest.fixture(scope="module")
@@ -167,11 +239,6 @@ def with_node(cluster):
     return api, kubeconfig
 
 
-def test_there_are_a_hundred():
-    assert len(WRONG) >= 100
-    assert len({line for line, *_ in WRONG}) == len(WRONG)
-
-
 @pytest.mark.parametrize(("line", "code", "named"), WRONG, ids=[line for line, *_ in WRONG])
 def test_a_wrong_word_is_answered_with_what_is_wrong(command, with_node, line, code, named):
     api, kubeconfig = with_node
@@ -179,7 +246,7 @@ def test_a_wrong_word_is_answered_with_what_is_wrong(command, with_node, line, c
     from_dump = "--from" in words and words[0] in ("plan", "drain", "consolidate")
     if words[0] not in LOCAL and not from_dump:
         words += ["--kubeconfig", kubeconfig]
-    before = api.get("/apis/rescheduler.dev/v1alpha1/reservations").body["items"]
+    stored = [f"/apis/rescheduler.dev/v1alpha1/{kind}" for kind in ("reservations", "reservationwindows")]
     done = command(*words)
     assert done.exit_code == code, done.output
     assert named in done.stderr
@@ -187,4 +254,5 @@ def test_a_wrong_word_is_answered_with_what_is_wrong(command, with_node, line, c
     assert "error: error" not in done.stderr.lower()
     assert done.stderr.count("node node-") == 0
     assert len(done.stderr.splitlines()) <= 12
-    assert api.get("/apis/rescheduler.dev/v1alpha1/reservations").body["items"] == before
+    assert code == 0 or done.stdout == ""
+    assert [api.get(path).items for path in stored] == [[], []]
