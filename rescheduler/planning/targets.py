@@ -312,15 +312,15 @@ class Targets:
 
     def _avoided(self, pod: Pod, fit: BoolArray, reason: str) -> tuple[BoolArray, BoolArray]:
         """Of the fitting nodes: those to avoid for the same reason, and those to take last."""
-        same, other = np.zeros_like(fit), np.zeros_like(fit)
         nodes, now_s = self._trial.view.nodes, self._trial.snapshot.taken_at_s
+        same, other = np.zeros_like(fit), ~nodes.healthy
         uid = pod.controller.uid if pod.controller is not None else ""
         for i in nodes.hinted:
             if fit[i]:
                 found = holds(nodes.records[i].avoid, pod.namespace, uid, now_s)
                 reasons = {entry.reason for entry in found}
                 same[i] = reason in reasons
-                other[i] = bool(reasons)
+                other[i] |= bool(reasons)
         return same, other
 
     def _best(self, wish: _Wish, fit: BoolArray, last: BoolArray) -> int:

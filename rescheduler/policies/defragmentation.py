@@ -205,15 +205,16 @@ class Defragmentation:
 
     def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
         """By the formula of the class."""
-        fits = self._taking_part(view).copy()
+        fits = self.receives(view)
         for resource, filling in self.left(view).items():
             fits &= filling.left >= held_amount(candidate.pod, resource)
         fits[view.state.node_index[candidate.pod.node]] = False
         return np.where(fits, _GAIN, 0.0)
 
     def receives(self, view: PolicyView) -> BoolArray:
-        """All that take part."""
-        return self._taking_part(view)
+        """All that take part and have no fault. A new array."""
+        receives: BoolArray = self._taking_part(view) & view.nodes.healthy
+        return receives
 
     def left(self, view: PolicyView) -> dict[str, NodeFilling]:
         """What may come to each node without breaking one of its rooms."""

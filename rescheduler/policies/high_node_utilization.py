@@ -188,9 +188,9 @@ class HighNodeUtilization:
         return self._args.target_thresholds.get(resource, PERCENT) / PERCENT
 
     def _open(self, view: PolicyView) -> BoolArray:
-        """Nodes in use that moves of this plan do not leave. A new array."""
-        load = self._load(view)
-        found: BoolArray = self._taking_part(load, view) & (_counted(view) > 0) & (view.departed("pods") == 0)
+        """Nodes in use, without a fault, that moves of this plan do not leave. A new array."""
+        in_use = self._taking_part(self._load(view), view) & (_counted(view) > 0)
+        found: BoolArray = in_use & view.nodes.healthy & (view.departed("pods") == 0)
         return found
 
     def badness(self, view: PolicyView) -> IntArray:

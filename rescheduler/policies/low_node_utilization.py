@@ -338,7 +338,7 @@ class LowNodeUtilization:
         judged = self._judged(view)
         means = dict.fromkeys(self._resources, 0.0)
         most = {r: Most(self._targets[r], self._targets[r]) for r in self._resources}
-        free = view.nodes.usable & judged
+        free = view.nodes.usable & view.nodes.healthy & judged
         for resource in self._resources:
             day = load.day(resource)
             if self._args.use_deviation_thresholds:

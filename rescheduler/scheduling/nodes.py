@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from rescheduler.model.node_marks import reports_fault
 from rescheduler.model.records import Node, Taint
 from rescheduler.model.selectors import (
     LabelSelector,
@@ -127,6 +128,11 @@ class NodeTable:
         table._columns, table._selectors = self._columns, self._selectors
         table.ranks = self.ranks
         return table
+
+    @cached_property
+    def healthy(self) -> BoolArray:
+        """Nodes without a known fault (``reports_fault``): nothing but the repair of a rule takes another one."""
+        return np.fromiter((not reports_fault(n) for n in self.records), dtype=np.bool_, count=self.size)
 
     @cached_property
     def ranks(self) -> IntArray:

@@ -68,6 +68,22 @@ def test_no_other_policy_moves_pods_to_an_unhealthy_node(app, decide, landings):
     assert not decide(cluster, "NodeTaints", "NodeHealth").moves
 
 
+def test_without_it_the_repair_of_a_rule_takes_an_unhealthy_node_last(app, decide, landings):
+    nodes = b.node("n1").taint("old"), ill("n2", MINUTE_AGO), b.node("n3")
+    cluster = b.snapshot(*nodes, app("web", ["n1"]), app("other", ["n3"], lambda s: s.cpu("3")))
+    assert landings(decide(cluster, "NodeTaints")) == {"web-0": "n3"}
+
+
+def test_without_it_nodes_are_not_relieved_emptied_or_tidied_up_at_the_cost_of_unhealthy_ones(app, decide):
+    nodes = b.node("n1"), ill("n2", MINUTE_AGO)
+    full = b.snapshot(*nodes, app("web", ["n1"] * 7, lambda s: s.cpu("500m")))
+    assert not decide(full, "LowNodeUtilization").moves
+    low = b.snapshot(*nodes, app("web", ["n1"]), app("other", ["n2"], lambda s: s.cpu("2")))
+    assert not decide(low, "HighNodeUtilization").moves
+    in_pieces = b.snapshot(*nodes, app("web", ["n1"], lambda s: s.cpu("500m")), app("other", ["n2"]))
+    assert not decide(in_pieces, "Defragmentation").moves
+
+
 def test_moves_that_people_ask_for_take_a_faulty_node_last(app):
     cluster = b.snapshot(
         b.node("n0"), ill("n1", MINUTE_AGO), b.node("n2").cpu("2"), app("web", ["n0"], lambda s: s.cpu("1"))
