@@ -162,6 +162,10 @@ class Conditions:
             self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return known
 
+    def ordered(self, nodes: BoolArray) -> BoolArray:
+        """These, in the order of the problem."""
+        return nodes[self._order]
+
     def _key(self, pod: Pod, replacement: Pod) -> tuple[object, ...]:
         """The same for pods that all nodes treat alike: with ``apart`` those that leave the same domains, not only the same node."""
         if not self._apart:

@@ -75,3 +75,22 @@ def test_of_equally_empty_nodes_a_pod_goes_where_it_prefers_to_be(decide, app):
     likes = app("web", ["n1"] * 4, lambda s: s.cpu("900m").prefers_node("disk", "n3", weight=100))
     plan = decide(b.snapshot(nodes, likes), "LowNodeUtilization")
     assert plan.moves[0].target == "n3"
+
+
+def test_those_go_that_like_the_other_nodes_no_less(decide, app):
+    """Critical pods stay off spot nodes, which only ask not to be taken, as long as others relieve their node."""
+    soft = {"effect": "PreferNoSchedule"}
+    nodes = [b.node("n1"), *(b.node(f"spot{i}").taint("spot", **soft).label(pool="spot") for i in range(2))]
+    critical = app("a-critical", ["n1"] * 5, lambda s: s.cpu("400m"))
+    staying = app(
+        "b-staying",
+        ["n1"] * 2,
+        lambda s: s.cpu("400m").tolerate("spot", **soft).prefers_node("pool", "spot", operator="NotIn"),
+    )
+    flexible = app("c-flexible", ["n1"] * 3, lambda s: s.cpu("400m").tolerate("spot", **soft))
+    found = decide(b.snapshot(nodes, critical, staying, flexible), "LowNodeUtilization").moves
+    assert [move.pod.name[:3] for move in found[:3]] == ["c-f"] * 3
+    alone = decide(
+        b.snapshot(nodes, app("a-critical", ["n1"] * 9, lambda s: s.cpu("400m"))), "LowNodeUtilization"
+    )
+    assert alone.moves
