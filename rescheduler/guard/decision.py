@@ -1,8 +1,8 @@
 """What an eviction that somebody asks for is answered: the pure core of the guard, one table.
 
 A function of what the caches know: no call, no clock, no state. Promises: in doubt, and in every case that the table does not
-name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s``, unless room is held and
-a budget would refuse the eviction without the guard, too, or the configuration says that evictions without room are refused.
+name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s`` (and ``CATCHES_UP_S`` more while the caches are not up to date), unless room is held and a budget
+would refuse the eviction without the guard, too, or the configuration says that evictions without room are refused.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ TRY_AGAIN_S: Final = 60.0
 makes its pod back off for as long, and for twice as long with each further one."""
 BUDGET_FREES_S: Final = 30.0
 """Once its budget allows disruptions again, the move whose room is held has so long to go first."""
+CATCHES_UP_S: Final = 30.0
+"""So long evictions wait for caches that are not up to date any more, as after an outage of the API server: in the middle of a drain, too."""
 _WHILE_IT_ENDS_S: Final = 1
 """Who counts hears in time that the pod is ending."""
 _SOON_S: Final = 3
@@ -106,8 +108,8 @@ class Known:
     """The caller's precondition; "": any pod of the name."""
     version: str = ""
     """The resourceVersion that he wants evicted, and no other; "": any."""
-    fresh: bool = True
-    """The caches are complete and up to date."""
+    stale_s: float | None = None
+    """For how long evictions have been asked for while the caches are not up to date; None: they are; infinite: they never were."""
     namespace: Namespace | None
     """None: it is not known, or not guarded."""
     pod: Pod | None
@@ -176,7 +178,11 @@ def _dry_run(known: Known, _: GuardSettings) -> Answer | None:
 
 
 def _stale(known: Known, _: GuardSettings) -> Answer | None:
-    return None if known.fresh else Allow(Why.CACHES_STALE)
+    if known.stale_s is None:
+        return None
+    if known.stale_s >= CATCHES_UP_S or known.namespace is None or known.pod is None:
+        return Allow(Why.CACHES_STALE)
+    return AskAgain("the controller is reading the cluster again; ask again", _SOON_S)
 
 
 def _other_namespace(known: Known, _: GuardSettings) -> Answer | None:

@@ -113,8 +113,10 @@ class Filer:
     def __init__(self, parts: FilerParts) -> None:
         self._parts = parts
         self.asks = Asks()
-        self._fresh_at_s = float("-inf")
+        self._fresh_at_s = -math.inf
         """When the caches were last seen to be up to date (monotonic)."""
+        self._stale_asked_s: float | None = None
+        """When somebody first asked since they are not."""
         self._cordons_at_s = float("-inf")
         # A thousand new asks a second must not make a pass each: they would slow the answers down.
         self._thread = PassThread("guard", self._pass, gathered_s=GATHERED_S)
@@ -126,10 +128,19 @@ class Filer:
         """Before ``start``: call ``source`` with the time in each pass; it hears of more that is asked for."""
         self._sources.append(source)
 
-    @property
-    def fresh(self) -> bool:
-        """The caches are complete and up to date, or were so a moment ago."""
-        return time.monotonic() - self._fresh_at_s < FRESH_S
+    def stale_s(self) -> float | None:
+        """For how long somebody has asked, while the caches are not complete and up to date; None: they are, or were a moment ago.
+
+        It counts from the first question, because an API server that was away for long asks only when it is back.
+        """
+        now_s = time.monotonic()
+        if now_s - self._fresh_at_s < FRESH_S:
+            return None
+        if self._fresh_at_s == -math.inf:
+            return math.inf
+        if self._stale_asked_s is None:
+            self._stale_asked_s = now_s
+        return now_s - self._stale_asked_s
 
     def start(self) -> None:
         """Begin to file what waits."""
@@ -172,7 +183,7 @@ class Filer:
         """Whether the caches are up to date. The thread looks between its calls, too: with a busy API server a pass takes long."""
         if not self._parts.caches.complete():
             return False
-        self._fresh_at_s = time.monotonic()
+        self._fresh_at_s, self._stale_asked_s = time.monotonic(), None
         return True
 
     def _stands(self, ask: WaitingEviction) -> bool:

@@ -109,7 +109,7 @@ class Guard:
             dry_run=request.rehearsed,
             uid=request.pod_uid,
             version=request.pod_version,
-            fresh=self._parts.filer.fresh,
+            stale_s=self._parts.filer.stale_s(),
             namespace=namespace if isinstance(namespace, Namespace) and rules.guards(namespace) else None,
             pod=pod if isinstance(pod, Pod) else None,
             first_asked_s=now_s,

@@ -9,6 +9,7 @@ import pytest
 
 from rescheduler.guard.decision import (
     BUDGET_FREES_S,
+    CATCHES_UP_S,
     SILENCE_S,
     Allow,
     AskAgain,
@@ -69,7 +70,9 @@ def known(**more):
 ROWS = [
     ("its own eviction", {"user": OWN}, Why.OWN),
     ("a dry run", {"dry_run": True}, Why.DRY_RUN),
-    ("caches that are not up to date", {"fresh": False}, Why.CACHES_STALE),
+    ("caches that were never up to date", {"stale_s": math.inf}, Why.CACHES_STALE),
+    ("caches that are not up to date for long", {"stale_s": CATCHES_UP_S}, Why.CACHES_STALE),
+    ("a pod that old caches do not know", {"stale_s": 1.0, "pod": None}, Why.CACHES_STALE),
     ("a namespace that is not known or not guarded", {"namespace": None}, Why.NOT_GUARDED),
     (
         "a namespace that ends",
@@ -265,7 +268,7 @@ def test_the_earlier_rows_go_first():
         "problem": "x",
         "move": failed(),
         "namespace": None,
-        "fresh": False,
+        "stale_s": CATCHES_UP_S,
     }
     assert decide(known(user=OWN, dry_run=True, **everything), SETTINGS) == Allow(Why.OWN)
     assert decide(known(dry_run=True, **everything), SETTINGS) == Allow(Why.DRY_RUN)

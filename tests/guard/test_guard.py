@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rescheduler.guard.asks import UNCONFIRMED_S
-from rescheduler.guard.decision import BUDGET_FREES_S, SILENCE_S
+from rescheduler.guard.decision import BUDGET_FREES_S, CATCHES_UP_S, SILENCE_S
 from rescheduler.guard.guard import user_of
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.kube.errors import ForbiddenError
@@ -20,7 +20,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet
 from rescheduler.testing import builders as b
 from rescheduler.webhook.review import UnreadableReviewError
 
-from .one_guard import OWN, Cluster, asks_for
+from .one_guard import OWN, Cluster, asks_for, verbs
 
 
 @pytest.fixture
@@ -165,9 +165,29 @@ def test_until_the_caches_are_complete_everything_is_let_through():
 
 def test_a_thread_that_does_not_look_any_more_lets_everything_through(cluster, monkeypatch):
     cluster.pod()
-    later_s = time.monotonic() + 60
-    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    at_s = time.monotonic() + 60
+    monkeypatch.setattr(time, "monotonic", lambda: at_s)
+    assert cluster.ask()["allowed"] is False
+    at_s += CATCHES_UP_S
     assert cluster.ask()["allowed"] is True
+
+
+def test_a_drain_goes_on_with_room_after_an_outage_of_the_api_server(cluster, monkeypatch):
+    """Its questions arrive before the controller has read the cluster again, however long the outage was."""
+    cluster.pod()
+    for _ in range(2):
+        cluster.ready = False
+        at_s = time.monotonic() + 300
+        for _ in range(3):
+            monkeypatch.setattr(time, "monotonic", lambda at_s=at_s: at_s)
+            answer = cluster.ask()
+            assert answer["allowed"] is False
+            assert "reading the cluster again" in answer["status"]["message"]
+            at_s += 8
+        cluster.ready = True
+        cluster.look_again()
+        assert "reading" not in cluster.ask()["status"]["message"]
+    assert verbs(cluster) == ["create"]
 
 
 def test_a_refused_move_lets_the_eviction_through_with_the_reason(cluster):
