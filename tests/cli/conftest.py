@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from click.testing import CliRunner
@@ -48,6 +49,51 @@ def cluster(tmp_path_factory):
         api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
         manifests.apply(api, manifests.load())
         yield api, str(kubeconfig)
+
+
+@pytest.fixture
+def kubeconfig_of(tmp_path):
+    """Writes the kubeconfig of a server, of one that is not there if none is named."""
+
+    def write(url="http://127.0.0.1:9", **context):
+        path = tmp_path / "kubeconfig"
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", **context}}],
+            "users": [{"name": "u", "user": {}}],
+            "current-context": "c",
+        }
+        path.write_text(json.dumps(document))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def answering():
+    """Starts a server that answers everything with this, and returns its URL."""
+    servers = []
+
+    def start(status, body):
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        servers.append(HTTPServer(("127.0.0.1", 0), Answer))
+        threading.Thread(target=servers[-1].serve_forever).start()
+        return f"http://127.0.0.1:{servers[-1].server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
 
 
 @pytest.fixture

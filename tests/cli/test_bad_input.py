@@ -66,30 +66,15 @@ USES = {
     "uncordon --kubeconfig": ("uncordon", "n1", "--kubeconfig", "{}"),
     "convert": ("convert", "{}"),
 }
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {}}]
-current-context: c
-"""
-
-
-@pytest.fixture
-def kubeconfig(tmp_path):
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG)
-    return path
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_damaged_file_never_ends_in_a_traceback(command, tmp_path, dump, kubeconfig, use):
+def test_a_damaged_file_never_ends_in_a_traceback(command, tmp_path, dump, kubeconfig_of, use):
     good = dump([node("n1").manifest()], "good.json")
     for name, content in CORPUS.items():
         bad = tmp_path / f"{name}.txt"
         bad.write_bytes(content)
-        words = [w.format(bad, dump=good, kubeconfig=kubeconfig) for w in USES[use]]
+        words = [w.format(bad, dump=good, kubeconfig=kubeconfig_of()) for w in USES[use]]
         result = command(*words)
         assert result.exit_code in (0, 1, 2), f"{name}: {result.output}"
         assert "Traceback" not in result.output, name

@@ -30,14 +30,6 @@ TENFOLD = ",".join(["*x{}"] * 10)
 BOMB = "x0: &x0 [a,a,a,a,a,a,a,a,a,a]\n" + "".join(
     f"x{i}: &x{i} [{TENFOLD.replace('{}', str(i - 1))}]\n" for i in range(1, 12)
 )
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {}}]
-current-context: c
-"""
 USES = {
     "plan --from": ("plan", "--from", "{}"),
     "plan --config": ("plan", "--from", "{dump}", "--config", "{}"),
@@ -67,9 +59,8 @@ def run(*lines, **more):
 
 
 @pytest.fixture
-def every_use(dump, tmp_path):
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG)
+def every_use(dump, kubeconfig_of):
+    kubeconfig = kubeconfig_of()
     good = dump([node("n1").manifest(), pod("p", "d").on("n1").manifest()], "good.json")
     return lambda bad: [
         [word.format(bad, dump=good, kubeconfig=kubeconfig) for word in words] for words in USES.values()

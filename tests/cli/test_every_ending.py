@@ -13,14 +13,6 @@ PROGRAM = "from rescheduler.cli.entry import main; main()"
 LISTENS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 """As in a terminal: a process that is started by a background job inherits that SIGINT is ignored."""
 PATIENCE_S = 120.0
-KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:9"}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-users: [{name: u, user: {}}]
-current-context: c
-"""
 
 WORKING = {
     "version": ("version",),
@@ -136,14 +128,12 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(("name", "moment"), MOMENTS)
-def test_ctrl_c_during_the_imports_is_130_and_a_word(words, name, moment, tmp_path):
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG)
+def test_ctrl_c_during_the_imports_is_130_and_a_word(words, name, moment, kubeconfig_of):
     lines = {
         **WORKING,
         "demo": ("demo",),
         "sandbox": ("sandbox",),
-        "reserve": ("reserve", "list", "--kubeconfig", str(kubeconfig)),
+        "reserve": ("reserve", "list", "--kubeconfig", str(kubeconfig_of())),
     }
     line = [sys.executable, "-c", INTERRUPTS_ITSELF, str(moment), *words(lines[name])]
     done = subprocess.run(

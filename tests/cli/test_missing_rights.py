@@ -1,11 +1,8 @@
 """An API server that refuses everything: each command names the right that is missing, and where to get it."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-import yaml
 
 from rescheduler.kube.kubeconfig import default_namespace
 
@@ -19,36 +16,9 @@ REFUSED = {
 
 
 @pytest.fixture
-def refusing(tmp_path):
+def refusing(answering, kubeconfig_of):
     """A kubeconfig whose context is of namespace ``shop``."""
-
-    class Refusing(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(403)
-            self.end_headers()
-            self.wfile.write(json.dumps(REFUSED).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Refusing)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    context = {"cluster": "c", "user": "u", "namespace": "shop"}
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "contexts": [{"name": "c", "context": context}],
-        "users": [{"name": "u", "user": {}}],
-        "current-context": "c",
-    }
-    path = tmp_path / "kubeconfig"
-    path.write_text(yaml.safe_dump(document))
-    yield str(path)
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    return str(kubeconfig_of(answering(403, json.dumps(REFUSED).encode()), namespace="shop"))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """A server that is not there, hangs, is none, or knows no Reservations: told early, in words, and not tried for long."""
 
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -16,7 +14,9 @@ COMMANDS = (
     ("plan",),
     ("explain", "pod", "a/b"),
     ("reserve", "list"),
+    ("reserve", "watch"),
     ("reserve", "release", "room"),
+    ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
     ("scale", "deployment/web", "--replicas", "2"),
     ("scale", "deployment/web", "--replicas", "2", "--dry-run"),
     ("uninstall", "--dry-run"),
@@ -28,25 +28,6 @@ COMMANDS = (
 
 
 @pytest.fixture
-def kubeconfig(tmp_path):
-    def write(url):
-        path = tmp_path / "kubeconfig"
-        path.write_text(
-            f"""\
-apiVersion: v1
-kind: Config
-clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
-contexts: [{{name: c, context: {{cluster: c, user: u}}}}]
-users: [{{name: u, user: {{}}}}]
-current-context: c
-"""
-        )
-        return path
-
-    return write
-
-
-@pytest.fixture
 def listening():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -54,39 +35,19 @@ def listening():
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture
-def login_page():
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<html>Sign in</html>")
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Page)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_nobody_listens(command, kubeconfig, words):
+def test_nobody_listens(command, kubeconfig_of, words):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    done = command(*words, "--kubeconfig", kubeconfig(url))
+    done = command(*words, "--kubeconfig", kubeconfig_of(url))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: no answer from the API server: {url}: connection refused (GET /")
     assert "is it running, and are the address" in done.stderr
 
 
-def test_a_host_without_a_name(command, kubeconfig):
-    done = command("plan", "--kubeconfig", kubeconfig("http://no-such-host.invalid:6443"))
+def test_a_host_without_a_name(command, kubeconfig_of):
+    done = command("plan", "--kubeconfig", kubeconfig_of("http://no-such-host.invalid:6443"))
     assert done.exit_code == 1
     assert "no-such-host.invalid:6443: " in done.stderr
     assert "HTTPConnection" not in done.stderr
@@ -94,7 +55,7 @@ def test_a_host_without_a_name(command, kubeconfig):
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
-    command, kubeconfig, listening, words, monkeypatch
+    command, kubeconfig_of, listening, words, monkeypatch
 ):
     monkeypatch.setattr("rescheduler.cli.clients.NOTICE_S", 0.01)
     monkeypatch.setattr("rescheduler.cli.clients.REQUEST_TIMEOUT_S", 3.0)
@@ -102,7 +63,7 @@ def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
     for module in ("scale", "uninstall"):
         monkeypatch.setattr(f"rescheduler.cli.{module}.DEADLINE_S", 0.1)
     monkeypatch.setattr("rescheduler.cli.reservation_client.API_TIMEOUT_S", 0.1)
-    done = command(*words, "--kubeconfig", kubeconfig(listening))
+    done = command(*words, "--kubeconfig", kubeconfig_of(listening))
     assert (done.exit_code, done.stdout) == (1, "")
     lines = done.stderr.splitlines()
     assert "waiting for the API server ..." in lines
@@ -111,8 +72,9 @@ def test_a_server_that_hangs_is_waited_for_aloud_and_not_for_ever(
 
 
 @pytest.mark.parametrize("words", COMMANDS[:3], ids=" ".join)
-def test_a_login_page_is_no_api_server(command, kubeconfig, login_page, words):
-    done = command(*words, "--kubeconfig", kubeconfig(login_page))
+def test_a_login_page_is_no_api_server(command, kubeconfig_of, answering, words):
+    url = answering(200, b"<html>Sign in</html>")
+    done = command(*words, "--kubeconfig", kubeconfig_of(url))
     assert (done.exit_code, done.stdout) == (1, "")
     assert "what answers is no API server" in done.stderr
 
