@@ -256,7 +256,7 @@ def _state(pod: Pod, now_s: float) -> _State:
 def _too_small(gain: float, lasting: _Lasting) -> Blocked:
     known = lasting.too_small.get(gain)
     if known is None:
-        message = f"a move could gain {gain:.2f} at most, less than {lasting.least_gain:.2f}"
+        message = f"a move could gain {gain:.3f} at most, less than {lasting.least_gain:.3f}"
         known = lasting.too_small[gain] = Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
     return known
 

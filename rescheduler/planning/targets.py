@@ -203,7 +203,7 @@ class Targets:
             return Blocked(SkipReason.AVOIDED, f"it was moved away from {names} for the same reason", names)
         most = float(gains[fit].max())
         if most < wish.least_gain:
-            message = f"the best move gains {most:.2f}, less than {wish.least_gain:.2f}"
+            message = f"the best move gains {most:.3f}, less than {wish.least_gain:.3f}"
             return Blocked(SkipReason.GAIN_TOO_SMALL, message, "minimumGain")
         node = self._best(wish, fit & (gains >= wish.least_gain), other)
         mode = MoveMode.RESERVE_FIRST if wish.unadopted is None else MoveMode.START_FIRST

@@ -8,7 +8,7 @@ Between the two it neither gives nor receives: this is the hysteresis that keeps
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -170,7 +170,7 @@ class LowNodeUtilization:
         proposed: list[tuple[Batch]] = []
         spares: list[tuple[Batch]] = []
         overloaded = self._overloaded(view)
-        self._any_useful(view, overloaded)
+        self._usefulness(view, overloaded)
         for here in overloaded:
             found = self._proposed_on(here, view)
             proposed.extend((batch,) for batch in found.needed)
@@ -248,16 +248,19 @@ class LowNodeUtilization:
             yield PolicyWarning(f"{self.name} moves nothing: {why}")
 
     def _idle(self, view: PolicyView) -> str:
-        """Why it proposes nothing although nodes are overloaded: there are too few under-utilised ones, or only small pods."""
+        """Why it moves nothing although nodes are overloaded: there are too few under-utilised ones, or only small pods, or large ones."""
         free = int(self._bounds(view, self._load(view)).free.sum())
         if not (over := self.nodes_counted(view)):
             return ""
         above = f"{plural(over, 'node')} {verb(over, 'is', 'are')} above targetThresholds, but"
         if free >= self._args.number_of_nodes:
-            if self._any_useful(view):
-                return ""
-            least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
-            return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
+            useful, fits = self._usefulness(view)
+            if not useful:
+                least = f"minimumRelief ({self._args.minimum_relief:g} percent of a node)"
+                return f"{above} no pod there that the policy may move relieves its node by {least}: lower it"
+            if not fits:
+                return f"{above} each pod there would lift any under-utilised node above them: raise them, or add nodes"
+            return ""
         if self._args.thresholds is None:
             lowest, remedy = "below the mean and its targets", "raise targetThresholds, or add nodes"
         elif self._args.use_deviation_thresholds:
@@ -267,13 +270,25 @@ class LowNodeUtilization:
         few = f"only {free} of the {self._args.number_of_nodes} needed" if free else "no node"
         return f"{above} {few} {verb(free or 1, 'is', 'are')} {lowest} in all resources to take their pods: {remedy}"
 
-    def _any_useful(self, view: PolicyView, overloaded: Sequence[OverloadedNode] | None = None) -> bool:
-        """True if a pod on an overloaded node is worth a move."""
-        return view.memo.of(
-            (self, "useful"),
-            view.cluster.version,
-            lambda: any(here.pods for here in (self._overloaded(view) if overloaded is None else overloaded)),
-        )
+    def _usefulness(
+        self, view: PolicyView, overloaded: Sequence[OverloadedNode] | None = None
+    ) -> tuple[bool, bool]:
+        """Whether a pod on an overloaded node is worth a move, and whether one of those that may be moved fits on another node."""
+
+        def find() -> tuple[bool, bool]:
+            nodes = self._overloaded(view) if overloaded is None else overloaded
+            # Of pods of one class one is asked about, unless what each of them takes is measured.
+            pods = {id(pod if here.measured else kind): pod for here in nodes for pod, kind in here.movable()}
+            return any(here.pods for here in nodes), not pods or self._any_fits(pods.values(), view)
+
+        return view.memo.of((self, "useful"), view.cluster.version, find)
+
+    def _any_fits(self, pods: Iterable[Pod], view: PolicyView) -> bool:
+        load = self._load(view)
+        bounds = self._bounds(view, load)
+        left = [(bounds.high(r) + _EPSILON) * load.capacity[r] - load.amounts[r] for r in self._resources]
+        open_ = np.stack(left)[:, bounds.free]
+        return any((self.takes(pod, view) <= open_.T).all(axis=1).any() for pod in pods)
 
     def _excess_of(self, view: PolicyView) -> Excess:
         def find() -> Excess:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from operator import attrgetter
 from typing import Final
 
@@ -44,6 +45,10 @@ class OverloadedNode:
     """Share above the threshold, of each resource in excess."""
     capacity: FloatArray
     """What the node can hold of each of them."""
+
+    def movable(self) -> Iterator[tuple[Pod, PodClass]]:
+        """Those that may be moved."""
+        return compress(zip(self.pods, self.kinds, strict=True), self.able)
 
     def reliefs(self) -> FloatArray:
         """Part of the node's excess that goes with each pod: the most over the resources, at most 1."""

@@ -126,6 +126,20 @@ def test_it_is_said_that_pods_are_too_small(decide, app):
     assert warning.endswith("relieves its node by minimumRelief (2 percent of a node): lower it")
 
 
+def test_it_is_said_that_pods_are_too_large(decide, app):
+    nodes = [b.node("n1"), b.node("n2"), b.node("n3")]
+    agents = [app(f"agent-{i}", [f"n{i}"], lambda s: s.cpu("1800m").memory("1Mi")) for i in (2, 3)]
+    plan = decide(
+        b.snapshot(nodes, app("web", ["n1"] * 7, lambda s: s.cpu("500m").memory("1Mi")), *agents),
+        "LowNodeUtilization",
+    )
+    assert plan.moves == ()
+    (warning,) = plan.metadata.warnings
+    assert warning.endswith(
+        "1 node is above targetThresholds, but each pod there would lift any under-utilised node above them: raise them, or add nodes"
+    )
+
+
 def test_targets_of_a_resource_are_compared_with_that_resource(decide, app):
     """n2 would be at 70 % of its memory, of 90 % that it may have, and n1 is at 60 % of its CPU: that is better all the same."""
     apart = {"thresholds": {"cpu": 20.0, "memory": 75.0}, "target_thresholds": {"cpu": 50.0, "memory": 90.0}}
