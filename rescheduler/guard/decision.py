@@ -25,7 +25,9 @@ LAST_ASK_S: Final = 30.0
 """How much later a move is told that its caller still asks."""
 TRY_AGAIN_S: Final = 60.0
 """So long after a move has failed another one is made: within the limit, and with ``whenNoRoom: Refuse`` also after it. A move that had begun
-makes its pod back off for as long, and for twice as long with each further one."""
+makes its pod back off for as long, and for twice as long with each further one; in the last quarter of the limit it does not."""
+TRY_AGAIN_SOON_S: Final = 10.0
+"""The same for short limits: a fifth of them, and at least so long."""
 BUDGET_FREES_S: Final = 30.0
 """Once its budget allows disruptions again, the move whose room is held has so long to go first."""
 CATCHES_UP_S: Final = 30.0
@@ -162,11 +164,16 @@ def waits_for_budget(move: PodMigration) -> bool:
     return move.status.phase is MigrationPhase.EVICTING and move.status.reason == Reason.DISRUPTION_BUDGET
 
 
-def another_at_s(move: PodMigration) -> float:
+def failed_curably(move: PodMigration) -> bool:
+    """True if it failed for a reason that another move may not meet."""
+    return move.status.phase is MigrationPhase.FAILED and move.status.reason not in _NOT_FOR_LACK_OF_ROOM
+
+
+def another_at_s(move: PodMigration, limit_s: float) -> float:
     """When another move may take the place of a failed one; infinite: never, as that would fail as well, or the move has not failed."""
-    if move.status.phase is not MigrationPhase.FAILED or move.status.reason in _NOT_FOR_LACK_OF_ROOM:
+    if not failed_curably(move):
         return math.inf
-    return move.status.finished_at_s + TRY_AGAIN_S
+    return move.status.finished_at_s + min(TRY_AGAIN_S, max(TRY_AGAIN_SOON_S, limit_s / 5))
 
 
 def _own(known: Known, _: GuardSettings) -> Answer | None:
@@ -263,7 +270,7 @@ def _no_room(known: Known, settings: GuardSettings) -> Answer | None:
         failed
         and move is not None
         and not of_earlier_request(move, first_s, settings.limit_s)
-        and another_at_s(move) >= ends_s
+        and another_at_s(move, settings.limit_s) >= ends_s
     )
     held = move is not None and move.status.phase is MigrationPhase.EVICTING
     used_up = held and 0.0 <= known.now_s - known.used_up_s < BUDGET_FREES_S
@@ -333,7 +340,7 @@ def _step(known: Known) -> AskAgain:
     """What happens now, for the caller."""
     move, soon_s = known.move, _WHILE_IT_ENDS_S if known.one_by_one else _SOON_S
     if move is None or move.finished:
-        failed = move is not None and another_at_s(move) < math.inf
+        failed = move is not None and failed_curably(move)
         told = f" (a move failed: {move.status.reason}: {move.status.message})" if move and failed else ""
         return AskAgain(f"{_STEPS[MigrationPhase.PENDING]}{told}; ask again", soon_s)
     status = move.status

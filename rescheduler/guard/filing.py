@@ -176,7 +176,7 @@ def _due(
         ttl_s = settings.limit_s if refuses and until_s <= now_s else until_s - now_s
         return Create(ask, float(math.ceil(ttl_s))) if asks and ttl_s > 0 else None
     if move.finished:
-        again_s = another_at_s(move)
+        again_s = another_at_s(move, settings.limit_s)
         failed = asks and again_s <= now_s and (again_s < ends_s or refuses)
         again = failed or of_earlier_request(move, ask.first_s, settings.limit_s)
         return Remove(ask, move, since_s) if again else None

@@ -3,6 +3,7 @@
 import pytest
 
 from rescheduler.guard.decision import TRY_AGAIN_S
+from rescheduler.guard.settings import GuardSettings
 
 from .one_guard import Cluster, asks_for, verbs
 
@@ -24,6 +25,15 @@ def test_another_move_follows_one_that_fails_and_the_limit_counts_from_the_first
     assert verbs(cluster) == ["create", "delete", "create"]
     assert asks_for(cluster, 600)["allowed"]
     assert cluster.now_s - began_s == pytest.approx(cluster.settings.limit_s, abs=6)
+
+
+def test_with_a_short_limit_another_move_follows_soon(cluster):
+    cluster.settings = GuardSettings(limit_s=60.0)
+    cluster.pod()
+    asks_for(cluster, 20)
+    cluster.fails()
+    asks_for(cluster, 25)
+    assert verbs(cluster) == ["create", "delete", "create"]
 
 
 def test_a_controller_that_restarts_between_two_moves_lets_nobody_wait_longer(cluster):

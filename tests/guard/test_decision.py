@@ -15,9 +15,9 @@ from rescheduler.guard.decision import (
     AskAgain,
     Known,
     Why,
-    another_at_s,
     asked_since_s,
     decide,
+    failed_curably,
     of_earlier_request,
 )
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
@@ -306,7 +306,7 @@ def test_another_move_follows_only_what_it_can_cure_and_only_in_time(reason):
         lets_go = isinstance(answer, Allow)
         incurable = lets_go and answer.why is Why.NOT_MOVED
         assert lets_go is (incurable or not in_time)
-        assert incurable == (another_at_s(failed(reason)) == math.inf)
+        assert incurable != failed_curably(failed(reason))
 
 
 def test_a_move_that_has_not_ended_is_of_this_request():
