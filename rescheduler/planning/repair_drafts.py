@@ -386,7 +386,7 @@ class _Problem:
 
         def find() -> tuple[Pod, BoolArray]:
             with trial.without(pod):
-                known = trial.without_others(replacement)
+                known = trial.large_enough(replacement) & trial.without_others(replacement)
             elsewhere = trial.elsewhere(pod, replacement)
             return replacement, known if elsewhere is None else known & elsewhere
 

@@ -84,6 +84,18 @@ CHAIN = [*nodes("4", "3", "2"), *web("a", "n1", cpu="3"), *web("b", "n2", cpu="2
 """big fits n1 without a, a fits n2 without b, b fits n3."""
 
 
+def test_nobody_steps_aside_to_a_node_that_is_too_small_for_it():
+    """Nodes without GPUs seemed to have room for all pods with one."""
+    gpu = "nvidia.com/gpu"
+    items = [b.node(f"gpu{i}").cpu("64").allocatable({gpu: "8"}) for i in range(6)]
+    items += [b.node(f"cpu{i}").cpu("16") for i in range(4)]
+    for i in range(6):
+        owner = b.replicaset(f"one{i}").cpu("4").requests({gpu: "1"}).replicas(2)
+        items += [owner, owner.pod(f"one{i}-0").on(f"gpu{i}"), owner.pod(f"one{i}-1").on(f"gpu{(i + 1) % 6}")]
+    found = made(*items, big("all", "1", lambda p: p.requests({gpu: "8"})))
+    assert len(found.moves) == 2
+
+
 def test_a_chain():
     found = made(*CHAIN, big(cpu="4"))
     assert steps(found) == [("b-1", "n3", []), ("a-1", "n2", ["b-1"])]
