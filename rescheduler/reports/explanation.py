@@ -138,17 +138,14 @@ def _nearest(way: NearestWay) -> str:
 
 
 def _refusals(explanation: Explanation) -> list[str]:
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    hopeless: set[str] = set()
+    groups: defaultdict[tuple[str, bool], list[str]] = defaultdict(list)
     for verdict in explanation.verdicts:
         for refusal in verdict.refusals:
-            groups[refusal.reason].append(verdict.node)
-            if refusal.unresolvable:
-                hopeless.add(refusal.reason)
+            groups[refusal.reason, refusal.unresolvable].append(verdict.node)
     lines = []
-    for reason, nodes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+    for (reason, hopeless), nodes in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         named = ", ".join(nodes[:3]) + (", …" if len(nodes) > 3 else "")  # noqa: PLR2004 - three examples fit a line
-        remark = "; evicting pods there would not help" if reason in hopeless else ""
+        remark = "; evicting pods there would not help" if hopeless else ""
         lines += _wrapped(
             f"{plural(len(nodes), 'node')}: {reason}{_amounts(explanation, reason)}{remark} [{named}]"
         )

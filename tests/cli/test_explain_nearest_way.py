@@ -105,3 +105,10 @@ def test_where_nothing_helps_it_says_so(nearest, items):
 
 def test_a_pod_that_fits_needs_nobody_to_move(nearest):
     assert nearest(*nodes("2"), big=BIG)[1] is None
+
+
+def test_only_of_nodes_that_are_too_small_it_is_said_that_evicting_does_not_help(command, dump):
+    path = dump([each.manifest() for each in (*nodes("2", "1"), *web("a", "n1"), BIG)])
+    said = command("explain", "pod", "big", "--from", path).stdout.splitlines()
+    assert "  1 node: Insufficient cpu (needs 2, best has 1) [n1]" in said
+    assert "  1 node: Insufficient cpu (needs 2, best has 1); evicting pods there would not help [n2]" in said
