@@ -95,7 +95,7 @@ def _checked(
         why = f"the gate does not hold pods of namespace {pod.namespace}, so no room can wait for its replacement"
         return CheckedMove(pod=pod, refusal=why, unmovable=True)
     movable = placement.movable(pod, lifted=Lifted.CONFIGURED if drained else Lifted.NOTHING)
-    if not movable.ok and not movable.passes:
+    if not movable.ok and not (movable.passes and placement.comes_back(pod)):
         return CheckedMove(pod=pod, refusal=movable.message, unmovable=True)
     if not target:
         choice = placement.for_migration(pod)

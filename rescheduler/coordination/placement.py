@@ -277,6 +277,10 @@ class Placement:
         by_nature = movable_by_nature(pod, replacements)
         return by_nature if not by_nature.ok else self.protection(pod, replacements, lifted, policy)
 
+    def comes_back(self, pod: Pod) -> bool:
+        """Whether its controller creates another pod in its place."""
+        return self._replacements.of(pod).pod is not None
+
     def fits(self, pod: Pod, node: str, reservation: Reservation | None) -> Permission:
         """Whether the replacement fits on ``node`` without its placeholder, both while the old pod ends and once it is gone."""
         room = reservation.name if reservation is not None else ""

@@ -12,6 +12,7 @@ from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Lifted, Protectors
+from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 
@@ -29,7 +30,11 @@ def movable_by_nature(
     """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
     found = replacements.of(pod)
     if found.pod is None:
-        return Permission(ok=False, message=f"the pod {found.message}")
+        # Which of its pods a controller removes is known in a moment: another one may go, and this one would come back. The numbers of
+        # a StatefulSet tell it at once.
+        another = pod.controller is not None and pod.controller.kind != "StatefulSet"
+        passes = found.reason is NoReplacement.SURPLUS and another
+        return Permission(ok=False, message=f"the pod {found.message}", passes=passes)
     if pod.spec.resource_claims:
         return Permission(ok=False, message="the pod has device claims, which cannot be reserved")
     return ALLOWED

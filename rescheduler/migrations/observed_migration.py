@@ -76,7 +76,7 @@ class Permission:
     ok: bool
     message: str = ""
     passes: bool = False
-    """True: what forbids it ends by itself (a rollout), so the move waits for it."""
+    """True: what forbids it ends by itself (a rollout, fewer replicas), so the move waits for it."""
 
 
 ALLOWED = Permission(ok=True)

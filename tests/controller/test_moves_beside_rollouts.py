@@ -4,6 +4,7 @@ import pytest
 from scenes import Scene
 
 from kube_sandbox.controllers.unstructured import GroupKind
+from kube_sandbox.sandbox import Outage
 
 DEPLOYMENT = GroupKind("apps", "Deployment")
 LIMIT_S = 120.0
@@ -75,4 +76,26 @@ def test_the_move_of_the_guard_begins_before_its_limit_lets_the_eviction_through
     assert scene.reason(move) in ("OwnerBusy", "OwnerChanged")
     scene.until(lambda: scene.over(move), LIMIT_S)
     assert scene.now_s - began_s < LIMIT_S
+    landed(scene, move)
+
+
+def test_a_move_waits_while_its_replica_set_removes_pods(scene):
+    """Which of them goes is known in a moment; a move that ended would let the eviction of one that stays through without room."""
+    scene.start(document=GUARDED)
+    scene.advance(5.0)
+    now_s = scene.now_s
+    scene.cluster.lose_api_server(
+        Outage(server_s=now_s, controllers_s=now_s + 10.0, kubelets_s=now_s, scheduler_s=now_s)
+    )
+    (owner,) = scene.api.list(GroupKind("apps", "ReplicaSet"))
+    scene.api.patch(owner, {"spec": {"replicas": 1}})
+    move = scene.move(scene.ready()[0], "n2", requestedBy="admin")
+    scene.advance(8.0)
+    assert scene.reason(move) == "OwnerBusy"
+    assert "more pods than it wants" in scene.state(move)["message"]
+    scene.api.patch(
+        scene.workload_of({"kind": "ReplicaSet", "name": owner["metadata"]["name"]}),
+        {"spec": {"replicas": 2}},
+    )
+    scene.until(lambda: scene.over(move), 60.0)
     landed(scene, move)
