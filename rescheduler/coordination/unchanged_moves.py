@@ -91,11 +91,16 @@ class MoveMarks:
         status, snapshot = migration.status, self.index.snapshot
         if status.phase not in _RESTING or status.mode is MoveMode.START_FIRST or migration.deleting:
             return None
-        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
-        owner = pod.controller if pod is not None else controller_of_move(migration, snapshot)
         name = name_of_reservation(migration)
         room = snapshot.reservations.get(name)
         replacement = self.index.pod(status.replacement) if status.replacement is not None else None
+        claimant = self.index.claimant(room) if room is not None else None
+        answers, source = self.memory.answers.of(migration.key), snapshot.nodes.get(status.source_node)
+        own = migration, room, replacement, claimant, source, answers
+        if claimant is not None and answers.evicted(status):
+            return MoveMark(own, (recorded,))  # it waits for its replacement alone, not for its workload
+        pod = snapshot.pods.get(ObjectKey(migration.namespace, migration.pod_name))
+        owner = pod.controller if pod is not None else controller_of_move(migration, snapshot)
         top = snapshot.top_of(owner)  # pods of all its controllers count for its availability
         known = tuple(self.index.kept.workloads.under(top.uid)) if top is not None else ()
         uids = [workload.uid for workload in known] or ([owner.uid] if owner is not None else [])
@@ -103,16 +108,11 @@ class MoveMarks:
             uids.append(room.uid)  # its placeholders
         return MoveMark(
             records=(
-                migration,
+                *own,
                 pod,
-                room,
                 snapshot.koordinator,
                 snapshot.nodes.get(status.node_name),
-                snapshot.nodes.get(status.source_node),
-                replacement,
-                self.index.claimant(room) if room is not None else None,
                 snapshot.budgets,
-                self.memory.answers.of(migration.key),
                 *known,
             ),
             values=(

@@ -138,6 +138,32 @@ def test_changes_of_others_do_not():
     assert rests(quiet, cluster.mark())
 
 
+@pytest.mark.parametrize("phase", [MigrationPhase.HANDING_OVER, MigrationPhase.SUCCEEDED])
+def test_once_its_room_is_claimed_only_its_replacement_wakes_it(phase):
+    cluster = Cluster(
+        msgspec.structs.replace(MOVE, status=msgspec.structs.replace(STATUS, phase=phase, evicted_at_s=1.0))
+    )
+    cluster.add(Kind.POD, pod("p", WEB))
+    cluster.add(
+        Kind.RESERVATION,
+        msgspec.structs.replace(
+            ROOM, status=msgspec.structs.replace(ROOM.status, current_owners=CLAIMED.current_owners)
+        ),
+    )
+    quiet = rested(cluster)
+    cluster.touch(Kind.POD, pod("web-1", WEB).key)
+    cluster.state.delete(Kind.POD, pod("web-0", WEB).key)
+    cluster.touch(Kind.REPLICA_SET, "rs")
+    assert rests(quiet, cluster.mark())
+    for kind, key in ((Kind.POD, pod("p", WEB).key), (Kind.RESERVATION, NAME), (Kind.NODE, "n1")):
+        quiet = rested(cluster)
+        cluster.touch(kind, key)
+        assert not rests(quiet, cluster.mark())
+    quiet = rested(cluster)
+    cluster.state.delete(Kind.POD, pod("p", WEB).key)
+    assert not rests(quiet, cluster.mark())
+
+
 def test_it_rests_until_its_step_is_due_and_never_for_long():
     cluster = Cluster()
     due, late = rested(cluster, wake_at_s=0.5), rested(cluster, wake_at_s=99.0)
