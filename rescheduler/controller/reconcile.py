@@ -187,7 +187,6 @@ class Reconciler:
 
     def _end(self, objects: RoundObjects, found: Gathered) -> None:
         """What belongs to no Reservation and no move, and when the next round must be."""
-        snapshot = self._index.snapshot
         sightings, settings = self.memory.sightings, self.settings.reservations
         left = leftovers(self._index, sightings, settings, self._now_s)
         self._tend_leftovers(left)
@@ -198,8 +197,7 @@ class Reconciler:
         if self.probes is not None:
             for machine, call in self.probes.due(self._awaited, self._kept.pods.probes.values(), settings):
                 self._do(machine, call)
-        rooms = (ObjectKey("", name) for name in snapshot.reservations)
-        self.memory.forget({*rooms, *snapshot.migrations, *self._helpers(left, found.assignment)})
+        self.memory.forget(self._kept.names.known.union(self._helpers(left, found.assignment)))
         for at_s in (*objects.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 

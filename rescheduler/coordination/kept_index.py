@@ -6,7 +6,7 @@ result is the same as if the indexes were built from the snapshot. For the core 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeVar
 
 from rescheduler.migrations.start_first_replacement import is_unadopted
@@ -76,11 +76,12 @@ class KeptPods:
             self.of_controller(uid)
         return self._changed.get(uid, 0)
 
-    def has_any(self, uid: str) -> bool:
-        """True if a controller has pods."""
+    @property
+    def controllers(self) -> Container[str]:
+        """Uids of controllers that have pods."""
         if self._of_controller is None:
-            self.of_controller(uid)
-        return uid in (self._of_controller or ())
+            self.of_controller("")
+        return self._of_controller or ()
 
     def _replace(self, key: ObjectKey, old: Pod | None, new: Pod | None) -> None:
         for kept, belongs in self._states():
@@ -200,22 +201,26 @@ class KeptBudgets:
 
 
 class KeptNames:
-    """Reservations and PodMigrations that were made again since the last snapshot: the name is known, the object is another one."""
+    """The names of Reservations and PodMigrations, as keys of machines."""
 
     def __init__(self) -> None:
-        self._at: Snapshot | None = None
+        self._at = Snapshot(taken_at_s=0.0)
+        self.known: set[ObjectKey] = set()
+        """All of them."""
         self.made_again: tuple[ObjectKey, ...] = ()
+        """Those made again since the last snapshot: the name is known, the object is another one."""
 
     def follow(self, snapshot: Snapshot) -> None:
         """Update from ``snapshot``."""
         before, self._at, self.made_again = self._at, snapshot, ()
-        if before is None:
-            return
         if before.migrations is not snapshot.migrations:
+            self.known -= before.migrations.keys() - snapshot.migrations.keys()
+            self.known |= snapshot.migrations.keys() - before.migrations.keys()
             self.made_again += tuple(_made_again(before.migrations, snapshot.migrations))
         if before.reservations is not snapshot.reservations:
-            names = _made_again(before.reservations, snapshot.reservations)
-            self.made_again += tuple(ObjectKey("", name) for name in names)
+            self.known.difference_update(_machines(before.reservations.keys() - snapshot.reservations.keys()))
+            self.known.update(_machines(snapshot.reservations.keys() - before.reservations.keys()))
+            self.made_again += tuple(_machines(_made_again(before.reservations, snapshot.reservations)))
 
 
 class KeptIndex:
@@ -235,6 +240,10 @@ class KeptIndex:
         self.nodes.follow(snapshot.nodes)
         self.budgets.follow(snapshot.budgets)
         self.names.follow(snapshot)
+
+
+def _machines(reservations: Iterable[str]) -> Iterable[ObjectKey]:
+    return (ObjectKey("", name) for name in reservations)
 
 
 def _made_again(before: Mapping[Name, Own], now: Mapping[Name, Own]) -> Iterable[Name]:

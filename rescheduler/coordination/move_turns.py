@@ -56,7 +56,7 @@ class MoveTurns:
             self.turns.restart()
         moves: list[PodMigration] = []
         waiting: dict[ObjectKey, PodMigration] = {}
-        collects_s: float | None = None
+        collects_s: list[float] = []
         unreadable: list[PodMigration] = []
         for key, migration in migrations.items():
             pending = migration.status.phase is MigrationPhase.PENDING
@@ -67,13 +67,13 @@ class MoveTurns:
                 unreadable.append(migration)
             collect_at_s = _collect_at_s(migration, settings)
             if now_s < collect_at_s:
-                collects_s = earliest(collects_s, collect_at_s)
+                collects_s.append(collect_at_s)
             else:
                 waiting[key] = migration
         turn = self.turns.next(list(map(_waiting, waiting, waiting.values())), now_s)
         moves += [waiting[key] for key in turn.keys]
         moves.sort(key=lambda m: (m.created_at_s, m.key))
-        return MovesOfRound(tuple(moves), tuple(unreadable), earliest(collects_s, turn.wake_at_s))
+        return MovesOfRound(tuple(moves), tuple(unreadable), earliest(turn.wake_at_s, *collects_s))
 
     def stepped(self, migration: PodMigration, step: MigrationStep, now_s: float) -> None:
         """What became of a look."""

@@ -7,7 +7,7 @@ holds no room, no pod and no node, so nothing depends on it; quotas count it all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -29,6 +29,26 @@ STANDS_FOR_S: Final = 2.0 * LOOK_EVERY_S
 AT_ONCE: Final = 4
 
 
+class Holding(NamedTuple):
+    """What holds a Reservation in a round although its own status does not say that it holds anything."""
+
+    rooms: Container[str]
+    """Names of Reservations for which something is being written."""
+    moves: Container[str]
+    """NAMESPACE/NAME of PodMigrations that have not ended."""
+    owners: Container[str]
+    """Uids of what controls pods."""
+
+
+class _Known(NamedTuple):
+    """What was found of a Reservation by itself."""
+
+    reservation: Reservation
+    waiting: Waiting | None
+    """Its place in the queue; None: it is in every round."""
+    move: str
+
+
 class RoomsOfRound(NamedTuple):
     """The Reservations of a round."""
 
@@ -42,35 +62,36 @@ class RoomTurns:
     """Chooses the Reservations of each round. ``of`` once a round, ``stepped`` or ``crashed`` after each step."""
 
     turns: Turns = field(default_factory=lambda: Turns(longest_rest_s=LONGEST_REST_S, few_rest=True))
-    _known: dict[str, tuple[Reservation, Waiting | None]] = field(default_factory=dict)
-    """What was found of each Reservation by itself: its place in the queue, or None if it is in every round."""
+    _known: dict[str, _Known] = field(default_factory=dict)
     _asked: ReservationSettings | None = None
     """The settings that the last looks depended on."""
 
     def of(
         self,
         reservations: Mapping[str, Reservation],
-        holds: Callable[[Reservation], bool],
+        holding: Holding,
         settings: ReservationSettings,
         now_s: float,
     ) -> RoomsOfRound:
-        """``holds``: whether something is held for one whose own status does not say so."""
+        """The Reservations of this round."""
         if self._asked != settings:
             self._asked = settings
             self.turns.restart()
-        known: dict[str, tuple[Reservation, Waiting | None]] = {}
+        before = self._known
+        self._known = {
+            name: found
+            if (found := before.get(name)) is not None and found.reservation is reservation
+            else _found(reservation)
+            for name, reservation in reservations.items()
+        }
         rooms: dict[str, Reservation] = {}
         waiting: list[Waiting] = []
-        for name, reservation in reservations.items():
-            found = self._known.get(name)
-            if found is None or found[0] is not reservation:
-                found = (reservation, None if _in_each_round(reservation) else _waiting(reservation))
-            known[name] = found
-            if found[1] is None or holds(reservation):
+        for name, (reservation, place, move) in self._known.items():
+            held = name in holding.rooms or move in holding.moves or reservation.uid in holding.owners
+            if place is None or held:
                 rooms[name] = reservation
             else:
-                waiting.append(found[1])
-        self._known = known
+                waiting.append(place)
         turn = self.turns.next(waiting, now_s)
         for key in turn.keys:
             rooms[key.name] = reservations[key.name]
@@ -84,6 +105,11 @@ class RoomTurns:
         else:
             ended = reservation.status.phase in FINISHED
             self.turns.looked(key, now_s, step.wake_at_s, sure=ended)
+
+
+def _found(reservation: Reservation) -> _Known:
+    place = None if _in_each_round(reservation) else _waiting(reservation)
+    return _Known(reservation, place, made_for(reservation))
 
 
 def _in_each_round(reservation: Reservation) -> bool:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.memory import Memory
+from rescheduler.coordination.room_turns import Holding
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.room_of_move import key_of_move, took_given_room
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.placeholder import placeholder_name
@@ -53,7 +54,7 @@ class Chooser:
         self.memory.follow(index.kept.names.made_again, self.under_way)
         snapshot, begun, waits = index.snapshot, self.memory.expectations.begun, index.waiting_room
         rooms = self.memory.rooms.of(
-            snapshot.reservations, lambda room: self._holds(index, room), migrations.reservations, now_s
+            snapshot.reservations, self._holding(index), migrations.reservations, now_s
         )
         moves = self.memory.moves.of(
             snapshot.migrations,
@@ -72,18 +73,19 @@ class Chooser:
         wakes_s = (rooms.wake_at_s, moves.wake_at_s)
         return RoundObjects(index.about(rooms.rooms, view), moves.moves, wakes_s)
 
-    def _holds(self, index: RoundIndex, room: Reservation) -> bool:
-        """A pod or another object may hold it, or what is being written for it; or its move still reads what became of it."""
-        expectations, key = self.memory.expectations, ObjectKey("", room.name)
-        if key in self.under_way or expectations.nodes.get(key):
-            return True
-        if expectations.claimed(room.name) - {owner.uid for owner in room.status.current_owners}:
-            return True  # the cache does not show this claim yet
-        move = key_of_move(room)
-        served = index.snapshot.migrations.get(move) if move is not None else None
-        if served is not None and served.status.phase not in FINISHED:
-            return True
-        koordinator = index.snapshot.koordinator
-        return index.kept.pods.has_any(room.uid) or (
-            bool(koordinator) and placeholder_name(room) in koordinator
-        )
+    def _holding(self, index: RoundIndex) -> Holding:
+        """A pod or another object may hold a Reservation, or what is being written for it; or its move still reads what became of it."""
+        expectations, snapshot = self.memory.expectations, index.snapshot
+        written = (machine for machine, node in expectations.nodes.items() if node)
+        names = {machine.name for machine in (*self.under_way, *written) if not machine.namespace}
+        for name, room in snapshot.reservations.items():
+            # The cache may not show a claim yet; what has ended is claimed no more.
+            claimed = room.status.phase is ReservationPhase.PENDING and expectations.claimed(name)
+            if claimed or (snapshot.koordinator and placeholder_name(room) in snapshot.koordinator):
+                names.add(name)
+        moves = {
+            f"{key.namespace}/{key.name}"
+            for key, move in snapshot.migrations.items()
+            if move.status.phase not in FINISHED
+        }
+        return Holding(names, moves, index.kept.pods.controllers)

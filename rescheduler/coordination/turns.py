@@ -79,11 +79,9 @@ class Turns:
         resting_s: float | None = None
         for namespace, queue in queues.items():
             few = len(queue) <= share
-            ready = [one for one in queue if self._due(one, now_s, few=few)]
-            if len(ready) < len(queue):
-                resting = (one for one in queue if not self._due(one, now_s, few=few))
-                soonest_s = min(self._looks[one.key].until_s for one in resting)
-                resting_s = earliest(resting_s, soonest_s)
+            until_s = [self._rests_until_s(one, now_s, few=few) for one in queue]
+            ready = [one for one, at_s in zip(queue, until_s, strict=True) if at_s is None]
+            resting_s = earliest(resting_s, *until_s)
             if ready:
                 due[namespace] = heapq.nsmallest(self.at_once + 1, ready, key=self._rank)
         chosen = self._round_robin(due)
@@ -121,12 +119,12 @@ class Turns:
         for key in [key for key in self._looks if key not in live]:
             del self._looks[key]
 
-    def _due(self, one: Waiting, now_s: float, *, few: bool) -> bool:
-        """``few``: its namespace has so few that all of them are looked at."""
+    def _rests_until_s(self, one: Waiting, now_s: float, *, few: bool) -> float | None:
+        """None: it is due. ``few``: its namespace has so few that all of them are looked at."""
         look = self._looks.get(one.key)
         if look is None or look.generation != one.generation or now_s >= look.until_s:
-            return True
-        return few and not (self.few_rest and look.sure)
+            return None
+        return None if few and not (self.few_rest and look.sure) else look.until_s
 
     def _rank(self, one: Waiting) -> tuple[int, float, ObjectKey]:
         look = self._looks.get(one.key)

@@ -160,8 +160,10 @@ class WaitingRoom:
     def given_up(self, now_s: float) -> Iterator[tuple[Reservation, str]]:
         """Reservations of pending pods whose room is not made any more, with the reason."""
         for reservation in self.snapshot.reservations.values():
+            if reservation.status.phase in _OVER or reservation.deleting:
+                continue
             key = made_for_pod(reservation)
-            if key is None or reservation.deleting or reservation.status.phase in _OVER:
+            if key is None:
                 continue
             if reservation.status.current_owners:
                 continue  # it is being handed over

@@ -12,6 +12,7 @@ seconds, rounded up, so that no limit ends earlier because of the text.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import re
@@ -81,6 +82,7 @@ def is_key(text: str) -> bool:
     return _UID.fullmatch(text) is not None
 
 
+@functools.lru_cache(maxsize=4096)
 def encode_past_move(move: PastMove) -> str:
     """The value of an entry. A uid that is no uid is left out."""
     parts = [
