@@ -33,8 +33,6 @@ _WORDS: Final = 3
 """Of a request's first line."""
 _MOST_HEADERS: Final = 100
 _LONGEST_LINE: Final = 65_536
-_TURN_S: Final = 0.0005
-"""An answer needs the interpreter four times: at 5 ms, as by default, a decision that computes delays each by 20 ms."""
 _HANDSHAKE_S: Final = 5.0
 _IDLE_S: Final = 120.0
 """Longer than API servers keep an idle connection (90 s), so that they close first and lose no call."""
@@ -67,8 +65,7 @@ class WebhookServer:
             self._context.load_cert_chain(f"/proc/self/fd/{descriptor}")
 
     def start(self) -> None:
-        """Begin to answer; from now on computing threads of the process let others have their turn more often."""
-        sys.setswitchinterval(_TURN_S)
+        """Begin to answer."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -1,5 +1,7 @@
 """Servers that are too old to move pods on are refused at the start, with words; reading from them goes on."""
 
+import sys
+
 import pytest
 
 from rescheduler.controller.run import Controller, MissingParts, Options
@@ -43,6 +45,17 @@ def test_before_1_30_nothing_is_begun(start, minor):
 def test_newer_ones_and_those_that_do_not_tell_are_taken(start, version):
     with pytest.raises(ConnectionError, match="the start went on"):
         start(version)
+
+
+def test_calls_get_the_interpreter_soon_while_a_round_computes(start):
+    """A thread that waits for an answer wakes beside one that computes; four times for each call."""
+    before_s = sys.getswitchinterval()
+    try:
+        with pytest.raises(ConnectionError):
+            start(ServerVersion(1, 37, "v1.37.0"))
+        assert sys.getswitchinterval() <= 0.001
+    finally:
+        sys.setswitchinterval(before_s)
 
 
 def test_a_dry_run_reads_from_any(start):
