@@ -30,10 +30,7 @@ def movable_by_nature(
     """The checks that no protection changes: a controller recreates the pod, and other nodes can take it."""
     found = replacements.of(pod)
     if found.pod is None:
-        # Which of its pods a controller removes is known in a moment: another one may go, and this one would come back. The numbers of
-        # a StatefulSet tell it at once.
-        another = pod.controller is not None and pod.controller.kind != "StatefulSet"
-        passes = found.reason is NoReplacement.SURPLUS and another
+        passes = found.reason is NoReplacement.MAY_BE_REMOVED  # known in a moment
         return Permission(ok=False, message=f"the pod {found.message}", passes=passes)
     if pod.spec.resource_claims:
         return Permission(ok=False, message="the pod has device claims, which cannot be reserved")

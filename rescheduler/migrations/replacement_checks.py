@@ -90,7 +90,7 @@ def refused(draft: Draft, message: str) -> None:
 
 
 def room_suffices(draft: Draft) -> bool:
-    """False, and the move ends, if nothing comes back any more, or if it needs more than the room holds.
+    """False, and the move ends, if nothing comes back any more, or if it needs more than the room holds. It waits while that is not known.
 
     Judged with what this round knows, so also without a dry-run creation: a template that grew, a larger newest sibling.
     """
@@ -99,6 +99,9 @@ def room_suffices(draft: Draft) -> bool:
         return True
     if found.reason is NoReplacement.NOT_ADMITTED:
         refused(draft, draft.observed.creation.message)
+        return False
+    if found.reason is NoReplacement.MAY_BE_REMOVED:
+        draft.say(Why.OWNER_BUSY, f"pod {draft.observed.migration.pod_name} {found.message}")
         return False
     if found.pod is None:
         draft.fail(Why.REPLACEMENT_CHANGED, f"pod {draft.observed.migration.pod_name} {found.message}")

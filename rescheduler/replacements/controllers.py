@@ -182,9 +182,10 @@ def _of_workload(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
         yield NotReplaced(NoReplacement.RELEASED, message)
     if workload.job is not None:
         yield from job_refusal(workload, workload.job, asked.now_s)
-    if _surplus(asked, workload):
+    surplus = _surplus(asked, workload)
+    if surplus is not None:
         message = f"would not be replaced: its {named} has more pods than it wants, and removes pods"
-        yield NotReplaced(NoReplacement.SURPLUS, message)
+        yield NotReplaced(surplus, message)
     yield from _template_refuses(workload, named)
 
 
@@ -198,12 +199,15 @@ def _deployment_gone(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
         yield NotReplaced(NoReplacement.CONTROLLER_GONE, message)
 
 
-def _surplus(asked: Asked, workload: Workload) -> bool:
-    """True if the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
+def _surplus(asked: Asked, workload: Workload) -> NoReplacement | None:
+    """Whether the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
     if workload.kind == "StatefulSet":
-        return int(_ordinal(asked.pod)) >= workload.first_ordinal + workload.replicas
+        beyond = int(_ordinal(asked.pod)) >= workload.first_ordinal + workload.replicas
+        return NoReplacement.SURPLUS if beyond else None
     wanted = workload.replicas if workload.job is None else wanted_pods(workload, workload.job)
-    return asked.live_pods > wanted
+    if asked.live_pods <= wanted:
+        return None
+    return NoReplacement.MAY_BE_REMOVED if wanted else NoReplacement.SURPLUS
 
 
 def _is_member(pod: Pod, workload: Workload) -> bool:

@@ -26,7 +26,9 @@ class NoReplacement(enum.StrEnum):
     RELEASED = "Released"
     """Its labels do not match the selector of its controller, which takes it for a foreign pod."""
     SURPLUS = "Surplus"
-    """Its controller has more pods than it wants."""
+    """Its controller has more pods than it wants, and this one goes."""
+    MAY_BE_REMOVED = "MayBeRemoved"
+    """Its controller has more pods than it wants; another one may go, and then this one would come back."""
     JOB = "Job"
     """Pods of Jobs are moved by choice only."""
     JOB_COUNTS_DISRUPTION = "JobCountsDisruption"
@@ -53,6 +55,7 @@ _PASSING: Final = frozenset(
         NoReplacement.CONTROLLER_GONE,
         NoReplacement.RELEASED,
         NoReplacement.SURPLUS,
+        NoReplacement.MAY_BE_REMOVED,
         NoReplacement.JOB_ENDS,
     }
 )

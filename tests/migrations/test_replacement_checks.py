@@ -132,6 +132,25 @@ def test_a_replacement_that_has_grown_ends_the_move(requested, seen):
     assert "delete_reservation" in kinds(outcome)
 
 
+@pytest.mark.parametrize("requested", [0.0, NOW - 3], ids=["before the intent", "after it"])
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        (NoReplacement.MAY_BE_REMOVED, (PHASE.EVICTING, "OwnerBusy")),
+        (NoReplacement.SURPLUS, (PHASE.FAILED, "ReplacementChanged")),
+    ],
+)
+def test_room_is_held_while_the_controller_removes_pods_of_which_this_may_be_none(requested, reason, state):
+    outcome = look(
+        migration(PHASE.EVICTING, requested=requested),
+        calls=PROVEN if requested else PASSED,
+        reservation=room(500),
+        replacement=Replacement(reason=reason, message="would not be replaced"),
+    )
+    assert (outcome.status.phase, outcome.status.reason) == state
+    assert "evict" not in kinds(outcome)
+
+
 def test_a_host_port_that_is_not_held_ends_the_move():
     outcome = look(migration(PHASE.EVICTING), reservation=room(500), replacement=coming(500, ports=(80,)))
     assert (outcome.status.reason, "host port 80/TCP" in outcome.status.message) == (

@@ -178,7 +178,7 @@ def test_the_replicaset_of_a_deployment_that_was_deleted_replaces_nothing():
     assert answer(owner, pod, rules=ReplacementRules()).reason is None
 
 
-@pytest.mark.parametrize(("more", "reason"), [(0, None), (1, NoReplacement.SURPLUS)])
+@pytest.mark.parametrize(("more", "reason"), [(0, None), (1, NoReplacement.MAY_BE_REMOVED)])
 def test_a_pod_more_than_replicas_is_not_replaced(more, reason):
     owner = b.replicaset("x").replicas(2)
     pods = [owner.pod(f"x-{i}").on("n1") for i in range(2 + more)]
@@ -271,7 +271,7 @@ def test_a_job_that_ends_replaces_nothing(spec, status, why):
     assert why in found.message
 
 
-@pytest.mark.parametrize(("succeeded", "reason"), [(1, None), (2, NoReplacement.SURPLUS)])
+@pytest.mark.parametrize(("succeeded", "reason"), [(1, None), (2, NoReplacement.MAY_BE_REMOVED)])
 def test_a_job_wants_no_more_pods_than_have_still_to_succeed(succeeded, reason):
     owner = job(IGNORE, completions=3, parallelism=2).set("status", {"succeeded": succeeded})
     assert answer(owner, *(owner.pod(f"x-{i}").on("n1") for i in range(2)), rules=JOBS).reason is reason
