@@ -73,7 +73,8 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, profile: ProfilePart, resul
         _unknown(plugin.arguments, plugin.name, part)
     key, argument = _NEEDED.get(name, ("", ""))
     if key and key not in part.values and "enabled" not in part.values:
-        part.put("enabled", False, f"descheduler refuses {plugin.name} without a valid {argument}")
+        part.switch_off(f"descheduler refuses {plugin.name} without a valid {argument}")
+        part.leave_out(plugin.line, argument, None, f"it is missing, so {name} is off")
     if selector.left_out:
         note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"
         part.put("enabled", False, note)
@@ -171,11 +172,12 @@ def _too_many_restarts(arguments: Fields, part: PolicyEntry) -> None:
         )
     if arguments.get("includingInitContainers", bool):
         part.put("includingInitContainers", True)
-    states = set(arguments.get("states", list[str]) or ())
-    if states and not states >= {"Running", "CrashLoopBackOff"}:
+    states = arguments.get("states", list[str]) or []
+    if states and not {"Running", "CrashLoopBackOff"}.issubset(states):
         part.switch_off(
             "it moves pods that restart too often whether they run just now or wait for the next start"
         )
+        arguments.leave_out(part, "states", "Running and CrashLoopBackOff only go together", states)
 
 
 def _pod_life_time(arguments: Fields, part: PolicyEntry) -> None:
@@ -196,7 +198,7 @@ def _states(arguments: Fields, part: PolicyEntry) -> None:
     ]
     if states and "Running" not in states:
         part.switch_off(f"only running pods are moved, not those in state {', '.join(states)}")
-    elif states and states != ["Running"]:
+    if states and states != ["Running"]:
         arguments.leave_out(part, "states", "only running pods are moved", states)
 
 

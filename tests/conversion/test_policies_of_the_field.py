@@ -39,6 +39,16 @@ def test_what_becomes_of_it(name):
     assert said_of("".join(line for line in lines if not line.startswith("# "))) == expected
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_whatever_is_off_is_warned_of(name):
+    said = said_of(
+        "".join(line for line in CASES[name].splitlines(keepends=True) if not line.startswith("# "))
+    )
+    assert any(line.startswith("not here: ") for line in said) or not any(
+        line.startswith("off: ") for line in said
+    )
+
+
 def test_whatever_is_off_or_left_out_has_a_reason_in_the_configuration():
     for name, case in CASES.items():
         text = "".join(line for line in case.splitlines(keepends=True) if not line.startswith("# "))
