@@ -9,7 +9,8 @@ from rescheduler.conversion.converted_document import Remark, Result, Section
 from rescheduler.conversion.policy_document import Fields, Plugin
 
 PLUGIN: Final = "RemoveFailedPods"
-_WITHOUT_MEANING: Final = ("apiVersion", "kind", "nodeFit", "includingInitContainers")
+_WITHOUT_MEANING: Final = ("apiVersion", "kind", "nodeFit")
+_INIT_TOO: Final = "those of init containers count, too"
 _FROM_CREATION: Final = "minPodLifetimeSeconds counts from the creation, this from the failure"
 
 
@@ -41,11 +42,12 @@ def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
     """Puts them into the section; gives reasons why it must stay off."""
     for key in _WITHOUT_MEANING:
         arguments.get(key, object)
+    with_init = bool(arguments.get("includingInitContainers", bool))
     if least_s := arguments.get("minPodLifetimeSeconds", int):
         part.put("after", f"{least_s}s", _FROM_CREATION)
     for key in ("reasons", "excludeOwnerKinds"):
         if words := arguments.get(key, list[str]):
-            part.put(key, words)
+            part.put(key, words, _INIT_TOO if key == "reasons" and not with_init else "")
     if (written := arguments.within("namespaces")) is not None:
         for key in ("include", "exclude"):
             if names := written.namespaces(key, part):

@@ -39,7 +39,12 @@ class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
     finished_at: datetime | None = None
 
 
+class _Waiting(msgspec.Struct, frozen=True):
+    reason: str | None = None
+
+
 class _State(msgspec.Struct, frozen=True):
+    waiting: _Waiting | None = None
     terminated: _Terminated | None = None
 
 
@@ -70,7 +75,9 @@ def failed_pods(api: KubeApi) -> Iterator[FailedPod]:
 
 def _failed_pod(wire: _PodWire) -> FailedPod:
     meta, status = wire.metadata, wire.status
-    ended = list(_ended(chain(status.container_statuses or (), status.init_container_statuses or ())))
+    states = list(_states(chain(status.container_statuses or (), status.init_container_statuses or ())))
+    ended = [state.terminated for state in states if state.terminated is not None]
+    waiting = [state.waiting.reason for state in states if state.waiting is not None]
     times = [one.finished_at for one in ended if one.finished_at] or [
         time for time in (status.start_time or meta.creation_timestamp,) if time
     ]
@@ -81,12 +88,11 @@ def _failed_pod(wire: _PodWire) -> FailedPod:
         controller_kind=next((owner.kind for owner in owners if owner.controller), ""),
         labels=LabelSet(meta.labels or {}),
         annotations=LabelSet(meta.annotations or {}),
-        reasons=frozenset(filter(None, (status.reason, *(one.reason for one in ended)))),
+        reasons=frozenset(filter(None, (status.reason, *waiting, *(one.reason for one in ended)))),
         failed_at_s=max((time.timestamp() for time in times), default=0.0),
         deleting=meta.deletion_timestamp is not None,
     )
 
 
-def _ended(containers: Iterable[_Container]) -> Iterator[_Terminated]:
-    states = (container.state for container in containers)
-    return (state.terminated for state in states if state is not None and state.terminated is not None)
+def _states(containers: Iterable[_Container]) -> Iterator[_State]:
+    return (container.state for container in containers if container.state is not None)

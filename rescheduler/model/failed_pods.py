@@ -17,7 +17,7 @@ class FailedPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: LabelSet = NO_LABELS
     annotations: LabelSet = NO_LABELS
     reasons: frozenset[str] = frozenset()
-    """Of the pod (Evicted, OutOfcpu, UnexpectedAdmissionError) and of its containers (Error, OOMKilled)."""
+    """Of the pod (Evicted, OutOfcpu, UnexpectedAdmissionError) and of its containers (Error, CreateContainerConfigError)."""
     failed_at_s: float = 0.0
     """When its last container ended; where none ran, when the kubelet took or the API server created it."""
     deleting: bool = False

@@ -104,6 +104,17 @@ def test_only_named_reasons_count():
     assert left(scene) == {"evicted"}
 
 
+def test_what_a_container_waited_for_is_a_reason():
+    scene = started("failedPods: {enabled: true, after: 0s, reasons: [CreateContainerConfigError]}\n")
+    for name, why in (("lacks-a-key", "CreateContainerConfigError"), ("other", "ContainerCreating")):
+        failed(scene, name)
+        waits = {"name": "c", "state": {"waiting": {"reason": why}}}
+        status = {"containerStatuses": [waits]}
+        scene.api.patch(scene.api.get(POD, "default", name), {"status": status}, subresource="status")
+    scene.advance(130.0)
+    assert left(scene) == {"other"}
+
+
 @pytest.mark.parametrize(("fields", "goes"), [({}, 3), ({"dry_run": True}, 0), ({"leads": lambda: False}, 0)])
 def test_only_a_leader_that_is_no_dry_run_deletes(fields, goes):
     scene = Scene({"n1": 2})

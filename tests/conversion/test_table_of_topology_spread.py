@@ -91,6 +91,7 @@ ROWS = [
     Row("3, 1, this namespace is excluded", [A, B], [group("x", evenly, n1=3, n2=1)], 0, "{namespaces: {exclude: [ns1]}}"),
     Row("5, 2", [A, B], [group("x", evenly, n1=5, n2=2)], 1),
     Row("4, 0", [A, B], [group("x", evenly, n1=4)], 2),
+    Row("4, 0, three have no constraint: descheduler moves two", [A, B], [group("x", evenly, n1=1), group("y", counted, n1=3)], {"x-0"}),
     Row("4, 0, three are bound to their zone", [A, B],
         [group("x", lambda s: evenly(s).node_selector({"zone": "a"}), n1=2),
          group("y", lambda s: evenly(s).requires_node("foo", "bar"), n1=1), group("z", evenly, n1=1)], {"z-0"}),
