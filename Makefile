@@ -116,11 +116,13 @@ strangers: $(STAMP)  ## beside descheduler, Argo Rollouts and others, unmodified
 HISTORIES ?= 1000
 SEED      ?= $(shell date +%s)
 
-nightly: $(STAMP)  ## random histories with faults and crashes, and random plans against kube-scheduler: HISTORIES from SEED on (it is printed)
+nightly: $(STAMP)  ## random histories with faults and crashes, random plans against kube-scheduler, a day of mixed use: HISTORIES from SEED on (it is printed)
 	@echo 'SEED=$(SEED) HISTORIES=$(HISTORIES)'
 	$(BIN)/python -m harness.histories --seed $(SEED) --histories $(HISTORIES) --jobs $(JOBS)
 	if command -v go >/dev/null; then $(BIN)/python -m harness.differential.plans --moves $$(( $(HISTORIES) * 5 )) --first $(SEED); \
 	  else echo 'Go is missing: plans are not compared with kube-scheduler.'; fi
+	if command -v go >/dev/null; then $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.day --seed $(SEED); \
+	  else echo 'Go is missing: no day is played on the real control plane.'; fi
 	$(BIN)/python -m bench.crowds
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) * 20 )) $(BIN)/python -m pytest --timeout=0 tests/controller/test_generated_objects.py
 	RESCHEDULER_EXAMPLES=$$(( $(HISTORIES) / 4 + 1 )) $(BIN)/python -m pytest --timeout=0 tests/sandbox/test_histories_by_hypothesis.py
