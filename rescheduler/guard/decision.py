@@ -320,7 +320,6 @@ _NOT_FOR_LACK_OF_ROOM: Final = frozenset(
         Reason.NOT_MOVABLE,
         Reason.MODE_NOT_SUPPORTED,
         Reason.MULTIPLE_BUDGETS,
-        Reason.NOT_ADMITTED,
         Reason.GATE_NOT_IN_FORCE,
         Reason.FORBIDDEN,
         Reason.EVICTION_FAILED,

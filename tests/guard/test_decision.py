@@ -309,6 +309,16 @@ def test_another_move_follows_only_what_it_can_cure_and_only_in_time(reason):
         assert incurable != failed_curably(failed(reason))
 
 
+def test_a_pod_whose_replacement_the_api_server_refuses_is_not_evicted_at_once():
+    """It would not come back at all. Who answers for that admission hears of it, and has the limit to mend it."""
+    refused = known(move=failed(MigrationReason.NOT_ADMITTED), first_asked_s=NOW_S - 60)
+    assert "NotAdmitted" in decide(refused, SETTINGS).message
+    assert isinstance(decide(refused, SETTINGS), AskAgain)
+    late = replace(refused, first_asked_s=NOW_S - 300)
+    assert decide(late, SETTINGS).why is Why.NO_ROOM
+    assert decide(late, REFUSE).why is Why.REFUSED
+
+
 def test_a_move_that_has_not_ended_is_of_this_request():
     for phase in TRANSITIONS.keys() - FINISHED:
         assert not of_earlier_request(move(phase), NOW_S, 300.0)
