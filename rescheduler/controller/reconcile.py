@@ -38,10 +38,11 @@ from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_index import KeptIndex
-from rescheduler.coordination.key_stores import avoid_keys, hints_machine, outdated_hints
+from rescheduler.coordination.key_stores import avoid_keys
 from rescheduler.coordination.leftovers import Leftover, leftovers, release_machine
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import ConcurrentMoves
+from rescheduler.coordination.node_hints import hints_machine
 from rescheduler.coordination.node_order import taint_machine
 from rescheduler.coordination.observe_migrations import MigrationObserver
 from rescheduler.coordination.placement import Placement
@@ -273,8 +274,9 @@ class Reconciler:
             yield taint_machine(node)
         for keeper in (self._emptied_nodes, self._room_sets, self._node_requests):
             yield from keeper.machines
-        for node in index.kept.nodes.hinted:
-            yield hints_machine(node.name)
+        yield from map(
+            hints_machine, (*(node.name for node in index.kept.nodes.hinted), *self.memory.hints.left)
+        )
 
     # Switches
 
@@ -305,9 +307,9 @@ class Reconciler:
                 self._told_gated.add(pod.uid)
 
     def _tend_hints(self) -> None:
-        hinted = self._index.kept.nodes.hinted
+        hinted, snapshot = self._index.kept.nodes.hinted, self._index.snapshot
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
-        for call in outdated_hints(hinted, self._index.snapshot.workloads, self._now_s):
+        for call in self.memory.hints.changes(snapshot.nodes, hinted, snapshot.workloads, self._now_s):
             self._do(hints_machine(call.key.name), call)
 
     def _keep(self, found: Gathered) -> None:
@@ -377,6 +379,8 @@ class Reconciler:
         step = DeferredStatus(self.memory).migration(migration, step, self._now_s)
         self._quiet.stepped(machine, mark, step, self._now_s)
         self.memory.moves.stepped(migration, step, self._now_s)
+        if step.hint is not None:
+            self.memory.hints.leave(step.status.source_node, step.hint, self._now_s)
         if self.memory.prepares(machine, step.gate_until_s):
             self._wake(self._now_s)  # the next round writes the key
         for proof in (proofs := [a for a in step.calls if isinstance(a, GateProbe)]):

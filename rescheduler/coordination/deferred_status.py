@@ -37,7 +37,7 @@ from rescheduler.reservations.waits import TOLD_AFTER_S
 MOVE_TOLD_AFTER_S: Final = 2.0
 _WORDS: Final = "words"
 _BY_THEMSELVES: Final = frozenset(
-    {"try_creation", "rehearse_eviction", "prove_gate", "measure_watch", "write_avoid_hints", "adopt_pod"}
+    {"try_creation", "rehearse_eviction", "prove_gate", "measure_watch", "adopt_pod"}
 )
 """Calls of moves that do not follow from words: they change nothing, or have a precondition. An eviction is none of them: its
 words are written right before it, so that a move that somebody has deleted or paused meanwhile evicts nothing."""

@@ -19,16 +19,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from rescheduler.calls.call import Call
-from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.records import AvoidEntry, Node, ObjectKey, OwnerRef
+from rescheduler.model.records import AvoidEntry, Node, OwnerRef
 from rescheduler.model.reservation import ControllerRef, Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.avoid import collected
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.owners import controller_matches
 
@@ -121,11 +118,6 @@ MOST_BYTES: Final = 512 * 1024
 """Of all keys with their nodes."""
 
 
-def hints_machine(node: str) -> ObjectKey:
-    """The machine that takes outdated hints off a node."""
-    return ObjectKey("hints", node)
-
-
 def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
     """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints."""
     hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -141,18 +133,6 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
         found[key] = text
         requested[namespace].append(ShareRequest(late=False, size=len(key) + len(text), name=key))
     return {key: found[key] for key in sorted(fitting(requested, MOST_BYTES))}
-
-
-def outdated_hints(hinted: Iterable[Node], controllers: Collection[str], now_s: float) -> Iterator[Call]:
-    """For each node with expired entries, or entries of controllers that are gone: its list without them.
-
-    ``controllers``: uids of the controllers that exist.
-    """
-    for node in hinted:
-        alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
-        kept = collected(node.avoid, alive, now_s)
-        if len(kept) != len(node.avoid):
-            yield write_avoid_hints(node, kept)
 
 
 def avoided_by(reservation: Reservation, snapshot: Snapshot, node: Node) -> bool:

@@ -15,6 +15,7 @@ from rescheduler.coordination.dry_run_creations import DryRunCreations, Template
 from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.gate_proofs import GateProofs
 from rescheduler.coordination.move_turns import MoveTurns
+from rescheduler.coordination.node_hints import NodeHints
 from rescheduler.coordination.room_turns import LooksElsewhere, RoomTurns
 from rescheduler.coordination.watch_lag import WatchLag
 from rescheduler.migrations.observed_migration import NO_CALLS, Calls
@@ -180,6 +181,7 @@ class Memory:
     """Moves whose last step wants the gate on before the intent to evict is written, each with the time until which."""
     sightings: Sightings = field(default_factory=Sightings)
     lag: WatchLag = field(default_factory=WatchLag)
+    hints: NodeHints = field(default_factory=NodeHints)
     moves: MoveTurns = field(default_factory=MoveTurns)
     rooms: RoomTurns = field(default_factory=RoomTurns)
     elsewhere: LooksElsewhere = field(default_factory=LooksElsewhere)

@@ -14,6 +14,7 @@ from rescheduler.migrations.observed_migration import MigrationSettings, Observe
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import condition, seconds_of
+from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import earliest
 
@@ -35,6 +36,8 @@ class Draft:
     """The move may begin as soon as its beginning is recorded."""
     gate_until_s: float = 0.0
     """Until when the gate is to be on, although the intent to evict is not written; 0.0: it is not."""
+    hint: AvoidEntry | None = None
+    """What the node that the pod leaves is to say, and does not yet."""
 
     def wake(self, at_s: float | None) -> None:
         """Take the next step at that time at the latest."""

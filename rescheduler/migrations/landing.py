@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from rescheduler.calls.nodes import write_avoid_hints
 from rescheduler.calls.objects import delete_migration
 from rescheduler.migrations.checks import reason_of, reservation_words
 from rescheduler.migrations.draft import Draft
@@ -20,7 +19,7 @@ from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.own_objects import Condition, condition, told
 from rescheduler.model.records import MOVED_ON_REQUEST, OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
-from rescheduler.planning.avoid import entry_for, holds, with_entry
+from rescheduler.planning.avoid import entry_for, holds
 
 _UNGATED_AFTER_S: Final = 5.0
 """How long a gated replacement may follow an ungated one before the move has failed."""
@@ -74,7 +73,7 @@ def finished(draft: Draft) -> None:
 
 
 def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
-    """Write a hint that pods of this controller should avoid the source node for a while (rows R53-R58)."""
+    """Leave a hint that pods of this controller should avoid the source node for a while (rows R53-R58)."""
     migration, source = draft.observed.migration, draft.observed.source
     if source is None or owner is None or not owner.uid or migration.hint_s == 0:
         return
@@ -84,7 +83,7 @@ def leave_hint(draft: Draft, owner: OwnerRef | None) -> None:
     standing = holds(source.avoid, migration.namespace, owner.uid, draft.now_s)
     until_s = max((one.expires_at_s for one in standing if one.reason == reason), default=0.0)
     if not until_s or (asked_s is not None and until_s < entry.expires_at_s):
-        draft.do(write_avoid_hints(source, with_entry(source.avoid, entry, draft.now_s)))
+        draft.hint = entry
         until_s = entry.expires_at_s
     draft.change(source_avoided_until_s=until_s)
 

@@ -25,6 +25,7 @@ from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.own_objects import with_readable
+from rescheduler.model.records import AvoidEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class MigrationStep:
     """The move may begin once its beginning is recorded in ConfigMap ``move-history``."""
     gate_until_s: float = 0.0
     """Until when the gate is to be on for it, although the intent to evict is not written; 0.0: it is not."""
+    hint: AvoidEntry | None = None
+    """What the node that the pod leaves is to say, and does not yet (``coordination.node_hints``)."""
 
 
 def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings) -> MigrationStep:
@@ -127,4 +130,5 @@ def _close(draft: Draft) -> MigrationStep:
         wake_at_s=draft.wake_at_s,
         begins=draft.begins,
         gate_until_s=draft.gate_until_s,
+        hint=draft.hint,
     )

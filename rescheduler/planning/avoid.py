@@ -70,9 +70,10 @@ def entry_for(
 
 
 def with_entry(entries: Iterable[AvoidEntry], new: AvoidEntry, now_s: float) -> tuple[AvoidEntry, ...]:
-    """The list with ``new`` added or renewed, ended entries dropped, and cut to LIMIT."""
-    kept = [e for e in entries if e.expires_at_s > now_s and _of(e) != _of(new)]
-    kept.append(new)
+    """The list with ``new`` added, or what lasts longer of its kind, ended entries dropped, and cut to LIMIT."""
+    found = [*entries, new]
+    longest = max((e for e in found if _of(e) == _of(new)), key=lambda e: e.expires_at_s)
+    kept = [longest, *(e for e in entries if e.expires_at_s > now_s and _of(e) != _of(new))]
     kept.sort(key=_order)
     while len(kept) > LIMIT:
         many = Counter(e.namespace for e in kept)

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from harness.histories.clusters import lone_pod
 from kube_sandbox.controllers.unstructured import POD
 from rescheduler.controller import reconcile
-from rescheduler.coordination import kept_index, observe_reservations, room_assignment
+from rescheduler.coordination import kept_index, node_hints, observe_reservations, room_assignment
 from rescheduler.coordination.handover_order import HandoverOrder
 from rescheduler.model.names import GATE
 from rescheduler.planning.protections import Protector
@@ -148,9 +148,9 @@ def test_steps_that_need_what_crashes_rest_and_go_on_once_it_is_mended(scene, mo
     assert program.died == 0
 
 
-@pytest.mark.parametrize("part", ["avoid_keys", "outdated_hints"])
-def test_hints_that_cannot_be_cleaned_up_stop_nobody(scene, monkeypatch, part):
-    crash(monkeypatch, reconcile, part)
+@pytest.mark.parametrize(("module", "part"), [(reconcile, "avoid_keys"), (node_hints, "collected")])
+def test_hints_that_cannot_be_written_stop_nobody(scene, monkeypatch, module, part):
+    crash(monkeypatch, module, part)
     program = scene.start()
     move = scene.move(scene.pods()[0], "n3")
     scene.until(lambda: scene.over(move))

@@ -75,3 +75,29 @@ def test_a_longer_hint_takes_the_place_of_one_that_stands():
         scene.advance(10.0)
         lasts.append(lasting(scene, "n1"))
     assert lasts == [[3_600], [3_600], [18_000]]
+
+
+def test_moves_that_leave_a_node_together_write_its_hints_together():
+    apps = [f"app{number}" for number in range(6)]
+    scene = Scene({"n1": 8, "n2": 8})
+    for app in apps:
+        scene.workload(name=app, nodes=["n1"])
+    scene.start()
+    scene.advance(2.0)
+    refused = []
+    scene.calls.answer(_writes_node, lambda call: refused.extend(_stale(scene, call)))
+    moves = [scene.move(scene.pods(app)[0], "n2") for app in apps]
+    assert scene.until(lambda: all(scene.state(move).get("phase") == "Succeeded" for move in moves), 60.0)
+    assert len(lasting(scene, "n1")) == len(apps)
+    assert not refused
+    assert len(scene.calls.of(_writes_node)) <= 2
+
+
+def _writes_node(call):
+    return call.method == "PATCH" and call.path == "/api/v1/nodes/n1"
+
+
+def _stale(scene, call):
+    """The call, if it was decided on an earlier version of the node."""
+    now = scene.api.get(NODE, "", "n1")["metadata"]["resourceVersion"]
+    return [] if call.body["metadata"]["resourceVersion"] == now else [call]
