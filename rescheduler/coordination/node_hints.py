@@ -46,7 +46,8 @@ class NodeHints:
             alive = [entry.controller_uid for entry in node.avoid if entry.controller_uid in controllers]
             entries = collected(node.avoid, alive, now_s)
             for hint in self.left.get(name, ()):
-                entries = with_entry(entries, hint, now_s)
+                if hint.expires_at_s > now_s:
+                    entries = with_entry(entries, hint, now_s)
             if set(entries) != set(node.avoid):
                 yield write_avoid_hints(node, entries)
             else:
