@@ -456,6 +456,7 @@ class _Planner:
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
             in_group=bool(candidate.group),
+            relieves=candidate.tier is Tier.BALANCE,
             unadopted=unadopted,
             change=lambda: self._objective.change(pod, replacement),
         )

@@ -8,7 +8,7 @@ Interchangeable pods are tried once: that no node takes a class is remembered un
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,11 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
 """Refusing plugins that a message names."""
+_EQUAL: Final = 0.0005
+"""Gains that differ by less are equal: there the scheduler's own points decide."""
+_EQUAL_RELIEF: Final = 0.1
+"""The same of a pod that relieves its node: which of several nodes with room is the emptiest matters less than where its other
+replicas stand and what it prefers, as the scheduler's points tell."""
 
 
 class Target(NamedTuple):
@@ -63,6 +68,8 @@ class _Wish(NamedTuple):
     """What the move changes for all policies together."""
     in_group: bool
     """True: the change of the whole group counts, not that of this move."""
+    equal: float
+    """Gains that differ by less are equal."""
     fits: BoolArray
     """Nodes that take it."""
     required: Required | None
@@ -110,12 +117,13 @@ class Targets:
         reason: str,
         change: Callable[[], TotalChange],
         in_group: bool = False,
+        relieves: bool = False,
         unadopted: Pod | None = None,
     ) -> Target | Blocked:
         """The best node, or why there is none, for a pod without a ``known_refusal``.
 
         ``gains``: by node; nodes at or below 0 are no better. ``change``: tells what a move changes for all policies
-        together, which must get better, unless that is judged for a whole group.
+        together, which must get better, unless that is judged for a whole group. ``relieves``: its node is overloaded.
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
@@ -130,7 +138,10 @@ class Targets:
         if isinstance(fitting, Blocked):
             return fitting
         allowed = np.ones_like(gains, dtype=np.bool_)
-        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change(), in_group, *fitting)
+        equal = _EQUAL_RELIEF if relieves else _EQUAL
+        wish = _Wish(
+            pod, replacement, unadopted, gains, least_gain, reason, change(), in_group, equal, *fitting
+        )
         refused: Blocked | None = None
         while refused is None or (allowed & fitting[0]).any():
             with trial.without(pod):
@@ -327,9 +338,8 @@ class Targets:
         first = fit & ~last
         nodes = np.flatnonzero(first if first.any() else fit)
         nodes = nodes[best(wish.change.total, nodes)]
-        # Gains that differ by less than a thousandth are equal: there the scheduler's own points decide.
-        rounded = np.round(wish.gains[nodes], 3)
-        equal = rounded == rounded.max()
+        gains = wish.gains[nodes]
+        equal = gains > gains.max() - wish.equal
         # Else the scheduler's points would send pods to the emptiest node, which they would have to leave again.
         emptying = wish.change.total[Tier.EMPTYING][nodes]
         equal &= emptying == emptying[equal].min()

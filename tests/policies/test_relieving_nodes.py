@@ -94,3 +94,13 @@ def test_those_go_that_like_the_other_nodes_no_less(decide, app):
         b.snapshot(nodes, app("a-critical", ["n1"] * 9, lambda s: s.cpu("400m"))), "LowNodeUtilization"
     )
     assert alone.moves
+
+
+def test_replicas_stay_apart_rather_than_go_to_the_very_emptiest_node(decide, app):
+    zones = {"n1": "a", "n2": "b", "n3": "a", "n4": "b"}
+    nodes = [b.node(name).zone(zone).cpu("8").memory("32Gi") for name, zone in zones.items()]
+    large = app("large", ["n1"], lambda s: s.cpu("5"))
+    web = app("web", ["n1", "n2"], lambda s: s.cpu("300m"))
+    little = app("little", ["n3"], lambda s: s.cpu("400m"))
+    (move,) = decide(b.snapshot(nodes, large, web, little), "LowNodeUtilization").moves
+    assert (move.pod.name, move.target) == ("web-0", "n3")
