@@ -8,7 +8,7 @@ Snapshot shows no controller of another namespace (``owners_elsewhere``), and of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,15 +85,15 @@ class ClusterState:
         self._touch(kind, key)
         return RecordChange(before, record)
 
-    def add(self, kind: Kind, records: Iterable[Record]) -> list[Record]:
+    def add(self, kind: Kind, records: Collection[Record]) -> list[Record]:
         """Store objects of a dump; returns those whose key was stored already, in any version."""
-        objects, tombstones = self._objects[kind], self._tombstones[kind]
-        again: list[Record] = []
+        objects, again = self._objects[kind], list[Record]()
+        if not self._tombstones[kind]:
+            new = {key_of(record): record for record in records}
+            if len(new) == len(records) and objects.keys().isdisjoint(new):
+                objects.update(new)  # a first read: nothing to compare with
+                records = ()
         for record in records:
-            key = key_of(record)
-            if key not in objects and not tombstones:
-                objects[key] = record  # the fast path of a first read: nothing to compare with
-                continue
             change = self.apply(kind, record)
             if change is None or change.before is not None:
                 again.append(record)

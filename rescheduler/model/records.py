@@ -197,7 +197,7 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False):
     @property
     def key(self) -> ObjectKey:
         """Namespace and name."""
-        return ObjectKey(self.namespace, self.name)
+        return tuple.__new__(ObjectKey, (self.namespace, self.name))  # as ObjectKey(...), in half the time
 
 
 class Pod(Namespaced, frozen=True, gc=False, kw_only=True):

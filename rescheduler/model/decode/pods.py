@@ -65,7 +65,7 @@ class PodDecoder:
         self._requests: InternTable[bytes, Requests] = InternTable()
         self._held: InternTable[bytes, Requests] = InternTable()
         self._before: _Sibling | None = None
-        self._time_before_s = 0.0
+        self._time_before: tuple[dt.datetime | None, float] = None, 0.0
 
     def pod(self, wire: PodHead) -> Pod:
         """The record of a pod.
@@ -143,13 +143,14 @@ class PodDecoder:
         ), node
 
     def _seconds(self, time: dt.datetime | None) -> float:
-        """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save memory."""
+        """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save time and memory."""
         if time is None:
             return 0.0
-        seconds = time.timestamp()
-        if seconds != self._time_before_s:
-            self._time_before_s = seconds
-        return self._time_before_s
+        before, seconds = self._time_before
+        if time != before:
+            seconds = time.timestamp()
+            self._time_before = time, seconds
+        return seconds
 
     def _sibling(self, spec: Any, reported: tuple[Any, ...]) -> _Sibling:
         encoded = self._encode(spec)

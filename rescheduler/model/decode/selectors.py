@@ -52,6 +52,7 @@ _SETS: Final = frozenset({Operator.IN, Operator.NOT_IN})
 _PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _ORDER: Final = frozenset({Operator.GT, Operator.LT})
 _TOLERATIONS: Final = 1024
+_SELECTORS: Final = 1024
 
 
 class SelectorError(ReschedulerError, ValueError):
@@ -62,11 +63,22 @@ def label_selector(wire: LabelSelectorWire | None) -> LabelSelector | None:
     """A metav1.LabelSelector; None stays None (it matches nothing)."""
     if wire is None:
         return None
+    labels = tuple((wire.match_labels or {}).items())
+    return _selector(labels, wire.match_expressions) if wire.match_expressions else _of_labels(labels)
+
+
+@lru_cache(maxsize=_SELECTORS)
+def _of_labels(labels: tuple[tuple[str, str | None], ...]) -> LabelSelector:
+    """A controller and the rules of its pods mostly have the same one."""
+    return _selector(labels, ())
+
+
+def _selector(
+    labels: Iterable[tuple[str, str | None]], expressions: Iterable[RequirementWire]
+) -> LabelSelector:
     try:
-        found = [
-            _checked(key, Operator.IN, [value or ""]) for key, value in (wire.match_labels or {}).items()
-        ]
-        found.extend(_label_requirement(item) for item in wire.match_expressions or ())
+        found = [_checked(key, Operator.IN, [value or ""]) for key, value in labels]
+        found.extend(map(_label_requirement, expressions))
     except SelectorError as error:
         return LabelSelector(invalid=str(error))
     return LabelSelector(_sorted(found))
