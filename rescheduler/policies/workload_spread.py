@@ -25,7 +25,7 @@ from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import Codes
 
@@ -160,13 +160,13 @@ class _Workload:
     def _number(self) -> int:
         return sum(len(kind.pods) for kind in self.classes)
 
-    def _full(self) -> list[IntArray | None]:
-        """By level: for each node 1 where one more replica is one too many; None: nowhere."""
+    def _full(self) -> list[BoolArray | None]:
+        """By level: on which nodes one more replica is one too many; None: nowhere."""
         most = _most(self._number)
-        found: list[IntArray | None] = []
+        found: list[BoolArray | None] = []
         for codes, counts in zip(self._levels, self._by_domain(), strict=True):
             crowded = [domain for domain, count in counts.items() if count >= most]
-            found.append(np.isin(codes, crowded).astype(np.int64) if crowded else None)
+            found.append(np.isin(codes, crowded) if crowded else None)
         return found
 
     def _sums(self) -> list[tuple[int, int]]:

@@ -36,8 +36,8 @@ from rescheduler.scheduling.snapshot_changes import NodeChange, changed_pods, no
 class _Standing:
     """Where pods stand now, trial moves included."""
 
-    on_node: list[dict[int, Pod]]
-    """Per node: identity of the record -> record."""
+    on_node: list[list[Pod]]
+    """Per node, each known by the identity of its record: so few that an index by identity would only cost memory."""
     unplaced: dict[ObjectKey, Pod] = field(default_factory=dict)
     """Pods that are not finished and on no known node."""
     nominated: dict[int, dict[int, Pod]] = field(default_factory=dict)
@@ -229,7 +229,7 @@ class SchedulingState:
 
     def pods_on(self, node: str) -> Sequence[Pod]:
         """Pods that count on the node (terminating ones included), by creation time and name."""
-        standing = self._standing.on_node[self.node_index[node]].values()
+        standing = self._standing.on_node[self.node_index[node]]
         return sorted(standing, key=lambda pod: (pod.created_at_s, pod.namespace, pod.name))
 
     @property
@@ -257,7 +257,7 @@ class SchedulingState:
         self.cluster = Cluster(snapshot, self.profile, tuple(snapshot.nodes.values()))
         self.node_names = self.cluster.nodes.names
         self.node_index = self.cluster.nodes.index
-        self._standing = _Standing([{} for _ in self.node_names])
+        self._standing = _Standing([[] for _ in self.node_names])
         index, on_node, ended = self.node_index, self._standing.on_node, self._standing.ended
         succeeded, failed = PodPhase.SUCCEEDED, PodPhase.FAILED
         pods: list[Pod] = []
@@ -271,7 +271,7 @@ class SchedulingState:
             if node is None:
                 self._wait(pod)
                 continue
-            on_node[node][id(pod)] = pod
+            on_node[node].append(pod)
             pods.append(pod)
             nodes.append(node)
         self.cluster.fill(pods, nodes)
@@ -284,7 +284,7 @@ class SchedulingState:
         if node is None:
             self._wait(pod)
             return None
-        self._standing.on_node[node][id(pod)] = pod
+        self._standing.on_node[node].append(pod)
         return self.cluster.add(pod, node, hypothetical=hypothetical)
 
     def _leave(self, pod: Pod) -> Change | None:
@@ -295,7 +295,7 @@ class SchedulingState:
         if node is None:
             self._withdraw(pod)
             return None
-        if self._standing.on_node[node].pop(id(pod), None) is None:
+        if not _take(self._standing.on_node[node], pod):
             return None
         return self.cluster.remove(pod, node)
 
@@ -306,9 +306,9 @@ class SchedulingState:
             return
         here = self._standing.on_node[change.node]
         if step.entered:
-            del here[id(step.pod)]
+            _take(here, step.pod)
         else:
-            here[id(step.pod)] = step.pod
+            here.append(step.pod)
         self.cluster.undo(change)
 
     def _wait(self, pod: Pod) -> None:
@@ -347,10 +347,18 @@ class SchedulingState:
 
     def _standing_record(self, pod: Pod, node: int) -> Pod | None:
         here = self._standing.on_node[node]
-        if id(pod) in here:
+        if any(p is pod for p in here):
             return pod
-        wanted = (pod.key, pod.uid)
-        return next((p for p in here.values() if (p.key, p.uid) == wanted), None)
+        return next((p for p in here if p.uid == pod.uid and p.key == pod.key), None)
+
+
+def _take(pods: list[Pod], pod: Pod) -> bool:
+    """Take out this very record; False: it is not there."""
+    for at in range(len(pods) - 1, -1, -1):  # a trial move takes back what came last
+        if pods[at] is pod:
+            del pods[at]
+            return True
+    return False
 
 
 class SharedSchedulingState:
