@@ -326,7 +326,8 @@ class _Planner:
 
     def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
-        asked = self.views.all_asked(self._policies, all_spares=self._inputs.unlimited)
+        most = self._limits.left if self._inputs.unlimited else 0
+        asked = self.views.all_asked(self._policies, most)
         answers = zip(self._policies, asked, strict=True)
         view = self.view if self._looks_ahead else None
         self.before = [self.views.summary(policy, answer.found, view) for policy, answer in answers]

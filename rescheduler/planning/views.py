@@ -88,14 +88,17 @@ class Views:
         """What it proposes; in its own name, by which its protections are found."""
         return policy.candidates(replace(self.of(policy), spares=spares)).by(policy.name)
 
-    def all_asked(self, policies: Sequence[Policy], *, all_spares: bool) -> list[FirstProposals]:
-        """What they propose before anything is planned."""
+    def all_asked(self, policies: Sequence[Policy], most: int | None) -> list[FirstProposals]:
+        """What they propose before anything is planned. ``most``: moves of the plan; None: any number."""
         asked: list[FirstProposals] = []
+        proposed = 0
         for policy in policies:
-            # Within limits the first policy mostly uses them up: then the spares of others are never looked at.
-            spares = all_spares or not asked
+            # The first policies mostly use up what may be moved: then the spares of others are never looked at.
+            spares = not asked or most is None or proposed < most
             found = self.asked(policy, spares=spares)
             asked.append(FirstProposals(found, spares or found.empty))
+            if most:
+                proposed += len(found.gains())
         return asked
 
     def counting(self, policies: Sequence[Policy]) -> list[Policy]:

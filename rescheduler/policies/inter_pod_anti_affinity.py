@@ -183,13 +183,15 @@ def _cheapest(members: _Members, leavers: _Leavers, gone: Container[str]) -> _Re
         return _Repair((), 0, 0)
     owners, matched = here.owners, here.matched
     everyone = {**owners, **matched}
-    ways = [owners, matched]
+    staying = here.staying()
+    repairs: list[_Repair] = []
     both = [everyone[uid] for uid in owners.keys() & matched.keys()]
     if both:
         stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p, leavers)))
-        ways.append({uid: pod for uid, pod in everyone.items() if uid != stays.uid})
-    staying = here.staying()
-    repairs = [_repair(way.values(), staying, leavers) for way in ways]
+        repairs.append(_repair((p for p in everyone.values() if p is not stays), staying, leavers))
+        if len(both) == len(everyone) and not (repairs[0].stuck or stays.deleting):
+            return repairs[0]  # all can leave and all but one do; in both other ways that one leaves as well
+    repairs[:0] = [_repair(way.values(), staying, leavers) for way in (owners, matched)]
     fewest = min(repair.size() for repair in repairs)
     best = [repair for repair in repairs if repair.size() == fewest]
     return best[0] if len(best) == 1 else min(best, key=lambda repair: _repair_order(repair, leavers))

@@ -85,6 +85,8 @@ class TopologySpread:
                     seen.add(key)
                     for crowd in self._remembered(known, constraint, group, view):
                         batches += _choose(crowd, constraint, view)
+        if len({pod.uid for batch in batches for pod in batch.pods}) == sum(len(b.pods) for b in batches):
+            return by_gain(batches)
         for batch in sorted(batches, key=_rank):
             # A pod that several constraints propose goes for the one that gains most.
             for pod in batch.pods:
