@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-_RARELY: Final = (50_000, 10, 4)
-"""So that all is looked through after two million new objects, some 200 MB."""
+_RARELY: Final = (500_000, 2, 2)
+"""So that all is looked through after two million new objects, some 200 MB; and what stays once or twice, which is what it costs."""
 EVERYTHING_EVERY_S: Final = 6 * 3_600.0
 _YOUNG: Final = 1
 
