@@ -27,12 +27,12 @@ from rescheduler.migrations.migration_lifecycle import (
 from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.migrations.observed_migration import Calls
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
-from rescheduler.model.own_objects import Condition
+from rescheduler.model.own_objects import Condition, condition, with_condition
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.times import earliest
 from rescheduler.reservations.reservation_machine import ReservationStep
-from rescheduler.reservations.waits import TOLD_AFTER_S
+from rescheduler.reservations.waits import TOLD_AFTER_S, wait_is_over
 
 MOVE_TOLD_AFTER_S: Final = 2.0
 _WORDS: Final = "words"
@@ -85,10 +85,16 @@ class DeferredStatus:
 
 
 def _words_of_room(stored: ReservationStatus, new: ReservationStatus) -> bool:
-    """True if only what is computed from the spec is different. What a hand-over waits for is told late by itself (``waits``)."""
+    """True if only what is computed from the spec is different, or a wait of the hand-over is over, after which its next step follows.
+
+    What a hand-over waits for is told late by itself (``waits``).
+    """
+    said, now = condition(stored.conditions, CONDITION_READY), condition(new.conditions, CONDITION_READY)
     same = msgspec.structs.replace(
         new, observed_generation=stored.observed_generation, expires_at_s=stored.expires_at_s
     )
+    if said is not None and now is not None and wait_is_over(said.message, now.message):
+        same = msgspec.structs.replace(same, conditions=with_condition(new.conditions, said))
     return new != stored and same == stored
 
 

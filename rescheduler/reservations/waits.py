@@ -13,6 +13,7 @@ from typing import Final
 
 from rescheduler.model.records import Pod
 
+_WAITING: Final = "; waiting: "
 TOLD_AFTER_S: Final = 1.0
 """A wait is written into the status once it has lasted this long. A hand-over without trouble takes less time in all,
 and must not cost further writes."""
@@ -88,7 +89,12 @@ def claim_message(pods: Iterable[Pod], node: str, wait: Wait | None, now_s: floa
     claimed = f"claimed by {', '.join(str(pod.key) for pod in pods)}"
     if wait is None or now_s < wait.since_s + TOLD_AFTER_S:
         return claimed
-    return f"{claimed}; waiting: {WAIT_MESSAGES[wait.reason].format(node=node)}"
+    return f"{claimed}{_WAITING}{WAIT_MESSAGES[wait.reason].format(node=node)}"
+
+
+def wait_is_over(stored: str, now: str) -> bool:
+    """True if the stored ``claim_message`` tells of a wait, and that of now is the same without it."""
+    return stored.startswith(f"{now}{_WAITING}")
 
 
 def look_again_s(wait: Wait | None, now_s: float, limit_s: float) -> float:

@@ -171,8 +171,7 @@ def test_a_finished_move_is_written_at_once():
 # Reservations ---------------------------------------------------------------------------------------
 
 
-def room_step(at_s=NOW, *, told=None, **changes):
-    stored = ReservationStatus()
+def room_step(at_s=NOW, *, told=None, stored=ReservationStatus(), **changes):  # noqa: B008 - a frozen value
     room = Reservation(name="rsv", uid="r", status=stored)
     status = msgspec.structs.replace(stored, **changes)
     place = create_placeholder(room, "n1", ReservationSettings())
@@ -186,6 +185,23 @@ def test_what_is_computed_from_the_spec_of_a_reservation_waits_for_what_others_r
     assert room_step(told=told, observed_generation=1, expires_at_s=5.0) == ["create_placeholder"]
     both = ["write_status", "create_placeholder"]
     assert room_step(NOW + TOLD_AFTER_S, told=told, observed_generation=1, expires_at_s=5.0) == both
+
+
+def test_that_a_wait_of_a_hand_over_is_over_is_written_with_what_follows():
+    claimed = "claimed by shop/web-1"
+    waits, goes_on = (
+        (Condition("Ready", "True", "Claimed", message),)
+        for message in (f"{claimed}; waiting: its placeholder has not terminated yet", claimed)
+    )
+    stored, told = (
+        ReservationStatus(phase=ReservationPhase.AVAILABLE, conditions=waits),
+        DeferredStatus(Memory()),
+    )
+    assert room_step(told=told, stored=stored, conditions=goes_on) == ["create_placeholder"]
+    assert room_step(NOW + TOLD_AFTER_S, told=told, stored=stored, conditions=goes_on)[0] == "write_status"
+    before = ReservationStatus(phase=ReservationPhase.AVAILABLE, conditions=goes_on)
+    assert room_step(stored=before, conditions=waits)[0] == "write_status"
+    assert room_step(stored=stored, conditions=goes_on, phase=ReservationPhase.WAITING)[0] == "write_status"
 
 
 @pytest.mark.parametrize(
