@@ -24,7 +24,9 @@ from rescheduler.policies.spread_counts import Domains
 from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope, matcher_of
+from rescheduler.scheduling.node_affinity import preferred_weights
 from rescheduler.scheduling.pod_topology_spread import constraints_of
+from rescheduler.scheduling.taint_toleration import untolerated_wishes
 
 PLENTY: Final = 2**62
 """What is free of a resource that a node does not count."""
@@ -162,9 +164,18 @@ class Conditions:
             self._alive.extend((pod, replacement))  # keys hold identities: their objects must live as long
         return known
 
-    def ordered(self, nodes: BoolArray) -> BoolArray:
-        """These, in the order of the problem."""
-        return nodes[self._order]
+    def liked(self, pod: Pod, replacement: Pod) -> BoolArray | None:
+        """Nodes with no more untolerated PreferNoSchedule taints and no less preferred node affinity than its own; None: all."""
+        nodes, spec = self._trial.view.nodes, replacement.spec
+        here = nodes.index[pod.node]
+        found: BoolArray | None = None
+        disliked = untolerated_wishes(spec.tolerations, nodes)
+        if disliked.any():
+            found = disliked <= disliked[here]
+        if spec.node_affinity_preferred:
+            weights = preferred_weights(spec.node_affinity_preferred, nodes)
+            found = weights >= weights[here] if found is None else found & (weights >= weights[here])
+        return None if found is None else found[self._order]
 
     def _key(self, pod: Pod, replacement: Pod) -> tuple[object, ...]:
         """The same for pods that all nodes treat alike: with ``apart`` those that leave the same domains, not only the same node."""

@@ -48,6 +48,9 @@ _NEAR: Final = 1e-6
 _OPEN: Final = 100.0
 """More than the free shares of all rows of a node add up to: what is lost by using a node decides before how well a pod fits."""
 
+_DISLIKED: Final = 3 * _OPEN
+"""A node that a pod likes less than its own takes it only if no other does."""
+
 
 class _Kind(enum.Enum):
     """What a repetition is for."""
@@ -192,6 +195,9 @@ class Empty:
         cost = np.where(state.arrivals[nodes] > 0, 0.0, losses[nodes]) + state.slack[nodes]
         if tilt is not None:
             cost += tilt[nodes]
+        liked = state.pods[number].liked
+        if liked is not None:
+            cost[~liked[nodes]] += _DISLIKED
         return int(nodes[cost.argmin()])
 
     def _room_lost(self, free: FloatArray, whole: FloatArray) -> tuple[FloatArray, FloatArray]:

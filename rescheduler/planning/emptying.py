@@ -9,7 +9,7 @@ it is planned. Budgets are not looked at: what they do not allow at once goes la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -152,9 +152,8 @@ class _Problem:
             known = self._numbers[pod.uid] = len(self._pods)
             replacement = self._emptying.replacement(pod)
             more = ((row, takes(replacement.spec)) for row, takes in self._limits)
-            self._pods.append(
-                self._conditions.movable(
-                    pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
-                )
+            movable = self._conditions.movable(
+                pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
             )
+            self._pods.append(replace(movable, liked=self._conditions.liked(pod, replacement)))
         return known

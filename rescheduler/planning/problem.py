@@ -49,6 +49,8 @@ class MovablePod:
     """What its target must have free."""
     allowed: Callable[[], BoolArray]
     """Nodes that it may go to, as far as ``bears``, ``minds`` and ``spreads`` do not say."""
+    liked: BoolArray | None = None
+    """Nodes that it likes no less than its own; None: all."""
     holds: Amounts = ()
     """What it leaves for moves of later stages."""
     cost: float = 1.0

@@ -27,12 +27,10 @@ from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.framework import Overload, PolicyView
+from rescheduler.policies.framework import Overload
 from rescheduler.policies.low_node_utilization import LowNodeUtilization
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.scheduling.framework import BoolArray, IntArray
-from rescheduler.scheduling.node_affinity import preferred_weights
-from rescheduler.scheduling.taint_toleration import untolerated_wishes
 
 SEARCHES: Final = 3
 """Searches of one round: in each but the first are those left that the rules refused in none before."""
@@ -230,7 +228,7 @@ class _Problem:
             pod,
             replacement,
             batch.policy,
-            allowed=partial(_liked, self._conditions, self._view, pod, replacement, batch.policy),
+            allowed=partial(_liked, self._conditions, pod, replacement, batch.policy),
             # What a pod takes beside what it requests brings no node above its target.
             more=tuple(zip(targets, takes, strict=True)),
             cost=self._costs[id(pod)],
@@ -238,17 +236,10 @@ class _Problem:
         )
 
 
-def _liked(conditions: Conditions, view: PolicyView, pod: Pod, replacement: Pod, policy: str) -> BoolArray:
+def _liked(conditions: Conditions, pod: Pod, replacement: Pod, policy: str) -> BoolArray:
     """Nodes that take the pod and that it likes no less than its own.
 
     Mostly others can relieve its node instead. Where none can, the pods are asked about one by one after the search, and may go anywhere.
     """
-    allowed = conditions.allowed(pod, replacement, policy)
-    spec, here = replacement.spec, view.state.node_index[pod.node]
-    disliked = untolerated_wishes(spec.tolerations, view.nodes)
-    if disliked.any():
-        allowed = allowed & conditions.ordered(disliked <= disliked[here])
-    if spec.node_affinity_preferred:
-        liked = preferred_weights(spec.node_affinity_preferred, view.nodes)
-        allowed = allowed & conditions.ordered(liked >= liked[here])
-    return allowed
+    allowed, liked = conditions.allowed(pod, replacement, policy), conditions.liked(pod, replacement)
+    return allowed if liked is None else allowed & liked

@@ -90,3 +90,20 @@ def test_pods_of_several_nodes_take_turns_in_a_budget(decide, app):
     assert emptied(plan) == {"n0", "n1", "n2"}
     stages = zip(plan.moves, stages_of(plan.moves), strict=True)
     assert [stage for move, stage in stages if move.pod.name.startswith("web")] == [1, 2, 3]
+
+
+def test_pods_go_where_they_like_to_be_as_long_as_as_many_nodes_are_emptied(decide, app):
+    """The spot node is fuller, so pods would fit there best; but it asks not to be taken."""
+    nodes = [
+        b.node("low"),
+        b.node("half"),
+        b.node("spot").taint("spot", effect="PreferNoSchedule"),
+    ]
+    cluster = b.snapshot(
+        nodes,
+        app("critical", ["low"], lambda s: s.cpu("400m")),
+        app("other", ["half"], lambda s: s.cpu("2")),
+        app("flexible", ["spot"], lambda s: s.cpu("3").tolerate("spot", effect="PreferNoSchedule")),
+    )
+    (move,) = decide(cluster, "HighNodeUtilization").moves
+    assert (move.pod.name, move.target) == ("critical-0", "half")
