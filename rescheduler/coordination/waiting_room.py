@@ -81,8 +81,9 @@ class WaitingRoom:
         """What a move waits for before it begins or evicts, and why it waits in vain."""
         begins_after, failed = self._earlier(migration)
         in_vain = (MigrationReason.EARLIER_MOVE_FAILED, failed) if failed else None
-        evicts_after, keeps_place = "", False
+        evicts_after, keeps_place, unseen = "", False, False
         if mark := mark_of(migration):
+            unseen = mark.partition("/")[0] not in self.snapshot.reservations
             if needless := self._needless(mark):
                 in_vain = (MigrationReason.ROOM_GIVEN_UP, needless)
             else:
@@ -95,6 +96,7 @@ class WaitingRoom:
             begins_after=begins_after,
             evicts_after=evicts_after,
             in_vain=in_vain,
+            unseen=unseen,
             keeps_place=keeps_place,
             awaited=migration.key in self.awaited,
         )

@@ -161,7 +161,8 @@ def still_wanted(draft: Draft) -> bool:
     elif stuck := _cannot_leave(pod, observed.stands_on):
         draft.fail(Why.NOT_MOVABLE, stuck)
     elif observed.waits.in_vain:
-        draft.fail(*observed.waits.in_vain)
+        end = draft.missing if observed.waits.unseen else draft.fail
+        end(*observed.waits.in_vain)
     elif draft.now_s >= draft.end_s:
         waited_for = draft.status.message or "nothing was started"
         draft.fail(

@@ -178,6 +178,8 @@ class ObservedWait:
     """What is missing before anybody is evicted for the room that it makes; "": nothing."""
     in_vain: tuple[MigrationReason, str] | None = None
     """Why it ends: what it waits for will not come."""
+    unseen: bool = False
+    """The Reservation that it makes room for is not in the cache: right after the move was created, it may only not be there yet."""
     keeps_place: bool = False
     """The move begins after others, and what they leave is kept for it meanwhile."""
     awaited: bool = False

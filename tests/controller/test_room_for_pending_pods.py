@@ -7,6 +7,7 @@ from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import POD, status
+from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM, ANNOTATION_PENDING_POD
 from tests.seeds import parts
 
@@ -78,6 +79,17 @@ def test_the_room_stands_before_anybody_is_evicted_and_the_pod_lands_in_it():
     check_end(scene)
     assert len(scene.calls.of(lambda call: call.evicts)) == 2
     assert scene.pods("big")[0]["metadata"]["name"] == name, "the very pod that waited"
+
+
+@pytest.mark.parametrize("kind", [Kind.RESERVATION, Kind.POD_MIGRATION, Kind.POD])
+def test_room_is_made_at_the_first_try_whichever_watch_is_behind(kind):
+    """The moves may be seen before the Reservation that they make room for."""
+    scene = full_nodes()
+    waits(scene, cpu="4")
+    scene.start(document=PENDING_PODS)
+    scene.program.caches.lag(2.0, {kind})
+    check_end(scene)
+    assert {status(m)["phase"] for m in scene.api.list(MOVE)} == {"Succeeded"}
 
 
 def test_others_that_wait_for_room_do_not_get_it():

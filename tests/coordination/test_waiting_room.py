@@ -134,9 +134,12 @@ def test_nobody_is_evicted_before_the_node_is_kept():
 
 def test_without_the_reservation_the_moves_end():
     one = move("a")
-    assert WaitingRoom(cluster(one)).of_move(one, {}).in_vain
-    over = room(status=ReservationStatus(phase=ReservationPhase.FAILED))
-    assert before(one, reservation=over).in_vain
+    without = WaitingRoom(cluster(one)).of_move(one, {})
+    assert without.in_vain
+    assert without.unseen
+    over = before(one, reservation=room(status=ReservationStatus(phase=ReservationPhase.FAILED)))
+    assert over.in_vain
+    assert not over.unseen
 
 
 def test_what_people_write_makes_no_room():

@@ -233,6 +233,15 @@ def test_a_move_ends_if_one_that_it_begins_after_did_not_succeed():
             assert kinds(outcome) == ["write_status"]
 
 
+@pytest.mark.parametrize(("age_s", "phase"), [(4.0, PHASE.PENDING), (6.0, PHASE.FAILED)])
+def test_a_new_move_waits_for_the_watch_of_the_reservation_that_it_makes_room_for(age_s, phase):
+    given_up = (MigrationReason.ROOM_GIVEN_UP, "Reservation r is gone")
+    waits = ObservedWait(in_vain=given_up, unseen=True)
+    outcome = look(migration(created_at_s=NOW - age_s), waits=waits)
+    assert (outcome.status.phase, outcome.status.reason) == (phase, "RoomGivenUp")
+    assert kinds(outcome) == ["write_status"]
+
+
 def test_a_finished_move_is_kept_while_another_one_begins_after_it():
     over = migration(PHASE.FAILED)
     over = msgspec.structs.replace(
