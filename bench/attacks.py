@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness import documents
 from harness.controlplane.api import MERGE, Api, Json
 from harness.controlplane.world import WORLD, World
 from rescheduler.kube.transport import TransportError
@@ -78,12 +79,7 @@ class Tenant:
     def _move(
         self, name: str, pod: str, *, labels: Json | None = None, **spec: object
     ) -> tuple[str, str, Json]:
-        body: Json = {
-            "apiVersion": API_VERSION,
-            "kind": "PodMigration",
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": {"podRef": {"name": pod}, **spec},
-        }
+        body = documents.migration(name, pod, meta={"labels": labels or {}}, **spec)
         return "POST", self.own.path("podmigrations", group=API_VERSION), body
 
     def _pods(self) -> list[str]:
@@ -112,16 +108,9 @@ class Tenant:
     # Rooms
 
     def _room(self, name: str, owners: list[Json], cpu: str = "1m") -> tuple[str, str, Json]:
-        container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
-        template = {"metadata": {"namespace": self.own.namespace}, "spec": {"containers": [container]}}
+        template = {"metadata": {"namespace": self.own.namespace}, "spec": documents.pod_spec(cpu)}
         spec = {"template": template, "owners": owners, "ttl": "10m"}
-        body: Json = {
-            "apiVersion": API_VERSION,
-            "kind": "Reservation",
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        return "POST", RESERVATIONS, body
+        return "POST", RESERVATIONS, documents.own("Reservation", name, spec)
 
     def _rooms(self) -> Iterator[tuple[str, str, Json]]:
         for number in range(200):

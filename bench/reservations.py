@@ -37,6 +37,7 @@ from bench.stage import (
     left_behind,
     patiently,
 )
+from harness import documents
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, condition, node_of
 from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
@@ -90,18 +91,9 @@ class Stage:
 
 def reserve(world: World, name: str, node: str, cpu: str, **spec: Any) -> None:
     """Creates a Reservation for the pods of Deployment ``web``."""
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace}
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": "Reservation",
-        "metadata": {"name": f"{world.namespace}-{name}"},
-        "spec": {
-            "template": {"spec": world.spec(cpu, nodeName=node)},
-            "owners": [{"controller": owner}],
-            "ttl": "30m",
-            **spec,
-        },
-    }
+    whose, wish = [documents.owner("web", world.namespace)], {"ttl": "30m", **spec}
+    pod = world.spec(cpu, nodeName=node)
+    body = documents.reservation(f"{world.namespace}-{name}", pod, whose, **wish)
     world.api.create(f"/apis/{API_VERSION}/reservations", body).expect()
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import click
 import structlog
 
+from harness import documents
 from harness.histories.program import QUIET, Program, ProgramOptions
 from kube_sandbox.controllers.unstructured import POD, GroupKind, spec, status
 from kube_sandbox.kubelet import KubeletSettings
@@ -29,7 +30,7 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.installation import install
-from rescheduler.model.names import API_VERSION, MAXIMUM_RUNTIME
+from rescheduler.model.names import MAXIMUM_RUNTIME
 
 Labels = Mapping[str, str]
 NONE: Labels = {}
@@ -178,23 +179,17 @@ class Story:
         self._api.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body})
 
     def _window_object(self) -> dict:
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
         body = {
             "cron": f"0 {START_HOUR} * * *",
             "duration": "1h",
             "startReserveAgo": self._ago,
             "podNumToReserve": self._pods,
-            "template": {"spec": {"containers": [container]}},
+            "template": {"spec": documents.pod_spec("2")},
             "owners": [
                 {"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "urgent"}}}
             ],
         }
-        return {
-            "apiVersion": API_VERSION,
-            "kind": "ReservationWindow",
-            "metadata": {"name": "nightly"},
-            "spec": body,
-        }
+        return documents.own("ReservationWindow", "nightly", body)
 
 
 @click.command()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from harness import documents
 from harness.controlplane.api import STRATEGIC, Answer, Api, Json
 from harness.controlplane.nodes import add_node, node_object
 from rescheduler.model.names import ANNOTATION_VALID_UNTIL, API_VERSION, GATE
@@ -138,34 +139,14 @@ class World:
         **spec: Any,
     ) -> Json:
         """Creates a Deployment, ReplicaSet or StatefulSet whose pods carry the label ``app: NAME``."""
-        labels = {"app": name}
-        body: Json = {
-            "apiVersion": "apps/v1",
-            "kind": kind,
-            "metadata": {"name": name},
-            "spec": {
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels, "annotations": dict(annotations or {})},
-                    "spec": self.spec(cpu, **spec),
-                },
-                **(more or {}),
-            },
-        }
-        if kind == "StatefulSet":
-            body["spec"].setdefault("serviceName", name)
-            body["spec"].setdefault("podManagementPolicy", "Parallel")
+        more = {"podManagementPolicy": "Parallel", **(more or {})} if kind == "StatefulSet" else more or {}
+        pod = self.spec(cpu, **spec)
+        body = documents.workload(kind, name, replicas, pod, annotations=annotations, **more)
         return self.api.create(self.path(kind.lower() + "s", group="apps/v1"), body).expect().body
 
     def budget(self, name: str, app: str, **spec: Any) -> Json:
         """Creates a PodDisruptionBudget for the pods of a workload."""
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
-        }
+        body = documents.budget(name, app, **spec)
         return self.api.create(self.path("poddisruptionbudgets", group="policy/v1"), body).expect().body
 
     def get_pod(self, name: str) -> Json:
@@ -246,18 +227,8 @@ class World:
 
     def migrate(self, pod: Json, target: str, *, ttl: str = "2m", **more: Any) -> str:
         """Asks for a move by a PodMigration, with ``more`` in its spec; gives its name. Target "": any node."""
-        name = f"move-{pod['metadata']['name']}"
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "PodMigration",
-            "metadata": {"name": name},
-            "spec": {
-                "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-                **({"target": {"nodeName": target}} if target else {}),
-                "ttl": ttl,
-                **more,
-            },
-        }
+        name, uid = f"move-{pod['metadata']['name']}", pod["metadata"]["uid"]
+        body = documents.migration(name, pod["metadata"]["name"], target, uid=uid, ttl=ttl, **more)
         self.api.create(self.path("podmigrations", group=API_VERSION), body).expect()
         return name
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from harness import documents
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.disturbances import CROWD
 from harness.histories.observed_cluster import cpu_of, node_of, over
@@ -36,7 +37,6 @@ from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import (
     ANNOTATION_MIGRATION,
-    API_VERSION,
     HOSTNAME,
     LABEL_PLACEHOLDER,
     NODE_REQUEST,
@@ -155,29 +155,17 @@ class AskedNodes:
             return
         pod = self._rng.choice(pods)
         self._serial += 1
-        wish = {
-            "podRef": {"name": key(pod).name, "uid": uid(pod)},
-            "ttl": f"{self._rng.choice((15, 40, 60))}s",
-        }
-        metadata = {"name": f"anywhere-{self._serial}", "namespace": "default"}
-        self._api.create(
-            {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": metadata, "spec": wish}
-        )
+        name, ttl = f"anywhere-{self._serial}", f"{self._rng.choice((15, 40, 60))}s"
+        move = documents.migration(name, key(pod).name, uid=uid(pod), namespace="default", ttl=ttl)
+        self._api.create(move)
 
     def _reserve(self) -> None:
         self._serial += 1
         name, priority = f"wanted-{self._serial}", self._plan.priority_class
-        template = lone_pod("template", cpu_milli=self._rng.choice((500, 1500)), priority_class=priority)
+        pod = lone_pod("template", cpu_milli=self._rng.choice((500, 1500)), priority_class=priority)["spec"]
         owner = {"object": {"namespace": "default", "name": name}}
-        wish = {
-            "template": {"spec": template["spec"]},
-            "owners": [owner],
-            "ttl": f"{self._rng.choice((15, 40))}s",
-        }
-        metadata = {"name": name}
-        self._api.create(
-            {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": metadata, "spec": wish}
-        )
+        ttl = f"{self._rng.choice((15, 40))}s"
+        self._api.create(documents.reservation(name, pod, [owner], ttl=ttl))
 
     def _delete_one(self) -> None:
         if asking := self._requests():

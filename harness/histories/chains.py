@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
+from harness import documents
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.store import ObjectChange
@@ -26,7 +27,7 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import API_VERSION, CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 
 _SHARE: Final = 0.35
 _UNTIL_S: Final = 5.0
@@ -65,16 +66,13 @@ class Chains:
     def _create(self, pod: Obj, target: str, after: list[str]) -> str:
         self._serial += 1
         name = f"planned-{self._serial}"
-        wish: Obj = {
-            "podRef": {"name": key(pod).name, "uid": uid(pod)},
-            "target": {"nodeName": target},
-            "ttl": "60s",
-            "policy": "NodeAffinity",
-        }
-        if after:
-            wish["after"] = after
-        meta = {"name": name, "namespace": "default", "labels": {LABEL_CREATED_BY: CREATED_BY}}
-        self._api.create({"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": wish})
+        wish: Obj = {"ttl": "60s", "policy": "NodeAffinity", **({"after": after} if after else {})}
+        meta = {"labels": {LABEL_CREATED_BY: CREATED_BY}}
+        self._api.create(
+            documents.migration(
+                name, key(pod).name, target, uid=uid(pod), namespace="default", meta=meta, **wish
+            )
+        )
         return name
 
     def _hear(self, change: ObjectChange) -> None:

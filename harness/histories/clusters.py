@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import Obj
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.model.names import ANNOTATION_MODE, HOSTNAME, ZONE
@@ -210,9 +211,4 @@ def _draw_budgets(rng: random.Random, workloads: Iterable[Workload]) -> Iterable
         if workload.starts_first:
             limits += [{"maxUnavailable": 0}] * 3
         if rng.random() < 0.7:  # noqa: PLR2004 - a share
-            yield {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": workload.name, "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": workload.name}}, **rng.choice(limits)},
-            }
+            yield documents.budget(workload.name, namespace="default", **rng.choice(limits))

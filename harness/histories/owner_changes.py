@@ -13,6 +13,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
+from harness import documents
 from harness.histories import admission
 from harness.histories.admission import TAINT
 from harness.histories.clusters import ClusterPlan, Workload
@@ -153,14 +154,7 @@ class OwnerChanges:
             self._create_budget(f"{workload.name}-second", workload, {"maxUnavailable": 1})
 
     def _create_budget(self, name: str, workload: Workload, limits: Obj) -> None:
-        self._api.create(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": workload.name}}, **limits},
-            }
-        )
+        self._api.create(documents.budget(name, workload.name, namespace="default", **limits))
 
     def _resize(self, by: int) -> None:
         workload = self._owned.hit()

@@ -11,12 +11,13 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from harness import documents
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
 from kube_sandbox.controllers.unstructured import POD, Obj, deleting, key, terminal
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import API_VERSION, HOSTNAME
+from rescheduler.model.names import HOSTNAME
 
 _SHARE: Final = 0.35
 _UNTIL_S: Final = 3.0
@@ -70,20 +71,9 @@ class PendingOwners:
             "template", cpu_milli=size * self._parts, priority_class=self._plan.priority_class
         )
         there = {} if self._rng.random() < 0.3 else {"nodeName": self._node}  # noqa: PLR2004 - a share
-        wish = {
-            "template": {"spec": {**template["spec"], **there}},
-            "owners": [owner],
-            "allocateOnce": not several,
-            "preAllocation": True,
-            "ttl": "60s",
-        }
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "Reservation",
-            "metadata": {"name": "for-pending"},
-            "spec": wish,
-        }
-        self._api.create(body)
+        pod = {**template["spec"], **there}
+        wish: Obj = {"allocateOnce": not several, "preAllocation": True, "ttl": "60s"}
+        self._api.create(documents.reservation("for-pending", pod, [owner], **wish))
         self._in(self._rng.uniform(0.5, 3.0), "the pod that fills their node leaves", self._leave)
 
     def _leave(self) -> None:

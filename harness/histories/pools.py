@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
+from harness import documents
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
@@ -29,7 +30,7 @@ from kube_sandbox.controllers.unstructured import (
     terminal,
 )
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import API_VERSION, HOSTNAME
+from rescheduler.model.names import HOSTNAME
 
 _SHARE: Final = 0.2
 _PREALLOCATES: Final = 0.5
@@ -124,13 +125,10 @@ class Pools:
         if pod is not None and not deleting(pod):
             self._api.delete(pod)
 
-    def _room(self, name: str, cpu_milli: int, owner: Obj, there: Obj, **wish: bool) -> None:
-        container = {"name": "main", "image": "registry.example/app:1"}
-        requests = {"resources": {"requests": {"cpu": f"{cpu_milli}m"}}}
-        template = {"spec": {"containers": [container | requests], **there}}
-        given = {"template": template, "owners": [owner], "ttl": f"{self._rng.choice((20, 45))}s", **wish}
-        body = {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": {"name": name}, "spec": given}
-        self._api.create(body)
+    def _room(self, name: str, cpu_milli: int, owner: Obj, there: Obj, **wish: Any) -> None:
+        pod = documents.pod_spec(f"{cpu_milli}m", **there)
+        ttl = f"{self._rng.choice((20, 45))}s"
+        self._api.create(documents.reservation(name, pod, [owner], ttl=ttl, **wish))
 
     def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
         self._script.at(self._clock() + after_s, name, do)

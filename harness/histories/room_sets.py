@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
+from harness import documents
 from harness.histories.clocks import SetClock
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of
@@ -35,7 +36,7 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import ANNOTATION_RECIPE, API_VERSION, LABEL_ROOM_OF
+from rescheduler.model.names import ANNOTATION_RECIPE, LABEL_ROOM_OF
 from rescheduler.model.resources import milli
 
 WINDOW: Final = GroupKind("rescheduler.dev", "ReservationWindow")
@@ -241,9 +242,8 @@ class RoomSets:
         return f"{stem}-{self._serial}"
 
     def _create(self, kind: str, stem: str, body: Obj) -> None:
-        metadata = {"name": self._name(stem)}
         body |= {"makeRoom": True} if self._make_room else {}
-        self._api.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": body})
+        self._api.create(documents.own(kind, self._name(stem), body))
 
     def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
         self._script.at(self._clock() + after_s, name, do)

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from harness import documents
 from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase, shut
 from harness.histories.script import Script
@@ -30,7 +31,7 @@ from kube_sandbox.controllers.unstructured import (
     terminal,
 )
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import ANNOTATION_MAKES_ROOM, API_VERSION
+from rescheduler.model.names import ANNOTATION_MAKES_ROOM
 
 POLICY: Final = b"""\
 interval: 2s
@@ -78,28 +79,18 @@ class SteppingAside:
 
     def _fill(self) -> None:
         """With small pods of one Deployment, so that there is room enough in all, and not on one node."""
-        template = {"metadata": {"labels": {"app": _SMALL}}, "spec": self._spec(_SMALL_MILLI)}
-        wish = {
-            "replicas": sum(max(0, (rest - _LEFT_MILLI) // _SMALL_MILLI) for rest in self._free_milli()),
-            "selector": {"matchLabels": {"app": _SMALL}},
-            "template": template,
-        }
-        meta = {"name": _SMALL, "namespace": "default"}
-        self._api.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": wish})
+        replicas = sum(max(0, (rest - _LEFT_MILLI) // _SMALL_MILLI) for rest in self._free_milli())
+        pod = self._spec(_SMALL_MILLI)
+        self._api.create(documents.workload("Deployment", _SMALL, replicas, pod, namespace="default"))
 
     def _come(self) -> None:
         pod = lone_pod(self._name(), cpu_milli=0, label=_APP)
         self._api.create({**pod, "spec": self._spec(self._wide_milli())})
 
     def _ask(self) -> None:
-        wish = {
-            "template": {"spec": self._spec(self._wide_milli())},
-            "owners": [{"labelSelector": {"matchLabels": {"app": _APP}}, "object": {"namespace": "default"}}],
-            "makeRoom": True,
-            "ttl": "60s",
-        }
-        meta = {"name": self._name()}
-        self._api.create({"apiVersion": API_VERSION, "kind": "Reservation", "metadata": meta, "spec": wish})
+        pod = self._spec(self._wide_milli())
+        owner = {"labelSelector": {"matchLabels": {"app": _APP}}, "object": {"namespace": "default"}}
+        self._api.create(documents.reservation(self._name(), pod, [owner], makeRoom=True, ttl="60s"))
 
     def _name(self) -> str:
         self._serial += 1

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
+from harness import documents
 from harness.histories.clusters import ClusterPlan, Workload, lone_pod
 from harness.histories.observed_cluster import app_of
 from harness.histories.script import Script
@@ -26,7 +27,6 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import API_VERSION
 
 MOVE: Final = GroupKind("rescheduler.dev", "PodMigration")
 ROOM: Final = GroupKind("rescheduler.dev", "Reservation")
@@ -192,10 +192,8 @@ class Asks:
 
     def _create(self, kind: str, stem: str, wish: Obj) -> str:
         name = self._name(stem)
-        metadata: Obj = {"name": name}
-        if kind == "PodMigration":
-            metadata["namespace"] = "default"
-        self._api.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": wish})
+        namespace = "default" if kind == "PodMigration" else ""
+        self._api.create(documents.own(kind, name, wish, namespace))
         return name
 
     def _chance(self, share: float) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from harness import documents
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import Moment, Obj, kept
 from kube_sandbox.apiserver import InProcessTransport
@@ -21,7 +22,7 @@ from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Request, Response, Stream, Transport
-from rescheduler.model.names import ANNOTATION_MODE, API_VERSION
+from rescheduler.model.names import ANNOTATION_MODE
 
 KUBELET: Final = KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=2.0)
 _LASTS_S: Final = 60.0
@@ -68,9 +69,7 @@ def record_rooms(prepare: Callable[[Sandbox], None] | None = None) -> list[Momen
         ("HeadRoom", "web", {"rooms": 2, "template": template, "owners": [web]}),
         ("ReservationWindow", "daily", window),
     ):
-        sandbox.api.create(
-            {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
-        )
+        sandbox.api.create(documents.own(kind, name, spec))
     sandbox.advance(20)
     metadata = {"name": "late", "namespace": "default", "labels": {"app": "late"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [_container("1")]}}
@@ -103,15 +102,8 @@ def record(scene: Scene, prepare: Callable[[Sandbox], None] = install_all) -> li
     if scene.given:
         sandbox.api.create(_room(pod))
     sandbox.api.subscribe(_every_write(sandbox, moments))
-    reference = {"reservationRef": {"name": "room"}} if scene.given else {}
-    sandbox.api.create(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "PodMigration",
-            "metadata": {"name": "move", "namespace": "default"},
-            "spec": {"podRef": {"name": pod["metadata"]["name"]}, **reference},
-        }
-    )
+    reference: Obj = {"reservationRef": {"name": "room"}} if scene.given else {}
+    sandbox.api.create(documents.migration("move", pod["metadata"]["name"], namespace="default", **reference))
     sandbox.advance(_LASTS_S)
     return moments
 
@@ -172,17 +164,12 @@ def _workload(name: str, scene: Scene, cpu: str, node: str = "") -> Obj:
 
 def _room(pod: Obj) -> Obj:
     owner = {k: v for k, v in pod["metadata"]["ownerReferences"][0].items() if k not in _LIFE}
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Reservation",
-        "metadata": {"name": "room"},
-        "spec": {
-            "template": {"metadata": {"namespace": "default"}, "spec": {"containers": [container]}},
-            "owners": [{"controller": {**owner, "namespace": "default"}}],
-            "ttl": "1h",
-        },
+    spec = {
+        "template": {"metadata": {"namespace": "default"}, "spec": {"containers": [_container("3")]}},
+        "owners": [{"controller": {**owner, "namespace": "default"}}],
+        "ttl": "1h",
     }
+    return documents.own("Reservation", "room", spec)
 
 
 _LIFE: Final = ("controller", "blockOwnerDeletion")

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from click.testing import CliRunner
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import is_ready
@@ -173,21 +174,8 @@ class Work:
         others = [n for n in self.nodes() if node and n != node]
         for other in others:
             self.cordon(other)
-        container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
-        body = {
-            "apiVersion": "apps/v1",
-            "kind": kind,
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "selector": {"matchLabels": {"app": name}},
-                "template": {
-                    "metadata": {"labels": {"app": name}},
-                    "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **pod_spec},
-                },
-            },
-        }
-        if kind != "DaemonSet":
-            body["spec"]["replicas"] = replicas
+        pod = documents.pod_spec(cpu, terminationGracePeriodSeconds=1, **pod_spec)
+        body = documents.workload(kind, name, replicas, pod, namespace="default")
         self.api.create(f"/apis/apps/v1/namespaces/default/{kind.lower()}s", body).expect()
         pods = self.ready(name, replicas)
         for other in others:
@@ -195,12 +183,7 @@ class Work:
         return [pod["metadata"]["name"] for pod in pods]
 
     def budget(self, app, **spec):
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": app, "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
-        }
+        body = documents.budget(app, namespace="default", **spec)
         path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
         self.api.create(path, body).expect()
         self.wait(lambda: self.api.get(f"{path}/{app}").body.get("status", {}).get("expectedPods"))

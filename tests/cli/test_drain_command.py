@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from harness import documents
+
 EVICT = "rescheduler.dev/evict"
 
 
@@ -128,12 +130,7 @@ def test_local_data_is_lost_only_if_allowed_although_it_is_protected_from_other_
 def test_the_annotation_lifts_no_protection_off_a_node_in_service(work):
     (pod,) = work.deploy("cache", 1, node="n1", volumes=[{"name": "scratch", "emptyDir": {}}])
     path = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "PodMigration",
-        "spec": {"podRef": {"name": pod}},
-    }
-    body["metadata"] = {"name": "sly", "annotations": {EVICT: "true"}}
+    body = documents.migration("sly", pod, meta={"annotations": {EVICT: "true"}})
     work.api.create(path, body).expect()
     found = work.wait(lambda: (work.api.get(f"{path}/sly").body.get("status") or {}).get("reason"))
     assert found == "NotMovable"
@@ -177,9 +174,7 @@ def test_uncordon_withdraws_the_moves_that_have_disturbed_nothing(work, uncordon
     work.cordon("n1")
     path = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
     for name, annotations in (("of-a-drain", {EVICT: "true"}), ("of-somebody", {})):
-        body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration"}
-        body |= {"metadata": {"name": name, "annotations": annotations}}
-        body |= {"spec": {"podRef": {"name": pod}, "paused": True, "ttl": "1m"}}
+        body = documents.migration(name, pod, meta={"annotations": annotations}, paused=True, ttl="1m")
         work.api.create(path, body).expect()
     done = uncordon("n1")
     assert done.stdout == "podmigration/of-a-drain -n default withdrawn\nnode/n1 uncordoned\n"

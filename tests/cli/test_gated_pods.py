@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from harness import documents
 from rescheduler.model.decode import Decoder
 from rescheduler.model.gated_pods import gated_pods, why_gated
 from rescheduler.model.kinds import Kind
@@ -71,13 +72,7 @@ def test_the_reservation_that_holds_lacks_or_refuses_a_pod_is_named(name):
     decoder, rooms = Decoder(), {}
     if status is not None:
         spec = {"owners": [{"object": {"namespace": "default", "name": "web-1"}}], "template": {"spec": {}}}
-        body = {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "Reservation",
-            "metadata": {"name": "room", "uid": "r"},
-            "spec": spec,
-            "status": status,
-        }
+        body = {**documents.own("Reservation", "room", spec, uid="r"), "status": status}
         rooms["room" if status else "other"] = decoder.record(Kind.RESERVATION, json.dumps(body).encode())
     pod = decoder.record(Kind.POD, json.dumps(gated()).encode())
     assert gated_pods([pod]) == [pod]

@@ -8,6 +8,7 @@ import click
 import pytest
 import yaml
 
+from harness import documents
 from rescheduler.cli.main import main
 
 NAME = re.compile(r"[a-z]+(\.[a-z.]+)?/[a-z0-9.-]+")
@@ -53,18 +54,16 @@ def with_output(group, words=()):
 def running(work):
     """Two pods of a workload, and a Reservation."""
     pod, _ = work.deploy("web", 2)
-    template = {
-        "spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}
+    spec = {
+        "template": {"spec": documents.pod_spec()},
+        "owners": [{"labelSelector": {"matchLabels": {"app": "y"}}}],
     }
-    spec = {"template": template, "owners": [{"labelSelector": {"matchLabels": {"app": "y"}}}]}
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "Reservation", "spec": spec}
     path = "/apis/rescheduler.dev/v1alpha1/reservations"
-    work.api.create(path, {**body, "metadata": {"name": "spare"}}).expect()
+    work.api.create(path, documents.own("Reservation", "spare", spec)).expect()
     work.wait(lambda: work.api.get(f"{path}/spare").body.get("status", {}).get("phase") == "Available")
     window = spec | {"cron": "0 3 * * *", "duration": "1h", "podNumToReserve": 1}
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReservationWindow", "spec": window}
     path = "/apis/rescheduler.dev/v1alpha1/reservationwindows"
-    work.api.create(path, {**body, "metadata": {"name": "early"}}).expect()
+    work.api.create(path, documents.own("ReservationWindow", "early", window)).expect()
     return work, pod
 
 

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS
 from rescheduler.cli.main import main
 
@@ -93,15 +94,7 @@ def test_waiting_for_nobody_ends_in_clear_words(reserve, monkeypatch):
 
 
 def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "from-file"},
-        "spec": {
-            "owners": [{"object": {"name": "x"}}],
-            "template": {"spec": {"containers": [{"name": "c"}]}},
-        },
-    }
+    body = documents.reservation("from-file", documents.pod_spec(""), [{"object": {"name": "x"}}])
     done = reserve("create", "-f", "-", "--no-wait", input=yaml.safe_dump(body))
     assert done.exit_code == 0, done.output
     assert "from-file" in reserve("list", "from-file").stdout
@@ -156,17 +149,7 @@ def test_nobody_is_asked_to_step_aside_where_no_policy_does_it(cluster, reserve,
 
 
 def room_for(owner):
-    return json.dumps(
-        {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "Reservation",
-            "metadata": {"name": "by-file"},
-            "spec": {
-                "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
-                "owners": [owner],
-            },
-        }
-    )
+    return json.dumps(documents.reservation("by-file", documents.pod_spec(""), [owner]))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import time
 import pytest
 import yaml
 
+from harness import documents
+
 GROUP = "rescheduler.dev/v1alpha1"
 ROOMS = f"/apis/{GROUP}/reservations"
 AT = "2026-11-21T10:00:00Z"
@@ -53,18 +55,9 @@ def begin(cluster, api):
 
 
 def room(api, name="room", owner=None, **spec):
-    body = {
-        "apiVersion": GROUP,
-        "kind": "Reservation",
-        "metadata": {"name": name, "labels": {"team": "a"}},
-        "spec": {
-            "owners": [owner or {"controller": {"kind": "Deployment", "name": "web", "namespace": "shop"}}],
-            "template": {
-                "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m"}}}]}
-            },
-            **spec,
-        },
-    }
+    pod = documents.pod_spec("1500m")
+    owners = spec.pop("owners", [owner or documents.owner("web", "shop")])
+    body = documents.reservation(name, pod, owners, meta={"labels": {"team": "a"}}, **spec)
     api.create(ROOMS, body).expect()
     return name
 

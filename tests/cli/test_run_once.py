@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, ready
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
@@ -33,21 +34,8 @@ def cluster(tmp_path):
     with Sandbox(nodes, clock=time.time, kubelet=kubelet) as running:
         running.start(kubeconfig=tmp_path / "kubeconfig")
         install(running.transport)
-        pod = {"containers": [{"name": "main", "image": "registry.example/app:1"}]}
-        pod["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-        labels = {"app": "web"}
-        running.api.create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "web", "namespace": "default"},
-                "spec": {
-                    "replicas": 3,
-                    "selector": {"matchLabels": labels},
-                    "template": {"metadata": {"labels": labels}, "spec": pod},
-                },
-            }
-        )
+        pod = documents.pod_spec("100m", "64Mi")
+        running.api.create(documents.workload("Deployment", "web", 3, pod, namespace="default"))
         ends_s = time.monotonic() + 120
         while len(pods := [p for p in running.api.list(POD) if ready(p)]) < 3:
             assert time.monotonic() < ends_s

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from harness import documents
 from rescheduler.cli import status_gathering as gathering
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.live_controller import ReadConfiguration
@@ -61,9 +62,7 @@ def test_it_is_one_screen_whatever_the_names_are(width):
 
 def test_a_controller_at_work_and_a_move_that_waits(work, status):
     (pod,) = work.deploy("web", 1)
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration", "metadata": {"name": "rest"}}
-    body["spec"] = {"podRef": {"name": pod}, "paused": True, "ttl": "2m"}
-    work.api.create(MOVES, body).expect()
+    work.api.create(MOVES, documents.migration("rest", pod, paused=True, ttl="2m")).expect()
     work.wait(lambda: (work.api.get(f"{MOVES}/rest").body.get("status") or {}).get("reason") == "Paused")
     done = status()
     assert done.exit_code == 0, done.output

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from harness import documents
 from harness.controlplane.binaries import BinariesMissing, find
 from harness.controlplane.manifests import FOLDER
 from tests.conformance.conftest import REAL_ONLY
@@ -41,13 +42,7 @@ def test_the_manifests_are_applied_and_unchanged_the_second_time(kubectl):
 @REAL_ONLY
 def test_a_reservation_is_shown_with_its_columns(kubectl, world):
     name = f"{world.namespace}-room"
-    template = {"spec": {"containers": [{"name": "c"}]}}
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": name},
-        "spec": {"template": template, "owners": [{"object": {"name": "x"}}]},
-    }
+    body = documents.reservation(name, documents.pod_spec(""), [{"object": {"name": "x"}}])
     kubectl("apply", "-f", "-", stdin=json.dumps(body))
     path = f"/apis/rescheduler.dev/v1alpha1/reservations/{name}/status"
     world.api.patch(path, {"status": {"phase": "Available", "nodeName": "n7"}}).expect(200)
@@ -60,17 +55,8 @@ def test_a_reservation_is_shown_with_its_columns(kubectl, world):
 
 @REAL_ONLY
 def test_a_reservation_that_is_no_good_is_refused_in_words(kubectl):
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "bad"},
-        "spec": {
-            "template": {"spec": {"containers": [{"name": "c"}]}},
-            "owners": [{"object": {"name": "x"}}],
-            "ttl": "5m",
-            "expires": "2040-01-01T00:00:00Z",
-        },
-    }
+    ends = {"ttl": "5m", "expires": "2040-01-01T00:00:00Z"}
+    body = documents.reservation("bad", documents.pod_spec(""), [{"object": {"name": "x"}}], **ends)
     assert "ttl and expires exclude each other" in kubectl(
         "apply", "-f", "-", stdin=json.dumps(body), fails=True
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS
 from tests.conformance.conftest import REAL_ONLY
 
@@ -13,12 +14,8 @@ def reserve(world):
     made = []
 
     def create(name="r", *, dry_run=False, **spec):
-        body = {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "Reservation",
-            "metadata": {"name": f"{world.namespace}-{name}"},
-            "spec": {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], **spec},
-        }
+        spec = {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], **spec}
+        body = documents.own("Reservation", f"{world.namespace}-{name}", spec)
         answer = world.api.create(RESERVATIONS, body, **({"dryRun": "All"} if dry_run else {}))
         if answer.ok and not dry_run:
             made.append(f"{RESERVATIONS}/{world.namespace}-{name}")
@@ -30,12 +27,7 @@ def reserve(world):
 
 
 def migrate(world, **spec):
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "PodMigration",
-        "metadata": {"name": "m"},
-        "spec": {"podRef": {"name": "p"}, **spec},
-    }
+    body = documents.own("PodMigration", "m", {"podRef": {"name": "p"}, **spec})
     return world.api.create(world.path("podmigrations", group="rescheduler.dev/v1alpha1"), body)
 
 
@@ -193,8 +185,8 @@ def test_a_claim_is_a_compare_and_swap(reserve, world):
 
 
 def test_unknown_fields_are_dropped_or_refused(reserve, world):
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "Reservation", "metadata": {"name": "unknown"}}
-    body["spec"] = {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], "colour": "red"}
+    spec = {"template": ONE_POD, "owners": [{"object": {"name": "x"}}], "colour": "red"}
+    body = documents.own("Reservation", "unknown", spec)
     dropped = world.api.create(RESERVATIONS, body, dryRun="All").expect(201)
     assert "colour" not in dropped.body["spec"]
     assert world.api.create(RESERVATIONS, body, dryRun="All", fieldValidation="Strict").status == 400

@@ -5,6 +5,7 @@ import secrets
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import MERGE
 from harness.controlplane.world import RESERVATIONS
@@ -33,8 +34,7 @@ def template(container):
 
 def body(kind, container, name="large"):
     spec = {**KINDS[kind], "owners": OWNERS, "template": template(container)}
-    head = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": kind, "metadata": {"name": name}}
-    return {**head, "spec": spec}
+    return documents.own(kind, name, spec)
 
 
 def path(kind):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness import documents
 from rescheduler.model.cron import CronError, cron_of
 from tests.conformance.conftest import REAL_ONLY
 
@@ -24,8 +25,7 @@ def window(api, cron, owner=BY_LABEL, **more):
         "owners": [owner],
         **more,
     }
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "ReservationWindow", "spec": spec}
-    return api.create(f"{WINDOWS}?dryRun=All", {**body, "metadata": {"name": "w"}})
+    return api.create(f"{WINDOWS}?dryRun=All", documents.own("ReservationWindow", "w", spec))
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,7 @@ def test_an_owner_of_a_kind_that_has_no_such_pods_is_refused(api, kind):
     refused = window(api, "0 3 * * *", owner)
     assert refused.status == 422
     assert "use no Reservation" in refused.body["message"]
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "r"},
-        "spec": {"template": TEMPLATE, "owners": [owner]},
-    }
+    body = documents.own("Reservation", "r", {"template": TEMPLATE, "owners": [owner]})
     assert api.create(f"{ROOMS}?dryRun=All", body).status == 422
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.world import is_ready, node_of
 
 
@@ -114,15 +115,7 @@ def test_pods_of_a_deleted_owner_are_collected(world):
 
 def test_a_daemon_set_runs_once_on_each_node(world):
     nodes = {world.node("a"), world.node("b")}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent"},
-        "spec": {
-            "selector": {"matchLabels": {"app": "agent"}},
-            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": world.spec("100m")},
-        },
-    }
+    body = documents.workload("DaemonSet", "agent", 0, world.spec("100m"))
     world.api.create(world.path("daemonsets", group="apps/v1"), body).expect(201)
     assert {node_of(pod) for pod in world.wait_ready("agent", 2)} == nodes
 

@@ -5,6 +5,7 @@ import json
 import random
 from typing import Any
 
+from harness import documents
 from harness.histories.program import Program, ProgramOptions
 from kube_sandbox.controllers.unstructured import CLAIM, NODE, POD, GroupKind, ready, spec, status
 from kube_sandbox.kubelet import KubeletSettings
@@ -16,12 +17,7 @@ from rescheduler.model.names import API_VERSION
 MOVE, RESERVATION = (GroupKind("rescheduler.dev", kind) for kind in ("PodMigration", "Reservation"))
 TAINTS = [{"key": "maintenance", "value": "", "effect": "NoSchedule"}]
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-BUDGET = {
-    "apiVersion": "policy/v1",
-    "kind": "PodDisruptionBudget",
-    "metadata": {"name": "web", "namespace": "default"},
-    "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-}
+BUDGET = documents.budget("web", namespace="default", maxUnavailable=1)
 BASE = {
     "apiVersion": API_VERSION,
     "kind": "ReschedulerConfiguration",
@@ -69,22 +65,11 @@ class Lab:
             self.cluster.api.create(copy.deepcopy(BUDGET))
         if pod and "volumes" in pod:
             self._volumes()
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-        template = {
-            "metadata": {"labels": {"app": "web"}, "annotations": annotations or {}},
-            "spec": {"containers": [container], **(pod or {})},
-        }
+        spec = documents.pod_spec("100m", **(pod or {}))
         self.cluster.api.create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "web", "namespace": "default"},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": "web"}},
-                    "template": template,
-                },
-            }
+            documents.workload(
+                "Deployment", "web", replicas, spec, namespace="default", annotations=annotations
+            )
         )
         self.cluster.run_until(lambda: sum(map(ready, self.cluster.api.list(POD))) == replicas, 60)
         self.cluster.advance(5)
@@ -161,26 +146,11 @@ class Lab:
         return self.cluster.api.list(MOVE)
 
     def reserve(self, name: str, **more: Any) -> None:
-        self.cluster.api.create(
-            {
-                "apiVersion": API_VERSION,
-                "kind": "Reservation",
-                "metadata": {"name": name},
-                "spec": {
-                    "template": {"spec": {"containers": [CONTAINER]}},
-                    "owners": [{"object": {"namespace": "default", "name": "guest"}}],
-                    **more,
-                },
-            }
-        )
+        guest = {"object": {"namespace": "default", "name": "guest"}}
+        self.cluster.api.create(documents.reservation(name, {"containers": [CONTAINER]}, [guest], **more))
 
     def move(self, name: str, pod: str, *, node: str = "n2", **more: Any) -> None:
-        target = {"target": {"nodeName": node}} if node else {}
-        body = {"podRef": {"name": pod}, **target, **more}
-        meta = {"name": name, "namespace": "default"}
-        self.cluster.api.create(
-            {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": meta, "spec": body}
-        )
+        self.cluster.api.create(documents.migration(name, pod, node, namespace="default", **more))
 
     def phase(self, name: str) -> str:
         found = self.cluster.api.get(RESERVATION, "", name)

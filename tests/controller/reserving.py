@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS, condition, node_of
 
 PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
@@ -12,19 +13,15 @@ SANDBOX = pytest.mark.parametrize("cluster", ["embedded_api"], indirect=True)
 def reserve(world, name, owner, *, node="", cpu="1", template=None, labels=None, **spec):
     """Asks for a Reservation called WORLD-NAME; gives the server's answer."""
     pinned = {"nodeName": node} if node else {}
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": f"{world.namespace}-{name}"},
-        "spec": {
-            "template": {
-                "metadata": {"labels": labels or {}},
-                "spec": world.spec(cpu, **pinned, **(template or {})),
-            },
-            "owners": [owner],
-            **spec,
+    spec = {
+        "template": {
+            "metadata": {"labels": labels or {}},
+            "spec": world.spec(cpu, **pinned, **(template or {})),
         },
+        "owners": [owner],
+        **spec,
     }
+    body = documents.own("Reservation", f"{world.namespace}-{name}", spec)
     return world.api.create(RESERVATIONS, body)
 
 

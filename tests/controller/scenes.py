@@ -10,6 +10,7 @@ import json
 import random
 from dataclasses import dataclass, field
 
+from harness import documents
 from harness.histories.clusters import lone_pod, priority_classes
 from harness.histories.observed_cluster import Seen, Writer
 from harness.histories.ownrules import OwnRules
@@ -33,7 +34,7 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Response
-from rescheduler.model.names import API_VERSION, GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
+from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 CONFIG_MAP = GroupKind("", "ConfigMap")
 LEASE = GroupKind("coordination.k8s.io", "Lease")
@@ -232,14 +233,7 @@ class Scene:
         self.advance(2.0)
 
     def budget(self, name="web", **spec):
-        self.api.create(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": name}}, **spec},
-            }
-        )
+        self.api.create(documents.budget(name, namespace="default", **spec))
 
     def scale(self, replicas, *, kind="Deployment", name="web"):
         self.api.patch(self.api.get(KINDS[kind], "default", name), {"spec": {"replicas": replicas}})
@@ -358,9 +352,8 @@ class Scene:
             *(f"taint on {name}" for name in tainted),
         ]
 
-    def _create(self, kind, name, wish, namespace=None):
-        metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
-        self.api.create({"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": wish})
+    def _create(self, kind, name, wish, namespace=""):
+        self.api.create(documents.own(kind, name, wish, namespace))
 
 
 def full_nodes():
@@ -372,15 +365,6 @@ def full_nodes():
 
 
 def _workload(kind, name, replicas, cpu, more):
-    container = {"name": "main", "image": "registry.example/app:1"}
-    container["resources"] = {"requests": {"cpu": cpu, "memory": "64Mi"}}
-    pod = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-    body = {
-        "replicas": replicas,
-        "selector": {"matchLabels": {"app": name}},
-        "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
-        **({"serviceName": name} if kind == "StatefulSet" else {}),
-        **more,
-    }
-    metadata = {"name": name, "namespace": "default", "labels": {"app": name}}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": body}
+    pod = documents.pod_spec(cpu, "64Mi", terminationGracePeriodSeconds=1)
+    meta = {"labels": {"app": name}}
+    return documents.workload(kind, name, replicas, pod, namespace="default", meta=meta, **more)

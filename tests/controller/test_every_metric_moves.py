@@ -7,6 +7,7 @@ from email.utils import formatdate
 import pytest
 from scenes import NODE, Scene, lone_pod, refusal
 
+from harness.documents import own
 from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import API_VERSION
@@ -20,10 +21,6 @@ CONSTANT = {"rescheduler_build_info"}
 
 
 OWNERS = [{"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "later"}}}]
-
-
-def own(kind, name, spec):
-    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def hold_room(api):

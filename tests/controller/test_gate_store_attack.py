@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from reserving import phase
 
+from harness import documents
 from harness.controlplane.controllers import running
 from harness.controlplane.world import PATIENCE_S, RESERVATIONS
 from rescheduler.coordination.key_stores import MOST_HOME_BYTES
@@ -66,8 +67,7 @@ def attack(world, name, owners, values):
         "template": {"spec": world.spec("1m")},
         "ttl": "10m",
     }
-    body = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "Reservation", "metadata": {"name": name}}
-    return world.api.create(RESERVATIONS, {**body, "spec": spec})
+    return world.api.create(RESERVATIONS, documents.own("Reservation", name, spec))
 
 
 def keys_of(world, *names):

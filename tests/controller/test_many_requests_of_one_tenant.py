@@ -2,6 +2,7 @@
 
 from scenes import MOVE, OVER, Scene
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import status
 
 MANY = 150
@@ -10,16 +11,8 @@ MANY = 150
 def flood(world, namespace, pod, **wish):
     """So many PodMigrations of one pod."""
     for number in range(MANY):
-        metadata = {"name": f"flood-{number:03}", "namespace": namespace}
-        body = {"podRef": {"name": pod}, "ttl": "10h", **wish}
-        world.api.create(
-            {
-                "apiVersion": "rescheduler.dev/v1alpha1",
-                "kind": "PodMigration",
-                "metadata": metadata,
-                "spec": body,
-            }
-        )
+        wish = {"ttl": "10h", **wish}
+        world.api.create(documents.migration(f"flood-{number:03}", pod, namespace=namespace, **wish))
 
 
 def test_a_flood_of_requests_does_not_hold_up_the_move_of_another_namespace():

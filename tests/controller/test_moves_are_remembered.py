@@ -3,6 +3,7 @@
 import pytest
 from scenes import CONFIG_MAP, MOVE, Scene
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import deleting, status
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.model.names import HISTORY_CONFIG_MAP
@@ -289,17 +290,9 @@ def test_moves_of_people_and_planned_ones_do_not_use_up_each_others_limit(scene)
 def test_people_who_give_their_moves_the_mark_of_planned_ones_do_not_pass_the_limit(scene):
     scene.start(document=document("movesPerHour: 1, requested: {movesPerHour: 0}", policies=""))
     for pod in scene.pods():
-        body = {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": "n2"}, "ttl": "10m"}
-        labels = {"app.kubernetes.io/created-by": "rescheduler"}
-        metadata = {"name": pod["metadata"]["name"], "namespace": "default", "labels": labels}
-        scene.api.create(
-            {
-                "apiVersion": "rescheduler.dev/v1alpha1",
-                "kind": "PodMigration",
-                "metadata": metadata,
-                "spec": {**body, "policy": "NodeTaints"},
-            }
-        )
+        name, meta = pod["metadata"]["name"], {"labels": {"app.kubernetes.io/created-by": "rescheduler"}}
+        wish = {"ttl": "10m", "policy": "NodeTaints"}
+        scene.api.create(documents.migration(name, name, "n2", namespace="default", meta=meta, **wish))
     scene.advance(120.0)
     assert moved(scene) == 1
     reasons = [status(m).get("reason") for m in scene.api.list(MOVE)]

@@ -3,6 +3,7 @@
 import pytest
 from reserving import SANDBOX
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS, World, is_ready, node_of
 
 MOVES = "rescheduler.dev/v1alpha1"
@@ -25,7 +26,7 @@ def web(world):
 
 
 def move(world, name, **spec):
-    body = {"apiVersion": MOVES, "kind": "PodMigration", "metadata": {"name": name}, "spec": spec}
+    body = documents.own("PodMigration", name, spec)
     return world.api.create(world.path("podmigrations", group=MOVES), body).expect().body
 
 
@@ -107,12 +108,8 @@ def test_a_move_into_an_existing_room(world, web):
     owner = world.api.get(world.path("replicasets", group="apps/v1")).expect().items[0]
     template = {"spec": {**world.spec("1"), "nodeName": node(world, "b")}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": owner["metadata"]["uid"]}
-    room = {
-        "apiVersion": MOVES,
-        "kind": "Reservation",
-        "metadata": {"name": f"room-{world.namespace}"},
-        "spec": {"template": template, "owners": [{"controller": {**owner, "namespace": world.namespace}}]},
-    }
+    wish = {"template": template, "owners": [{"controller": {**owner, "namespace": world.namespace}}]}
+    room = documents.own("Reservation", f"room-{world.namespace}", wish)
     name = world.api.create(RESERVATIONS, room).expect().body["metadata"]["name"]
     move(world, "into", podRef={"name": name_of(web)}, reservationRef={"name": name})
     done = wait_reason(world, "into", "Landed")

@@ -5,6 +5,7 @@ import json
 import pytest
 from scenes import Scene, lone_pod
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import NODE, GroupKind, key, labels, spec, status
 from kube_sandbox.nodes import SandboxNode
 from rescheduler.coordination.node_requests import SETTLED_S
@@ -129,9 +130,7 @@ def test_a_reservation_that_fits_nowhere_asks_for_a_node_and_holds_its_room_ther
 def test_a_head_room_keeps_its_rooms_on_nodes_that_are_added():
     scene = full()
     spec_of = {"template": {"spec": lone_pod("t", cpu_milli=1000)["spec"]}, "owners": OWNERS, "rooms": 3}
-    scene.api.create(
-        {"apiVersion": names.API_VERSION, "kind": "HeadRoom", "metadata": {"name": "spare"}, "spec": spec_of}
-    )
+    scene.api.create(documents.own("HeadRoom", "spare", spec_of))
     assert scene.until(lambda: sum(map(refused, requests(scene))) == 3, 30.0)
     add_node(scene, cpu="2")
     assert scene.until(lambda: len(requests(scene)) == 1, 30.0)

@@ -6,6 +6,7 @@ No move is begun whose placeholder is refused, and no room keeps the pods of ano
 import pytest
 from scenes import TAINTS, Scene
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import NODE, condition, spec
 
 HOST = "kubernetes.io/hostname"
@@ -22,20 +23,8 @@ def alone(app, *, topology=HOST):
 
 
 def deployment(name, affinity, selector):
-    labels = {"app": name}
-    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}}
-    pod = {"nodeSelector": selector, "affinity": affinity, "containers": [container]}
-    pod["terminationGracePeriodSeconds"] = 1
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    more = {"nodeSelector": selector, "affinity": affinity, "terminationGracePeriodSeconds": 1}
+    return documents.workload("Deployment", name, 0, documents.pod_spec(**more), namespace="default")
 
 
 def running(world, nodes, affinity):

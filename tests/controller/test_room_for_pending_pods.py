@@ -5,6 +5,7 @@ from types import MappingProxyType
 import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
+from harness import documents
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import POD, status
 from rescheduler.model.kinds import Kind
@@ -20,26 +21,8 @@ def apart_from(app):
 
 def waits(scene, name="big", cpu="2", spec=MappingProxyType({})):
     """A pod of a Deployment that fits nowhere. ``spec``: more of its spec."""
-    scene.api.create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": {"app": name}},
-                "template": {
-                    "metadata": {"labels": {"app": name}},
-                    "spec": {
-                        "containers": [
-                            {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-                        ],
-                        **spec,
-                    },
-                },
-            },
-        }
-    )
+    pod = documents.pod_spec(cpu, **spec)
+    scene.api.create(documents.workload("Deployment", name, 1, pod, namespace="default"))
     scene.until(lambda: scene.pods(name) and status(scene.pods(name)[0]).get("conditions"))
 
 
@@ -224,15 +207,8 @@ OF_DAEMON_PODS = [
 
 def agents(scene, cpu="2"):
     """A DaemonSet: one pod for each node."""
-    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-    spec = {"selector": {"matchLabels": {"app": "agent"}}}
-    template = {
-        "metadata": {"labels": {"app": "agent"}},
-        "spec": {"containers": [container], "tolerations": OF_DAEMON_PODS},
-    }
-    metadata = {"name": "agent", "namespace": "default"}
-    body = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}
-    scene.api.create({**body, "spec": {**spec, "template": template}})
+    pod = documents.pod_spec(cpu, tolerations=OF_DAEMON_PODS)
+    scene.api.create(documents.workload("DaemonSet", "agent", 0, pod, namespace="default"))
 
 
 def test_a_pod_of_a_daemon_set_starts_on_its_one_node():

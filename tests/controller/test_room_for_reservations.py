@@ -3,6 +3,7 @@
 import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
+from harness import documents
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
@@ -11,18 +12,8 @@ from tests.seeds import parts
 
 def wants(scene, cpu="4", name="big", **spec):
     """A Reservation for the pods of Deployment big."""
-    template = {
-        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
-    }
-    owner = {"controller": {"kind": "Deployment", "name": name, "namespace": "default"}}
-    scene.api.create(
-        {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "Reservation",
-            "metadata": {"name": name},
-            "spec": {"template": template, "owners": [owner], "makeRoom": True, **spec},
-        }
-    )
+    wish = {"makeRoom": True, **spec}
+    scene.api.create(documents.reservation(name, documents.pod_spec(cpu), [documents.owner(name)], **wish))
 
 
 def room(scene, name="big"):

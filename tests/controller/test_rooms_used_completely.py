@@ -2,19 +2,14 @@
 
 from scenes import Scene
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import spec
-from rescheduler.model.names import API_VERSION
 
 
 def cpu_room(scene, name, cpu, **wish):
     """A room on n2 whose template names CPU only; the pods of Deployment web request memory, too."""
-    container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "default"}
-    template = {"spec": {"nodeName": "n2", "containers": [container]}}
-    wish = {"template": template, "owners": [{"controller": owner}], **wish}
-    scene.api.create(
-        {"apiVersion": API_VERSION, "kind": "Reservation", "metadata": {"name": name}, "spec": wish}
-    )
+    pod = documents.pod_spec(cpu, nodeName="n2")
+    scene.api.create(documents.reservation(name, pod, [documents.owner("web")], **wish))
     scene.until(lambda: scene.phase(name) == "Available")
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.controllers import running
 from harness.controlplane.world import World, gates_of, node_of
 
@@ -23,17 +24,8 @@ def test_the_replacement_takes_the_room_by_preemption(world):
     (pod,) = world.wait_ready("web", 1)
     target = world.node("to", cpu="1")
     world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"unschedulable": True}}).expect()
-    body = {
-        "apiVersion": GROUP,
-        "kind": "PodMigration",
-        "metadata": {"name": "move"},
-        "spec": {
-            "podRef": {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
-            "target": {"nodeName": target},
-            "mode": "Soft",
-            "ttl": "2m",
-        },
-    }
+    uid = pod["metadata"]["uid"]
+    body = documents.migration("move", pod["metadata"]["name"], target, uid=uid, mode="Soft", ttl="2m")
     path = world.path("podmigrations", "move", group=GROUP)
     world.api.create(world.path("podmigrations", group=GROUP), body).expect()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import gates_of, node_of
@@ -36,12 +37,7 @@ def closed_budget(world, name, healthy):
 
 def move(world, pod, target, **more):
     name = f"move-{pod['metadata']['name']}"
-    body = {
-        "apiVersion": GROUP,
-        "kind": "PodMigration",
-        "metadata": {"name": name},
-        "spec": {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": target}, **more},
-    }
+    body = documents.migration(name, pod["metadata"]["name"], target, **more)
     world.api.create(world.path("podmigrations", group=GROUP), body).expect()
     return ended(world, name)
 

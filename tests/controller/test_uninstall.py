@@ -5,6 +5,7 @@ import itertools
 import pytest
 from scenes import Scene
 
+from harness import documents
 from harness.controlplane import manifests
 from kube_sandbox.controllers.unstructured import NODE, GroupKind, annotations_of, spec
 from rescheduler.cli.errors import CommandError
@@ -61,18 +62,13 @@ class Installation(Scene):
         )
 
     def standing(self):
-        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
-        made = {"template": {"spec": {"containers": [container]}}, "owners": [{"object": {"name": "x"}}]}
+        made = {"template": {"spec": documents.pod_spec("100m")}, "owners": [{"object": {"name": "x"}}]}
         window = {"cron": "0 0 * * *", "duration": "24h", "startReserveAgo": "1h", "podNumToReserve": 1}
         for kind, body in (("HeadRoom", {"rooms": 1}), ("ReservationWindow", window)):
-            meta = {"name": kind.lower()}
-            self.api.create(
-                {"apiVersion": names.API_VERSION, "kind": kind, "metadata": meta, "spec": {**body, **made}}
-            )
+            name = kind.lower()
+            self.api.create(documents.own(kind, name, {**body, **made}))
             which, done = GroupKind("rescheduler.dev", kind), {"HeadRoom": "standing"}.get(kind, "gathered")
-            assert self.until(
-                lambda which=which, name=meta["name"], done=done: self.count(which, name, done) == 1
-            )
+            assert self.until(lambda which=which, name=name, done=done: self.count(which, name, done) == 1)
 
     def count(self, kind, name, field):
         return (self.api.get(kind, "", name).get("status") or {}).get(field)

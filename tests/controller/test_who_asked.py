@@ -6,6 +6,7 @@ import pytest
 from scenes import Scene
 from structlog.testing import capture_logs
 
+from harness import documents
 from kube_sandbox.apiserver.admission import acting_as
 from rescheduler.kube.transport import Request
 from rescheduler.model.migration import PodMigration
@@ -74,12 +75,7 @@ def test_log_and_events_name_the_user(scene):
 def test_another_name_is_overwritten_at_creation_and_kept_by_every_change(scene):
     forged = {"annotations": {ANNOTATION_REQUESTED_BY: "alice", "example.com/note": "x"}}
     path = "/apis/rescheduler.dev/v1alpha1/namespaces/default/podmigrations"
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "PodMigration",
-        "metadata": {"name": "m", **forged},
-        "spec": {"podRef": {"name": "no-such"}, "paused": True},
-    }
+    body = documents.migration("m", "no-such", meta=forged, paused=True)
     client = scene.cluster.transport
     with acting_as("mallory"):
         made = ask(client, "POST", path, body)

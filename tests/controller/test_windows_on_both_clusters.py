@@ -4,6 +4,7 @@ import time
 
 from reserving import SANDBOX
 
+from harness import documents
 from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.model.names import API_VERSION
 
@@ -19,8 +20,7 @@ def template(node_pool, cpu="1"):
 
 
 def make(world, kind, plural, name, spec):
-    body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
-    world.api.create(f"{GROUP}/{plural}", body).expect(201)
+    world.api.create(f"{GROUP}/{plural}", documents.own(kind, name, spec)).expect(201)
     return lambda: world.api.get(f"{GROUP}/{plural}/{name}").body.get("status") or {}
 
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness import documents
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import QUIET, forget_past_moves
 from harness.controlplane.processes import free_port
@@ -58,12 +59,7 @@ def test_who_may_not_evict_starts_nothing(guarded_plane, world):
 
 
 def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
-    body = {
-        "apiVersion": MOVES,
-        "kind": "PodMigration",
-        "metadata": {"name": "m"},
-        "spec": {"podRef": {"name": "web-1"}, "policy": GUARD, "requestedBy": "somebody"},
-    }
+    body = documents.migration("m", "web-1", policy=GUARD, requestedBy="somebody")
     team = member(guarded_plane, world, "edit")
     path = world.path("podmigrations", group=MOVES)
     world.wait(lambda: team.get(path).ok)

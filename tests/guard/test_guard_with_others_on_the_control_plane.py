@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness import documents
 from harness.controlplane.controllers import forget_past_moves
 from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
@@ -107,15 +108,8 @@ def test_a_tenant_who_takes_all_room_keeps_a_drain_no_longer_than_the_limit(guar
     with guarding(guarded_plane, world, limit="15s"):
         source, _, target = placed(world)
         tenant = member(guarded_plane, world, "edit")
-        filler = {
-            "metadata": {"name": "filler"},
-            "spec": {"replicas": 20, "selector": {"matchLabels": {"t": "t"}}},
-        }
-        filler["spec"]["template"] = {"metadata": {"labels": {"t": "t"}}, "spec": world.spec("1")}
-        tenant.create(
-            world.path("deployments", group="apps/v1"),
-            {"apiVersion": "apps/v1", "kind": "Deployment", **filler},
-        ).expect()
+        filler = documents.workload("Deployment", "filler", 20, world.spec("1"))
+        tenant.create(world.path("deployments", group="apps/v1"), filler).expect()
         world.wait(lambda: sum(node_of(pod) == target for pod in world.pods()) == 2)
         began = time.monotonic()
         done = drain(guarded_plane, source)

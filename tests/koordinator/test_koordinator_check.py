@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import documents
 from rescheduler.coordination.observe_reservations import with_koordinator
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
@@ -36,14 +37,9 @@ MOVE = {names.ANNOTATION_MIGRATION: "shop/m"}
 
 
 def reservation(*, of_a_move=True, status=None, **spec):
-    head = {"name": "r", "uid": "u", "annotations": MOVE if of_a_move else {}}
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {**head, "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"template": TEMPLATE, "owners": OWNERS, **spec},
-        "status": status or {},
-    }
+    meta = {"annotations": MOVE if of_a_move else {}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"template": TEMPLATE, "owners": OWNERS, **spec}
+    body = {**documents.own("Reservation", "r", spec, uid="u", **meta), "status": status or {}}
     return Decoder().record(Kind.RESERVATION, json.dumps(body).encode())
 
 

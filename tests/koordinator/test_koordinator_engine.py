@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness import documents
 from harness.controlplane.world import is_ready, node_of
 
 pytestmark = pytest.mark.koordinator
@@ -61,12 +62,8 @@ def reserve(world, name, *, cpu="1", owners, node="", scheduler="koord-scheduler
         template["spec"]["schedulerName"] = scheduler
     if node:
         template["spec"]["nodeName"] = node
-    body = {
-        "apiVersion": OURS,
-        "kind": "Reservation",
-        "metadata": {"name": f"{world.namespace}-{name}"},
-        "spec": {"template": template, "owners": owners, **spec},
-    }
+    spec = {"template": template, "owners": owners, **spec}
+    body = documents.own("Reservation", f"{world.namespace}-{name}", spec)
     world.api.create(f"/apis/{OURS}/reservations", body).expect()
     return body["metadata"]["name"]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import keys_on
@@ -273,12 +274,7 @@ def test_preconditions_and_names(api, namespace):
 
 
 def budget(name, **selector):
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector}},
-    }
+    return documents.budget(name, minAvailable=1, selector={"matchLabels": selector})
 
 
 @pytest.fixture

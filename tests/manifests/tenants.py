@@ -2,21 +2,14 @@
 
 import secrets
 
+from harness import documents
+
 RBAC = "rbac.authorization.k8s.io"
 
 
 def room(owners, *, cpu="1", memory="1Gi"):
-    requests = {"cpu": cpu, "memory": memory}
-    return {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": f"secure-{secrets.token_hex(4)}"},
-        "spec": {
-            "owners": owners,
-            "ttl": "5m",
-            "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}},
-        },
-    }
+    name = f"secure-{secrets.token_hex(4)}"
+    return documents.reservation(name, documents.pod_spec(cpu, memory), owners, ttl="5m")
 
 
 def bind(api, path, role, account, namespace):

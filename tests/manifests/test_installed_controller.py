@@ -7,6 +7,7 @@ import urllib.request
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.controllers import forget_past_moves
 from harness.controlplane.processes import free_port
@@ -74,12 +75,7 @@ def answer(port, path):
 
 
 def migrate(world, pod, target):
-    body = {
-        "apiVersion": MIGRATIONS,
-        "kind": "PodMigration",
-        "metadata": {"name": "move"},
-        "spec": {"podRef": {"name": pod["metadata"]["name"]}, "target": {"nodeName": target}, "ttl": "1m"},
-    }
+    body = documents.migration("move", pod["metadata"]["name"], target, ttl="1m")
     world.api.create(world.path("podmigrations", group=MIGRATIONS), body).expect(201)
 
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.servers import ControlPlane
@@ -132,15 +133,8 @@ def test_the_controllers_pod_passes_the_restricted_profile(control_plane):
 
 def test_placeholders_pass_the_restricted_profile_and_their_priority_class(control_plane):
     api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
-    template = {
-        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
-    }
-    stored = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "room", "uid": "11111111-1111-1111-1111-111111111111"},
-        "spec": {"template": template, "owners": [{"object": {"name": "x"}}]},
-    }
+    owners, meta = [{"object": {"name": "x"}}], {"uid": "11111111-1111-1111-1111-111111111111"}
+    stored = documents.reservation("room", documents.pod_spec("1", "1Gi"), owners, meta=meta)
     reservation = Decoder().record(Kind.RESERVATION, json.dumps(stored).encode())
     body = json.loads(placeholder_manifest(reservation, "some-node", ReservationSettings()))
     answer = api.call("POST", "/api/v1/namespaces/rescheduler/pods", body, dryRun="All")

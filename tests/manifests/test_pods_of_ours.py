@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from harness import documents
 from rescheduler.model import names
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -29,15 +30,9 @@ SPECS = {
 
 
 def reservation(spec, annotations=None):
-    body = {
-        "apiVersion": names.API_VERSION,
-        "kind": "Reservation",
-        "metadata": {"name": "room", "uid": "u-room", "annotations": annotations or {}},
-        "spec": {
-            "owners": [{"object": {"namespace": "default", "name": "web-0"}}],
-            "template": {"spec": {"containers": [CONTAINER], **spec}},
-        },
-    }
+    owners = [{"object": {"namespace": "default", "name": "web-0"}}]
+    meta = {"uid": "u-room", "annotations": annotations or {}}
+    body = documents.reservation("room", {"containers": [CONTAINER], **spec}, owners, meta=meta)
     return Decoder().record(Kind.RESERVATION, json.dumps(body).encode())
 
 

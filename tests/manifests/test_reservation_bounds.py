@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS
 
 pytestmark = pytest.mark.realcluster
@@ -16,12 +17,7 @@ def listed(size, tag=""):
 
 
 def asked(api, owners, **spec):
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "bounds"},
-        "spec": {"owners": owners, "template": {"spec": {"containers": [{"name": "c"}]}}, **spec},
-    }
+    body = documents.reservation("bounds", documents.pod_spec(""), owners, **spec)
     return api.create(RESERVATIONS, body, dryRun="All")
 
 
@@ -40,7 +36,5 @@ def test_times_that_cannot_be_meant_are_refused(control_plane):
         asked(api, owner, ttl=ttl).expect(422)
     for ttl in ("0", "0s", "8760h", "1h30m", "+5m", "500ms"):
         asked(api, owner, ttl=ttl).expect(201)
-    move = {"apiVersion": "rescheduler.dev/v1alpha1", "kind": "PodMigration", "metadata": {"name": "m"}}
     for ttl, code in (("2000000h", 422), ("169h", 422), ("168h", 201), ("0s", 201)):
-        spec = {"podRef": {"name": "p"}, "ttl": ttl}
-        api.create(MOVES, {**move, "spec": spec}, dryRun="All").expect(code)
+        api.create(MOVES, documents.migration("m", "p", ttl=ttl), dryRun="All").expect(code)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.kubelets import KubeletThread
@@ -99,14 +100,8 @@ def controller(plane, log):
 
 
 def room(world, name, node, **more):
-    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace}
-    spec = {"template": {"spec": world.spec("1", nodeName=node)}, "owners": [{"controller": owner}]}
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": name, **more},
-        "spec": spec,
-    }
+    pod, owners = world.spec("1", nodeName=node), [documents.owner("web", world.namespace)]
+    body = documents.reservation(name, pod, owners, meta=more)
     world.api.create(RESERVATIONS, body).expect(201)
 
 
@@ -120,7 +115,7 @@ def room_sets(world):
         ("ReservationWindow", "reservationwindows", "4", {**cron, "podNumToReserve": 1}),
     ):
         spec = {**wish, "template": {"spec": world.spec(cpu)}, "owners": owners, "makeRoom": True}
-        body = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": world.namespace}, "spec": spec}
+        body = documents.own(kind, world.namespace, spec)
         world.api.create(f"/apis/{API_VERSION}/{plural}", body).expect(201)
         if kind == "HeadRoom":
             path = f"/apis/{API_VERSION}/{plural}/{world.namespace}"

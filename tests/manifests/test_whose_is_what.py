@@ -3,6 +3,7 @@
 import pytest
 from tenants import room
 
+from harness import documents
 from harness.controlplane.world import RESERVATIONS
 from rescheduler.model import names
 
@@ -78,12 +79,8 @@ def test_nobody_takes_a_name_that_a_move_will_use(team, mine):
 
 
 def migration(**labels):
-    return {
-        "apiVersion": MOVES,
-        "kind": "PodMigration",
-        "metadata": {"name": "m", "labels": labels},
-        "spec": {"podRef": {"name": "web-0"}, "paused": True, "policy": "LowNodeUtilization"},
-    }
+    wish = {"paused": True, "policy": "LowNodeUtilization"}
+    return documents.migration("m", "web-0", meta={"labels": labels}, **wish)
 
 
 @pytest.mark.parametrize(

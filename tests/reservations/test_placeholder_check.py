@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import documents
 from rescheduler.model.decode.decoder import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import Node, PriorityClass
@@ -38,12 +39,8 @@ TEMPLATE = {
 
 
 def reservation(**spec):
-    body = {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": "r", "uid": "u"},
-        "spec": {"template": TEMPLATE, "owners": [{"object": {"namespace": "default", "name": "p"}}], **spec},
-    }
+    owners = [{"object": {"namespace": "default", "name": "p"}}]
+    body = documents.own("Reservation", "r", {"template": TEMPLATE, "owners": owners, **spec}, uid="u")
     return Decoder().record(Kind.RESERVATION, json.dumps(body).encode())
 
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from window_scene import HEAD_ROOM, WindowScene, template
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import POD, GroupKind, spec
 from rescheduler.model.resources import Resources
 from rescheduler.room_sets.gathering import gather
@@ -15,16 +16,8 @@ MOVE = GroupKind("rescheduler.dev", "PodMigration")
 
 
 def deployment(scene, name, cpu="1"):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    pod = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
-    scene.api.create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": pod},
-        }
-    )
+    pod = documents.pod_spec(cpu)
+    scene.api.create(documents.workload("Deployment", name, 1, pod, namespace="default"))
 
 
 def scattered():

@@ -3,13 +3,13 @@
 import datetime as dt
 import random
 
+from harness import documents
 from harness.histories.program import QUIET, Program, ProgramOptions
 from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, spec, status
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.installation import install
-from rescheduler.model.names import API_VERSION
 
 WINDOW, HEAD_ROOM, RESERVATION = (
     GroupKind("rescheduler.dev", kind) for kind in ("ReservationWindow", "HeadRoom", "Reservation")
@@ -54,22 +54,15 @@ class WindowScene:
         body |= more
         if "resources" not in body:
             body.setdefault("template", template())
-        made = {
-            "apiVersion": API_VERSION,
-            "kind": "ReservationWindow",
-            "metadata": {"name": name},
-            "spec": body,
-        }
-        return self.api.create({**made, "spec": {k: v for k, v in body.items() if v is not None}})
+        body = {key: value for key, value in body.items() if value is not None}
+        return self.api.create(documents.own("ReservationWindow", name, body))
 
     def change(self, name="nightly", kind=WINDOW, **spec_):
         self.api.patch(self.api.get(kind, "", name), {"spec": spec_})
 
     def head_room(self, name="spare", **more):
         body = {"rooms": 2, "template": template(), "owners": OWNERS, **more}
-        return self.api.create(
-            {"apiVersion": API_VERSION, "kind": "HeadRoom", "metadata": {"name": name}, "spec": body}
-        )
+        return self.api.create(documents.own("HeadRoom", name, body))
 
     def pod(self, name, cpu="2", *, node="", run_s=None, annotations=None, labels=None, **more):
         notes = {**(annotations or {}), **({RUN_FOR: str(run_s)} if run_s is not None else {})}

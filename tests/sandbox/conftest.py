@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import GroupKind, spec, status
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
@@ -55,25 +56,9 @@ def is_ready(pod):
     return any(c["type"] == "Ready" and c["status"] == "True" for c in status(pod).get("conditions", ()))
 
 
-def pod_template(app, *, cpu="1", **pod_spec):
-    container = {"name": "c", "image": "registry.example/app:1", "resources": {"requests": {"cpu": cpu}}}
-    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], **pod_spec}}
-
-
 def workload(kind, name, replicas, *, cpu="1", pod=None, wait=True, **spec_fields):
-    body = {
-        "selector": {"matchLabels": {"app": name}},
-        "template": pod_template(name, cpu=cpu, **(pod or {})),
-        **spec_fields,
-    }
-    if kind != "DaemonSet":
-        body["replicas"] = replicas
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": body,
-    }
+    pod = documents.pod_spec(cpu, **(pod or {}))
+    return documents.workload(kind, name, replicas, pod, namespace="default", **spec_fields)
 
 
 def bare_pod(name, *, cpu="1", labels=None, **pod_spec):
@@ -81,17 +66,12 @@ def bare_pod(name, *, cpu="1", labels=None, **pod_spec):
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "labels": labels or {"app": name}},
-        "spec": pod_template(name, cpu=cpu, **pod_spec)["spec"],
+        "spec": documents.pod_spec(cpu, **pod_spec),
     }
 
 
 def budget(name, **fields):
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": f"{name}-pdb", "namespace": "default"},
-        "spec": {"selector": {"matchLabels": {"app": name}}, **fields},
-    }
+    return documents.budget(f"{name}-pdb", name, namespace="default", **fields)
 
 
 @pytest.fixture
@@ -114,9 +94,7 @@ def lab():
 @pytest.fixture
 def objects():
     """Builders of wire objects."""
-    return SimpleNamespace(
-        workload=workload, pod=bare_pod, budget=budget, template=pod_template, is_ready=is_ready
-    )
+    return SimpleNamespace(workload=workload, pod=bare_pod, budget=budget, is_ready=is_ready)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ replicas + 1, no eviction before the replacement is Ready. At the end the worklo
 
 import random
 
+from harness import documents
 from harness.histories.disturbances import MAP
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.user_requests import MOVE
@@ -107,14 +108,7 @@ class Scene:
                 "spec": body,
             }
         )
-        self.api.create(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": "web", "namespace": "default"},
-                "spec": {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": unavailable},
-            }
-        )
+        self.api.create(documents.budget("web", namespace="default", maxUnavailable=unavailable))
         self.cluster.run_until(lambda: len(self.ready()) == replicas, 60)
         self.cluster.advance(min_ready_s + 3)
         self.witness = Witness(self, replicas)
@@ -143,18 +137,8 @@ class Scene:
         used = {spec(p).get("nodeName") for p in self.api.list(POD)}
         target = min({n["metadata"]["name"] for n in self.api.list(NODE)} - used)
         name = f"m{len(self.api.list(MOVE))}"
-        self.api.create(
-            {
-                "apiVersion": "rescheduler.dev/v1alpha1",
-                "kind": "PodMigration",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {
-                    "podRef": {"name": pod["metadata"]["name"], "uid": uid(pod)},
-                    "target": {"nodeName": target},
-                    **more,
-                },
-            }
-        )
+        wish = {"podRef": {"name": pod["metadata"]["name"], "uid": uid(pod)}, "target": {"nodeName": target}}
+        self.api.create(documents.own("PodMigration", name, {**wish, **more}, "default"))
         return name, target, pod
 
     def state(self, name):

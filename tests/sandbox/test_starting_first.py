@@ -7,6 +7,7 @@ wants it and nothing of ours is left.
 
 import pytest
 
+from harness import documents
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import (
     DEPLOYMENT,
@@ -44,17 +45,8 @@ def test_two_moves_of_one_workload_take_turns(scene):
     first, *_ = s.move()
     second = "m1"
     pods = sorted(s.pods(), key=lambda p: p["metadata"]["name"])
-    s.api.create(
-        {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "PodMigration",
-            "metadata": {"name": second, "namespace": "default"},
-            "spec": {
-                "podRef": {"name": pods[1]["metadata"]["name"], "uid": uid(pods[1])},
-                "mode": "StartFirst",
-            },
-        }
-    )
+    other = pods[1]["metadata"]["name"]
+    s.api.create(documents.migration(second, other, uid=uid(pods[1]), namespace="default", mode="StartFirst"))
     s.finish(first, second)
     assert [s.state(n)["phase"] for n in (first, second)] == ["Succeeded", "Succeeded"]
     s.settled(3)
@@ -69,14 +61,8 @@ def test_a_replacement_that_a_failed_move_left_goes_before_the_next_one_starts(s
     s.cluster.run_until(lambda: any(ready(p) for p in s.unadopted()), 30)
     s.patch(MOVE, first, {"spec": {"paused": True}})
     other = max(s.pods(), key=lambda p: p["metadata"]["name"] if p not in s.unadopted() else "")
-    s.api.create(
-        {
-            "apiVersion": "rescheduler.dev/v1alpha1",
-            "kind": "PodMigration",
-            "metadata": {"name": "second", "namespace": "default"},
-            "spec": {"podRef": {"name": other["metadata"]["name"]}, "mode": "StartFirst", "ttl": "2m"},
-        }
-    )
+    wish = {"mode": "StartFirst", "ttl": "2m"}
+    s.api.create(documents.migration("second", other["metadata"]["name"], namespace="default", **wish))
     s.finish(first, "second")
     assert (s.state(first)["phase"], s.state("second")["phase"]) == ("Failed", "Succeeded")
     s.settled(2)

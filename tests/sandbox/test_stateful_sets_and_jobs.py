@@ -1,5 +1,6 @@
 """StatefulSets, DaemonSets and Jobs on the sandbox."""
 
+from harness import documents
 from kube_sandbox.controllers.unstructured import GroupKind, spec, status
 from kube_sandbox.nodes import SandboxNode
 
@@ -113,7 +114,7 @@ def test_daemon_follows_new_nodes_and_ignores_cordons(lab, objects):
 
 
 def job(name, objects, *, annotations=None, **fields):
-    template = objects.template(name, restartPolicy="Never")
+    template = {"metadata": {"labels": {"app": name}}, "spec": documents.pod_spec(restartPolicy="Never")}
     template["metadata"]["annotations"] = annotations or {"sandbox.rescheduler.dev/run-for": "5"}
     return {
         "apiVersion": "batch/v1",

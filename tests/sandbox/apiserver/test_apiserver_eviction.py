@@ -2,6 +2,8 @@
 
 import pytest
 
+from harness import documents
+
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 READY = [{"type": "Ready", "status": "True"}]
@@ -28,11 +30,7 @@ def evict(client, uid="", **more):
 
 
 def budget(client, name="b", allowed=0, healthy=1, desired=1, **spec):
-    body = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1, **spec}
-    client.post(
-        BUDGETS,
-        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": body},
-    )
+    client.post(BUDGETS, documents.budget(name, "web", **{"maxUnavailable": 1, **spec}))
     status = {
         "observedGeneration": 1,
         "disruptionsAllowed": allowed,

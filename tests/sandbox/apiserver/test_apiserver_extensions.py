@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from kube_sandbox.apiserver.cel import CelError, compiled
 
@@ -27,14 +28,7 @@ def installed(client):
 
 
 def reservation(name="r", **spec):
-    template = {"spec": {"containers": [{"name": "c"}]}}
-    body = {"template": template, "owners": [{"object": {"name": "p"}}], **spec}
-    return {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": name},
-        "spec": body,
-    }
+    return documents.reservation(name, documents.pod_spec(""), [{"object": {"name": "p"}}], **spec)
 
 
 def test_a_definition_that_goes_takes_its_objects_along(installed):

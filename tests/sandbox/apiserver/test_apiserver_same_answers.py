@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import APPLY, JSON_PATCH, MERGE, STRATEGIC, Api, HttpTransport
 from kube_sandbox.apiserver import ApiServer, serve
@@ -55,13 +56,7 @@ def job(name, **pod_spec):
 
 def reservation(name, **spec):
     owners = [{"object": {"name": "x", "namespace": "same"}}]
-    body = {"template": {"spec": {"containers": [{"name": "c"}]}}, "owners": owners, **spec}
-    return {
-        "apiVersion": "rescheduler.dev/v1alpha1",
-        "kind": "Reservation",
-        "metadata": {"name": name},
-        "spec": body,
-    }
+    return documents.reservation(name, {"containers": [{"name": "c"}]}, owners, **spec)
 
 
 def binding(name, **metadata):
