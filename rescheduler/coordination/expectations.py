@@ -106,13 +106,12 @@ class Expectations:
         if entry is None:
             return None
         touched, wrote_s = entry
-        cached = [(t, version(t.kind, t.key)) for t in touched]
-        missing = [(t, have) for t, have in cached if not _shows(t, have)]
-        limit_s = max((wrote_s + _waited_s(t, have) for t, have in missing), default=now_s)
+        missing = tuple(one for one in touched if not shows(one, version))
+        limit_s = max((wrote_s + _waited_s(one, version) for one in missing), default=now_s)
         if now_s >= limit_s:
             del self._unseen[machine]
             return None
-        self._unseen[machine] = (tuple(t for t, _ in missing), wrote_s)
+        self._unseen[machine] = (missing, wrote_s)
         return limit_s
 
     def forget(self, live: Container[ObjectKey]) -> None:
@@ -122,12 +121,15 @@ class Expectations:
                 del table[key]
 
 
-def _waited_s(touched: Touched, cached: tuple[str, bool] | None) -> float:
+def _waited_s(touched: Touched, version: Version) -> float:
     # A deleted object that is still there may be another one of that name.
-    return UNSEEN_LIMIT_S if cached is None or touched.deleted else BEHIND_LIMIT_S
+    unseen = touched.deleted or version(touched.kind, touched.key) is None
+    return UNSEEN_LIMIT_S if unseen else BEHIND_LIMIT_S
 
 
-def _shows(touched: Touched, cached: tuple[str, bool] | None) -> bool:
+def shows(touched: Touched, version: Version) -> bool:
+    """True if the cache has what was written, or something newer."""
+    cached = version(touched.kind, touched.key)
     if touched.deleted:
         return cached is None or cached[1]
     if cached is None:

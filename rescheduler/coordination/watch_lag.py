@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from rescheduler.coordination.expectations import Touched, Version
+from rescheduler.coordination.expectations import Touched, Version, shows
 from rescheduler.migrations.observed_migration import ObservedWatchLag
 from rescheduler.model.kinds import Kind
 from rescheduler.model.selectors import int64
@@ -55,7 +55,7 @@ class WatchLag:
     def follow(self, version: Version, now_s: float) -> None:
         """Take in what the cache shows. Changes of one kind arrive in order, so one that is seen stands for all before it."""
         for kind, waiting in self._waiting.items():
-            seen = [write for write in waiting if _shows(write, version)]
+            seen = [write for write in waiting if shows(write.touched, version)]
             if seen:
                 newest = max(seen, key=lambda write: write.version)
                 self._lags[kind] = _Lag(max(0.0, now_s - newest.answered_s), now_s)
@@ -87,9 +87,3 @@ class WatchLag:
         if lag is not None and lag.lag_s > MOST_LAG_S and now_s <= lag.seen_s + PROVEN_S:
             return f"a {kind} was seen {lag.lag_s:.0f} s after it was written"
         return ""
-
-
-def _shows(write: _Write, version: Version) -> bool:
-    cached = version(write.touched.kind, write.touched.key)
-    have = int64(cached[0]) if cached is not None else None
-    return have is not None and have >= write.version

@@ -72,7 +72,6 @@ class Elector:
         self._election = Election(identity, self._timing)
         self._changed = threading.Condition()
         self._stopping = threading.Event()
-        self._elected = threading.Event()
         self._ended = threading.Event()
         self._holder = ""
         self._log = structlog.get_logger("rescheduler.elector")
@@ -85,10 +84,6 @@ class Elector:
         """Begin to campaign in the background."""
         for thread in self._threads:
             thread.start()
-
-    def wait_elected(self, timeout_s: float | None = None) -> bool:
-        """Wait for the first election; False after the time, or if the elector was stopped before."""
-        return self._elected.wait(timeout_s) and not self._ended.is_set()
 
     def still_leader(self, margin_s: float = 0.0) -> bool:
         """True if we lead and will for ``margin_s`` more, whatever happens: asked right before a call that cannot be taken back."""
@@ -130,7 +125,6 @@ class Elector:
                 thread.join(self._timing.retry_s * (_LONGEST_TRY + 1))
         holds = self.still_leader()
         self._ended.set()
-        self._elected.set()
         if release and holds:
             with contextlib.suppress(Exception):  # the Lease then simply expires
                 self._write(self._election.released(self._wall()), self._timing.retry_s)
@@ -189,7 +183,6 @@ class Elector:
         self._holder = self._election.identity
         if first:
             self._log.info("Elected", lease=self._path, identity=self._holder)
-            self._elected.set()
 
     def _write(self, spec: LeaseSpec, timeout_s: float) -> Lease:
         observed = self._election.observed
@@ -250,6 +243,5 @@ class Elector:
             self._ended.set()
             self._election.lose()
             self._changed.notify_all()
-        self._elected.set()
         self._log.error("Leadership is lost", lease=self._path, reason=reason)
         self._on_lost(reason)

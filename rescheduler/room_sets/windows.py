@@ -158,12 +158,7 @@ def recipe_of(window: ReservationWindow, found: Window) -> Recipe | None:
 def part_of(total: Resources, parts: int) -> Resources:
     """The sum in equal parts, each amount rounded up."""
     parts = max(1, parts)
-    return Resources(
-        cpu_milli=-(-total.cpu_milli // parts),
-        memory_bytes=-(-total.memory_bytes // parts),
-        ephemeral_bytes=-(-total.ephemeral_bytes // parts),
-        scalars=tuple((name, -(-amount // parts)) for name, amount in total.scalars),
-    )
+    return msgspec.structs.replace(total.each(lambda amount: -(-amount // parts)), pods=0)
 
 
 def step(observed: ObservedWindow, now_s: float) -> RoomSetStep:

@@ -110,10 +110,8 @@ def _dotted(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
-def parse_scheduler_configuration(document: object, scheduler_name: str = "") -> Profile:
-    """The profile of a parsed document (mappings, lists and scalars, as YAML or JSON give them).
-
-    ``scheduler_name``: which profile; "" takes the one named default-scheduler, else the first.
+def parse_scheduler_configuration(document: object) -> Profile:
+    """The profile of a parsed document (mappings, lists and scalars, as YAML or JSON give them): default-scheduler, else the first.
 
     Raises:
         SchedulerConfigurationError: unknown fields, plugins or values; the message says where.
@@ -133,20 +131,17 @@ def parse_scheduler_configuration(document: object, scheduler_name: str = "") ->
         raise SchedulerConfigurationError(message, ("extenders",), "remove them")
     profiles = wire.profiles or [ProfileWire()]
     with _at("profiles"):
-        at, profile = _chosen(profiles, scheduler_name)
+        at, profile = _chosen(profiles)
         with _at(at):
             chosen = _profile(profile)
     names = frozenset(profile.scheduler_name or "default-scheduler" for profile in profiles)
     return replace(chosen, process=names - {chosen.scheduler_name})
 
 
-def _chosen(profiles: list[ProfileWire], wanted: str) -> tuple[int, ProfileWire]:
+def _chosen(profiles: list[ProfileWire]) -> tuple[int, ProfileWire]:
     by_name = {one.scheduler_name or "default-scheduler": (at, one) for at, one in enumerate(profiles)}
     _once([profile.scheduler_name or "default-scheduler" for profile in profiles], "profiles: schedulerName")
-    if wanted and wanted not in by_name:
-        names = ", ".join(sorted(by_name))
-        raise SchedulerConfigurationError(f"profiles: no profile {wanted!r}; there are: {names}")
-    return by_name.get(wanted or "default-scheduler") or (0, profiles[0])
+    return by_name.get("default-scheduler") or (0, profiles[0])
 
 
 def _profile(wire: ProfileWire) -> Profile:

@@ -66,11 +66,10 @@ def test_scoring_strategy():
     assert [tuple(point) for point in profile.fit_shape] == [(0, 0), (100, 10)]
 
 
-def test_the_named_profile_is_chosen():
+def test_the_profile_of_the_default_scheduler_is_chosen():
     both = document(schedulerName="other") | {}
     both["profiles"].append({"schedulerName": "default-scheduler"})
     assert parse_scheduler_configuration(both).scheduler_name == "default-scheduler"
-    assert parse_scheduler_configuration(both, "other").scheduler_name == "other"
 
 
 @pytest.mark.parametrize(
@@ -252,5 +251,5 @@ def test_what_kube_scheduler_takes_is_taken(good):
 def test_the_other_profiles_of_the_document_are_of_the_same_process():
     found = parse_scheduler_configuration(document() | profiles(queue(), queue(name="b")))
     assert found == Profile(process=frozenset({"b"}))
-    other = parse_scheduler_configuration(document() | profiles(queue(), queue(name="b")), "b")
-    assert other == Profile(scheduler_name="b", process=frozenset({"default-scheduler"}))
+    other = parse_scheduler_configuration(document() | profiles(queue(name="b"), queue(name="c")))
+    assert other == Profile(scheduler_name="b", process=frozenset({"c"}))
