@@ -12,7 +12,7 @@ from rescheduler.model.resources import Resources
 from rescheduler.model.room_sets import ReservationWindow, WindowPhase, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 from rescheduler.room_sets.places import Outlook
-from rescheduler.room_sets.windows import ObservedWindow, step
+from rescheduler.room_sets.windows import ObservedWindow, part_of, step
 
 START_S = 1_790_035_200.0
 OWNERS = (ReservationOwner(label_selector=LabelSelector((Requirement("a", Operator.IN, ("b",)),))),)
@@ -72,6 +72,11 @@ def test_a_clock_that_jumps_ahead_over_a_window_is_told():
     found = phase(seen, START_S + 4000)
     assert found.event.reason == "Missed"
     assert found.status.status.start_s == START_S + 86_400
+
+
+def test_a_sum_in_parts_is_never_less_than_the_sum():
+    whole = Resources(cpu_milli=1000, memory_bytes=9, pods=4, scalars=(("example.com/gpu", 4),))
+    assert part_of(whole, 3) == Resources(cpu_milli=334, memory_bytes=3, scalars=(("example.com/gpu", 2),))
 
 
 def test_what_is_foreseen_nowhere_is_gathered_wherever_it_becomes_free():
