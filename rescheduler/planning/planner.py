@@ -65,18 +65,10 @@ _STUCK: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
 
 
 def plan(
-    snapshot: Snapshot,
-    policies: Sequence[Policy],
-    inputs: PlanningInputs,
-    state: SchedulingState,
-    *,
-    source: str = "",
-    warnings: tuple[str, ...] = (),
+    snapshot: Snapshot, policies: Sequence[Policy], inputs: PlanningInputs, state: SchedulingState
 ) -> Plan:
     """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
-    return decide(
-        snapshot, policies, inputs, state, source=source, warnings=warnings, looks_ahead=True, explains=True
-    ).plan(last=True)
+    return decide(snapshot, policies, inputs, state, looks_ahead=True, explains=True).plan(last=True)
 
 
 def decide(
@@ -85,12 +77,10 @@ def decide(
     inputs: PlanningInputs,
     state: SchedulingState,
     *,
-    source: str = "",
-    warnings: tuple[str, ...] = (),
     looks_ahead: bool = False,
     explains: bool = False,
 ) -> Decided:
-    """Decide. ``state`` follows the snapshot and is left without trial moves. ``source``: where it was read.
+    """Decide. ``state`` follows the snapshot and is left without trial moves.
 
     ``looks_ahead``: the plan tells what the policies would find after it, and how bad the placement is before and after it;
     that takes as long as to ask them once more. ``explains``: it is said what stands in the way of pods that get no room.
@@ -121,8 +111,7 @@ def decide(
         metadata=PlanMetadata(
             generated_at=format_timestamp(snapshot.taken_at_s),
             aggressiveness=inputs.aggressiveness,
-            source=source,
-            warnings=(*warnings, *shut, *(one.message for one in said), *closer),
+            warnings=(*shut, *(one.message for one in said), *closer),
         ),
         moves=tuple(step.move for step in planner.steps),
         skipped=(),
@@ -326,8 +315,7 @@ class _Planner:
 
     def _ask_all(self) -> list[FirstProposals]:
         """All policies at once, before anything is planned: that is what the plan says of the cluster before it."""
-        most = self._limits.left if self._inputs.unlimited else 0
-        asked = self.views.all_asked(self._policies, most)
+        asked = self.views.all_asked(self._policies, self._limits.left if self._inputs.unlimited else 0)
         answers = zip(self._policies, asked, strict=True)
         view = self.view if self._looks_ahead else None
         self.before = [self.views.summary(policy, answer.found, view) for policy, answer in answers]
