@@ -67,8 +67,13 @@ _STUCK: Final = (SkipReason.NO_TARGET, SkipReason.NO_BETTER_TARGET)
 def plan(
     snapshot: Snapshot, policies: Sequence[Policy], inputs: PlanningInputs, state: SchedulingState
 ) -> Plan:
-    """Decide, and write out everything that is skipped. The arguments are those of ``decide``."""
-    return decide(snapshot, policies, inputs, state, looks_ahead=True, explains=True).plan(last=True)
+    """Decide, and write out everything that is skipped. The arguments are those of ``decide``.
+
+    What is kept in ``state`` for another decision is released before the records need memory.
+    """
+    decided = decide(snapshot, policies, inputs, state, looks_ahead=True, explains=True)
+    state.forget_answers()
+    return decided.plan(last=True)
 
 
 def decide(

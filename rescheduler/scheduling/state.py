@@ -106,6 +106,12 @@ class SchedulingState:
         if changes.volumes:
             self.cluster.volumes_changed()
 
+    def forget_answers(self) -> None:
+        """Release what is kept about the cluster as a whole, which the next decision would use again."""
+        for memo in (self.cluster.memo, self.cluster.nodes.memo):
+            memo.clear()
+        self.cluster.occupancy.answers.forget()
+
     def checkpoint(self) -> int:
         """A mark to roll back to. Marks nest."""
         return len(self._journal)
