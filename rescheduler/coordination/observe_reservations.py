@@ -6,8 +6,10 @@ No decisions: ``handover_order`` adds afterwards how the Reservations of a node 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -36,6 +38,9 @@ from rescheduler.reservations.placeholder_check import Surroundings, unlike_aske
 from rescheduler.reservations.quota import Quota, RoomOfMove, beyond_quota
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.template import name_of_reservation
+
+_ESTIMATE_ERRS_S: Final = 1.0
+"""So far may the time of an intent be from the API server's (``kube.server_clock``: half a second, and half a round trip)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,18 +278,22 @@ def _linked(index: RoundIndex) -> Iterable[tuple[str, PodMigration]]:
 
 
 def new_pods(index: RoundIndex, reservation: Reservation, migration: PodMigration) -> list[Pod]:
-    """Pods of the owners that were created in the second of the intent to evict or later, and may replace the evicted pod.
+    """Pods of the owners that were created after the intent to evict, and may replace the evicted pod.
 
-    Times have whole seconds: a sibling that was created right before the intent may be among them.
+    Times have whole seconds, and that of the intent is an estimate: a sibling that was created right before it may be among them. A
+    pod with our gate is younger than the gate, whatever the clocks of several API servers say.
     """
     # Not evicted_at_s: if the answer was lost, the eviction is recorded late, and the replacement may be older than that.
-    since_s = float(int(migration.status.eviction_requested_at_s or migration.status.evicted_at_s))
+    intent_s = migration.status.eviction_requested_at_s or migration.status.evicted_at_s
+    since_s = math.floor(intent_s - _ESTIMATE_ERRS_S)
     uids = {o.controller.uid for o in reservation.owners if o.controller is not None}
     return [
         pod
         for uid in sorted(uids)
         for pod in index.pods_of(uid)
-        if pod.created_at_s >= since_s and pod.uid != migration.pod_uid and not pod.deleting
+        if (pod.created_at_s >= since_s or holds_gate(pod))
+        and pod.uid != migration.pod_uid
+        and not pod.deleting
         if may_replace(pod, migration.pod_name)
     ]
 

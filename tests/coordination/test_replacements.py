@@ -5,6 +5,7 @@ import pytest
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import new_pods
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.names import GATE
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
@@ -13,7 +14,7 @@ from tests import records
 INTENT_S = 1000.7
 
 
-def found(kind, *pods):
+def found(kind, *pods, gates=()):
     """Names of the pods that may replace web-0, which was evicted on an intent of second 1000."""
     mine = [
         Pod(
@@ -21,7 +22,7 @@ def found(kind, *pods):
             name=name,
             uid=f"uid-{name}-{created_s:g}",
             created_at_s=created_s,
-            spec=PodSpec(),
+            spec=PodSpec(gates=gates),
             controller=OwnerRef("apps/v1", kind, "web", "uid-web"),
         )
         for name, created_s in pods
@@ -47,6 +48,11 @@ def test_a_sibling_of_a_statefulset_is_never_taken_for_the_replacement():
     assert found("StatefulSet", ("web-2", 1000.0), ("web-0", 1003.0)) == ["web-0"]
 
 
-@pytest.mark.parametrize(("created_s", "new"), [(999.0, False), (1000.0, True), (1003.0, True)])
-def test_a_pod_of_a_replicaset_is_new_from_the_second_of_the_intent_on(created_s, new):
+@pytest.mark.parametrize(("created_s", "new"), [(998.0, False), (999.0, True), (1003.0, True)])
+def test_a_pod_of_a_replicaset_is_new_from_the_second_before_the_intent_on(created_s, new):
+    """What the controller takes for the API server's time may be ahead of it."""
     assert found("ReplicaSet", ("web-x7k2p", created_s)) == (["web-x7k2p"] if new else [])
+
+
+def test_a_pod_at_the_gate_is_new_though_another_api_server_created_it_whose_clock_is_behind():
+    assert found("ReplicaSet", ("web-x7k2p", 996.0), gates=(GATE,)) == ["web-x7k2p"]
