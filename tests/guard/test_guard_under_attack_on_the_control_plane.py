@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -114,14 +115,14 @@ def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guar
         assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
 
 
-def replica(plane, folder, name, guard_port, *, known_at=0):
+def replica(plane, folder, name, guard_port, *, known_at=0, health_port=0):
     """A replica as a process of its own, which can be killed. ``known_at``: the port of the one that API servers ask."""
     configuration = {
         **QUIET,
         "leaderElection": {"enabled": True},
         "gate": {"port": guard_port, "url": f"https://127.0.0.1:{known_at or guard_port}"},
         "guard": {},
-        "server": {"port": free_port()},
+        "server": {"port": health_port or free_port()},
     }
     config = folder / f"{name}.yaml"
     config.write_text(json.dumps(configuration))
@@ -132,15 +133,29 @@ def replica(plane, folder, name, guard_port, *, known_at=0):
         return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
 
 
+def serving(world, guard_port, health_port):
+    """Waits until API servers ask the replica with these ports, which another one may have registered before it knew the cluster."""
+
+    def ready():
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{health_port}/readyz", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    world.wait(ready, 60)
+    world.wait(lambda: f":{guard_port}/" in json.dumps(world.api.get(HOOKS).body), 60)
+    time.sleep(3)  # the API server follows registrations by a watch
+
+
 def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guarded_plane, world, tmp_path):
     opt_in(world)
     _, pods, _ = placed(world)
     forget_past_moves(KubeApi(guarded_plane.api().transport))
-    port = free_port()
-    first = replica(guarded_plane, tmp_path, "first", port)
+    port, health_port = free_port(), free_port()
+    first = replica(guarded_plane, tmp_path, "first", port, health_port=health_port)
     try:
-        world.wait(lambda: f":{port}/" in json.dumps(world.api.get(HOOKS).body), 60)
-        time.sleep(3)  # the API server follows registrations by a watch
+        serving(world, port, health_port)
         world.evict(pods[0]).expect(429)
         world.wait(lambda: guarded_moves(world), 60)
     finally:

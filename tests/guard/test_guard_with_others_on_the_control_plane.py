@@ -30,7 +30,7 @@ from .evictions_of_others import (
     placed,
     serves,
 )
-from .test_guard_under_attack_on_the_control_plane import member, replica
+from .test_guard_under_attack_on_the_control_plane import member, replica, serving
 
 pytestmark = pytest.mark.realcluster
 
@@ -54,14 +54,13 @@ def test_both_replicas_killed_in_the_middle_of_a_drain_block_nothing(guarded_pla
     opt_in(world)
     source, _, target = placed(world, 3)
     forget_past_moves(KubeApi(guarded_plane.api().transport))
-    port = free_port()
+    port, health_port = free_port(), free_port()
     replicas = [
-        replica(guarded_plane, tmp_path, "first", port),
+        replica(guarded_plane, tmp_path, "first", port, health_port=health_port),
         replica(guarded_plane, tmp_path, "second", free_port(), known_at=port),
     ]
     try:
-        world.wait(lambda: f":{port}/" in json.dumps(world.api.get(HOOKS).body), 60)
-        time.sleep(3)  # the API server follows registrations by a watch
+        serving(world, port, health_port)
         for pod in world.pods("web"):
             world.evict(pod).expect(429)
         world.wait(lambda: any(m.get("status", {}).get("reservationName") for m in guarded_moves(world)), 60)
