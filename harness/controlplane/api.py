@@ -96,7 +96,8 @@ class HttpStream:
             self._closed.set()
             with contextlib.suppress(ValueError, RuntimeError):  # the server has ended it: no socket any more
                 self._response.shutdown()
-            with contextlib.suppress(ValueError):  # the reader has returned, and closes it at the same moment
+            # The reader has returned, and closes it at the same moment: http.client does not mind threads.
+            with contextlib.suppress(ValueError, AttributeError):
                 self._response.close()
 
 
