@@ -96,7 +96,7 @@ class HttpStream:
             self._closed.set()
             with contextlib.suppress(ValueError, RuntimeError):  # the server has ended it: no socket any more
                 self._response.shutdown()
-            # The reader has returned, and closes it at the same moment: http.client does not mind threads.
+            # The reader has returned, and closes it at the same moment: http.client is not made for two threads.
             with contextlib.suppress(ValueError, AttributeError):
                 self._response.close()
 
