@@ -24,6 +24,7 @@ from typing import Final, Self
 
 import click
 
+from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Json
 from harness.controlplane.kubelets import KubeletThread
@@ -293,13 +294,9 @@ class Day:
 
     def _move(self) -> str:
         pod, node = self._a_pod(), self.chance.choice(self.nodes)
-        ref = {"name": _name(pod), "uid": pod["metadata"]["uid"]}
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": "PodMigration",
-            "metadata": {"generateName": "asked-"},
-            "spec": {"podRef": ref, "target": {"nodeName": node}, "ttl": "90s"},
-        }
+        body = documents.migration(
+            "", _name(pod), node, uid=pod["metadata"]["uid"], meta={"generateName": "asked-"}, ttl="90s"
+        )
         return f"{_name(pod)} to {node}: {self.world.api.create(self._moves_path(), body).status}"
 
     def _scale(self) -> str:

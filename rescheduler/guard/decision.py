@@ -1,8 +1,9 @@
 """What an eviction that somebody asks for is answered: the pure core of the guard, one table.
 
 A function of what the caches know: no call, no clock, no state. Promises: in doubt, and in every case that the table does not
-name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s`` (and ``CATCHES_UP_S`` more while the caches are not up to date), unless room is held and a budget
-would refuse the eviction without the guard, too, or the configuration says that evictions without room are refused.
+name, the eviction is let through as if there were no guard; nobody waits longer than ``limit_s`` (and ``CATCHES_UP_S`` more while
+the caches are not up to date), unless room is held and a budget would refuse the eviction without the guard, too, or the
+configuration says that evictions without room are refused.
 """
 
 from __future__ import annotations
