@@ -196,7 +196,7 @@ class PodAffinity:
             if leads[node] >= least:
                 by_lead.setdefault(leads[node] / weights, []).append(pod)
         for lead, pods in by_lead.items():
-            message = f"another node is nearer by {lead:.0%} to what it prefers of other pods than {NODE}"
+            message = f"another node is nearer to what it prefers of other pods than {NODE}, by {lead:.2g} of its weights"
             gain = PREFERRED_FACTOR * min(lead, 1.0)
             yield self._batch(kind, by_name(pods), MET_ELSEWHERE, message, gain)
 
