@@ -171,7 +171,7 @@ def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0, 
         print(f"Kubernetes {api.get('/version').expect().body['gitVersion']}, gate by {gate}", flush=True)
         high = {"metadata": {"name": "higher"}, "value": 5000, "preemptionPolicy": "Never"}
         api.create("/apis/scheduling.k8s.io/v1/priorityclasses", high).expect()
-        with at_work(plane, api, gate=gate) as (controllers,), World(api, "moves") as world:
+        with at_work(plane, api, gate=gate) as controllers, World(api, "moves") as world:
             scene = build(world, moves, plane)
             print(
                 f"{moves} rooms held, the crowd comes ({3 * moves} pods of {competitors} priority)",

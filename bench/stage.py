@@ -23,13 +23,11 @@ from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import RESERVATIONS, World, gates_of
 from kube_sandbox.kubelet import KubeletSettings
-from rescheduler.kube.errors import ApiError
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, GATE_CONFIG_MAP, GROUP, LEASE_NAME
+from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, GATE_CONFIG_MAP, GROUP
 
 PLACEHOLDERS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods"
 GATE_KEYS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{GATE_CONFIG_MAP}"
-LEASE: Final = f"/apis/coordination.k8s.io/v1/namespaces/{DEFAULT_NAMESPACE}/leases/{LEASE_NAME}"
 ENDED: Final = ("Succeeded", "Failed")
 CONFIGURATION: Final = """\
 apiVersion: rescheduler.dev/v1alpha1
@@ -47,24 +45,16 @@ class Controllers:
     ``deaths``: how often it ended by itself.
     """
 
-    def __init__(
-        self,
-        plane: ControlPlane,
-        folder: Path,
-        gate: str = "policy",
-        identity: str = "bench",
-        document: str = CONFIGURATION,
-    ) -> None:
-        self.identity = identity
+    def __init__(self, plane: ControlPlane, folder: Path, gate: str) -> None:
         config = folder / "config.yaml"
         port = free_port()
         mode = "Webhook" if gate == "webhook" else "Auto"
         way = f'gate: {{mode: {mode}, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
-        config.write_text(document + way)
+        config.write_text(CONFIGURATION + way)
         code = "from rescheduler.cli.main import main; main()"
         kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
         self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
-        self._command += ["--config", str(config), "--log-format", "json", "--identity", identity]
+        self._command += ["--config", str(config), "--log-format", "json", "--identity", "bench"]
         self.log_path = folder / "controller.log"
         self.deaths = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -86,19 +76,6 @@ class Controllers:
                 self._process.kill()
                 self._process.wait()
                 self._process = None
-
-    @contextmanager
-    def signalled(self, begin: int, end: int) -> Iterator[None]:
-        """The process that runs now gets ``begin``, and afterwards ``end``; it is not started again meanwhile."""
-        with self._lock:
-            process = self._process
-        if process is not None:
-            process.send_signal(begin)
-        try:
-            yield
-        finally:
-            if process is not None:
-                process.send_signal(end)
 
     def terminate(self) -> int:
         """SIGTERM; its exit code."""
@@ -128,35 +105,24 @@ class Controllers:
 
 
 @contextmanager
-def at_work(
-    plane: ControlPlane,
-    api: Api,
-    *,
-    replicas: int = 1,
-    gate: str = "policy",
-    pods: KubeletSettings | None = None,
-) -> Iterator[list[Controllers]]:
-    """Controllers at work on an installed control plane whose kubelets are ours; how they ended is told."""
-    with tempfile.TemporaryDirectory() as folder, KubeletThread(api.transport, pods or KubeletSettings()):
+def at_work(plane: ControlPlane, api: Api, *, gate: str = "policy") -> Iterator[Controllers]:
+    """A controller at work on an installed control plane whose kubelets are ours; how it ended is told."""
+    with tempfile.TemporaryDirectory() as folder, KubeletThread(api.transport, KubeletSettings()):
         manifests.apply(api, manifests.of(gate))
-        found = []
-        for number in range(replicas):
-            place = Path(folder) / str(number)
-            place.mkdir()
-            found.append(Controllers(plane, place, gate, identity=f"bench-{number}"))
-        for each in found:
-            each.start()
+        controllers = Controllers(plane, Path(folder), gate)
+        controllers.start()
         try:
-            yield found
+            yield controllers
         except Exception:
-            found[0].tell()
+            controllers.tell()
             raise
         finally:
-            for each in found:
-                code = each.terminate()
-                print(f"exit code of the controller              {code}; ended by itself {each.deaths} times")
-                if code:
-                    each.tell()
+            code = controllers.terminate()
+            print(
+                f"exit code of the controller              {code}; ended by itself {controllers.deaths} times"
+            )
+            if code:
+                controllers.tell()
 
 
 def read(look: Callable[[], list[Json]]) -> list[Json]:
@@ -169,19 +135,6 @@ def read(look: Callable[[], list[Json]]) -> list[Json]:
             if time.monotonic() > ends:
                 raise
             time.sleep(0.1)
-
-
-def patiently(look: Callable[[], object], seconds: float) -> bool:
-    """Polls until it is true; an API server that is away is not yet true. False after the limit."""
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        try:
-            if look():
-                return True
-        except (AssertionError, ApiError, TransportError):
-            pass
-        time.sleep(0.2)
-    return False
 
 
 def moves(world: World) -> list[Json]:

@@ -250,7 +250,7 @@ def measure(plane: ControlPlane, run: Run) -> bool:
     """Build the cluster, drive the moves and print; True if all landed on their targets."""
     moves, replicas, log = run.moves, run.replicas, run.log
     api = plane.api()
-    with at_work(plane, api) as (controllers,), World(api, "moves") as world:
+    with at_work(plane, api) as controllers, World(api, "moves") as world:
         installed_s = time.monotonic()
         for number in range(-(-moves // replicas)):
             world.node(f"src{number}", cpu=str(replicas))
