@@ -6,13 +6,9 @@ None of it can change while the process runs (``configuration.live.START_ONLY``)
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterator
-from typing import Final
 
-from rescheduler.model.written import DocumentSection, Mistake, Port, PortOrAny
-
-_HTTPS_URL: Final = re.compile(r"https://([-.\w]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[-./\w]*)?")
+from rescheduler.model.written import DocumentSection, Mistake, Port, PortOrAny, is_url
 
 
 class GateMode(enum.StrEnum):
@@ -35,7 +31,7 @@ class GateSection(DocumentSection, frozen=True, kw_only=True):
 
     def mistakes(self) -> Iterator[Mistake]:
         """A URL that is none."""
-        if self.url and not _HTTPS_URL.fullmatch(self.url):
+        if self.url and not is_url(self.url, "https"):
             yield ("url",), f"is {self.url!r}", "write https://HOST or https://HOST:PORT, without a query"
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Final
 
 import msgspec
 
 from rescheduler.model.measured import UsageStatistic
-from rescheduler.model.written import SECONDS, DocumentSection, Mistake
+from rescheduler.model.written import SECONDS, DocumentSection, Mistake, is_url
 
-_URL: Final = re.compile(r"https?://([-.\w]+|\[[0-9a-fA-F:.]+\])(:\d{1,5})?(/[-./\w]*)?")
 _PODS: Final = 'container!="",container!="POD",pod!=""'
 
 
@@ -39,7 +37,7 @@ class PrometheusSettings(DocumentSection, frozen=True, kw_only=True):
 
     def mistakes(self) -> Iterator[Mistake]:
         """A URL that is none, and credentials that contradict each other or travel in the clear."""
-        if self.url and not _URL.fullmatch(self.url):
+        if self.url and not is_url(self.url, "https?"):
             yield (
                 ("url",),
                 f"is {self.url!r}",

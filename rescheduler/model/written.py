@@ -94,6 +94,15 @@ Duration = Annotated[float, SECONDS, msgspec.Meta(ge=0.0, le=LONGEST_S)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
-PortOrAny = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+HIGHEST_PORT: Final = 65_535
+Port = Annotated[int, msgspec.Meta(ge=1, le=HIGHEST_PORT)]
+PortOrAny = Annotated[int, msgspec.Meta(ge=0, le=HIGHEST_PORT)]
 """0 is any free port."""
+
+
+def is_url(text: str, schemes: str) -> bool:
+    """True if it is a URL without credentials and query. ``schemes``: a pattern."""
+    found = re.fullmatch(
+        rf"(?:{schemes})://(?:[-.\w]+|\[[0-9a-fA-F:.]+\])(?::(\d{{1,5}}))?(?:/[-./\w]*)?", text
+    )
+    return found is not None and 0 < int(found[1] or 1) <= HIGHEST_PORT

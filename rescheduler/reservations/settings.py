@@ -23,7 +23,7 @@ from rescheduler.model.written import (
     NoKey,
     WrittenAs,
 )
-from rescheduler.reservations.quota import Quota
+from rescheduler.reservations.quota import ANY_NAMESPACE, Quota
 
 _MOST_RESERVATIONS: Final = (1 << 31) - 1
 _MOST_AMOUNT: Final = 1 << 62
@@ -120,8 +120,21 @@ class ReservationSettings(DocumentSection, frozen=True, kw_only=True):
         return KOORDINATOR_SCHEDULER if self.engine is EngineChoice.KOORDINATOR else ""
 
     def mistakes(self) -> Iterator[Mistake]:
-        """The longest move is shorter than the usual one, or no namespace has such a name."""
+        """The longest move is shorter than the usual one, or no namespace or image has such a name."""
         if not re.fullmatch(NAMESPACE_SYNTAX, self.namespace):
             yield ("namespace",), f"is {self.namespace!r}", "use lower case letters, digits and '-'"
+        for name in self.quotas:
+            if name != ANY_NAMESPACE and not re.fullmatch(NAMESPACE_SYNTAX, name):
+                yield (
+                    ("shares", name),
+                    "is no namespace, so nothing would be limited",
+                    "use lower case letters, digits and '-', or '*' for each namespace",
+                )
+        if not re.fullmatch(r"\S+", self.pause_image):
+            yield (
+                ("pauseImage",),
+                f"is {self.pause_image!r}",
+                "write one image, such as registry.k8s.io/pause:3.10",
+            )
         if self.max_ttl_s is not None and self.max_ttl_s < self.ttl_s:
             yield ("maxTtl",), f"is {SECONDS.show(self.max_ttl_s)}", f"must be at least {self.ttl_s:g}s"
