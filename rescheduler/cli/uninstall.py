@@ -91,7 +91,7 @@ def _carry_out(server: str, work: Callable[[Steps], tuple[str, ...]]) -> list[st
         raise
     if left:
         listed = "".join(f"\n  {what}" for what in left)
-        tell(f"Not everything could be removed in time; run it again:{listed}")
+        tell(f"Not everything could be removed; run it again:{listed}")
         raise SystemExit(EXIT_BLOCKED)
     return said
 
@@ -116,7 +116,8 @@ def uninstall(cluster: InstalledCluster, steps: Steps, *, dry_run: bool, wait_s:
     for step in first:
         steps.take(step)
     refuse_a_running_controller(cluster, steps)
-    return tuple(what for step in last for what in steps.take(step))
+    left = (what for step in last for what in steps.take(step, past_refusals=True))
+    return tuple(dict.fromkeys(left))
 
 
 def release_gates(cluster: InstalledCluster, steps: Steps, *, dry_run: bool) -> tuple[str, ...]:
@@ -126,7 +127,7 @@ def release_gates(cluster: InstalledCluster, steps: Steps, *, dry_run: bool) -> 
         steps.show(step)
         return ()
     refuse_a_running_controller(cluster, steps, _LETS_GO)
-    return steps.take(step)
+    return steps.take(step, past_refusals=True)
 
 
 def plan(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from rescheduler.kube.errors import ConflictError, NotFoundError
+from rescheduler.kube.errors import ApiError, ConflictError, NotFoundError
 
 POLL_S: Final = 0.5
 _FIRST_POLL_S: Final = 0.05
@@ -60,14 +60,18 @@ class Steps:
         for removal in step.find():
             self.say(f"  would: {removal.what}: {removal.how}")
 
-    def take(self, step: RemovalStep) -> tuple[str, ...]:
-        """Remove everything of this step. Returns what is left over at its limit. Raises ApiError, TransportError."""
+    def take(self, step: RemovalStep, *, past_refusals: bool = False) -> tuple[str, ...]:
+        """Remove everything of this step. Returns what is left over at its limit. Raises ApiError, TransportError.
+
+        ``past_refusals``: what the API server refuses to change is left over, too, and does not keep all else.
+        """
         self.say(step.title)
         ends_s, quiet_since_s = self.clock() + step.limit_s, None
         told: set[str] = set()
+        refused: dict[str, str] = {}
         pause_s = _FIRST_POLL_S
         while True:
-            found = step.find()
+            found = [removal for removal in step.find() if removal.what not in refused]
             now_s = self.clock()
             if not found:
                 if quiet_since_s is None:
@@ -75,22 +79,27 @@ class Steps:
                     if step.quiet_s:
                         self.say(f"None now. Waiting {step.quiet_s:g} s for what may still come")
                 if now_s - quiet_since_s >= step.quiet_s:
-                    return ()
+                    return tuple(refused.values())
             else:
                 quiet_since_s = None
-                self._remove(found, told)
+                for removal in found:
+                    try:
+                        self._remove(removal, told)
+                    except ApiError as error:
+                        if not past_refusals:
+                            raise
+                        refused[removal.what] = f"{removal.what}: {error}"
                 if now_s >= ends_s:
-                    return tuple(removal.what for removal in found)
+                    return (*refused.values(), *(one.what for one in found if one.what not in refused))
             self.sleep(pause_s)
             pause_s = min(2 * pause_s, POLL_S)
 
-    def _remove(self, found: Sequence[Removal], told: set[str]) -> None:
-        for removal in found:
-            line = f"  {removal.what}: {removal.how}"
-            if line not in told:
-                told.add(line)
-                self.say(line)
-            if removal.act is not None:
-                # Gone, or changed since it was seen: the next look finds out.
-                with suppress(NotFoundError, ConflictError):
-                    removal.act()
+    def _remove(self, removal: Removal, told: set[str]) -> None:
+        line = f"  {removal.what}: {removal.how}"
+        if line not in told:
+            told.add(line)
+            self.say(line)
+        if removal.act is not None:
+            # Gone, or changed since it was seen: the next look finds out.
+            with suppress(NotFoundError, ConflictError):
+                removal.act()

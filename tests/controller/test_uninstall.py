@@ -342,6 +342,23 @@ def test_a_refusal_ends_it(scene):
         uninstall(cluster, steps, dry_run=False, wait_s=0.0)
 
 
+def test_a_pod_that_nobody_may_change_keeps_nothing_else(scene):
+    """A policy of the cluster refuses it: all other pods are let go, the rest is removed, and it is named with the policy's words."""
+    scene.busy()
+    scene.stop()
+    scene.api.delete(scene.api.get(DEPLOYMENT, "rescheduler", "rescheduler"))
+    for name in ("a", "frozen", "z"):
+        scene.api.create(gated(name))
+    scene.refuse(403, "Forbidden", lambda call: call.method == "PATCH" and call.path.endswith("/pods/frozen"))
+    steps = Steps(say=scene.said.append, clock=lambda: scene.now_s, sleep=scene.advance)
+    left = uninstall(
+        InstalledCluster(KubeApi(scene.calls, NO_RETRY), "rescheduler"), steps, dry_run=False, wait_s=0.0
+    )
+    assert left == ("Pod default/frozen: 403 Forbidden: ",)
+    assert not any(spec(scene.api.get(POD, "default", name)).get("schedulingGates") for name in ("a", "z"))
+    assert scene.of_ours() == []
+
+
 def test_every_object_of_the_manifests_is_one_of_its_steps():
     known = {path_of(obj) for obj in everything("rescheduler")}
     assert {path_of(obj) for obj in manifests.load()} <= known
