@@ -2,7 +2,7 @@
 
 Sources: kubernetes ``apiserver/pkg/endpoints/handlers/responsewriters`` (words of authorization), ``apiserver/pkg/admission/
 plugin/webhook`` (denials, missing support for dry runs), ``plugin/pkg/admission/resourcequota`` (the last plugin of
-admission: a pod that a quota refuses was let through by all others).
+admission: a pod that a quota refuses was let through by all others; ``CheckRequest`` names what is exceeded).
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from rescheduler.kube.errors import (
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.outcomes import NO_RIGHT, QUOTA_USED_UP, CreationAnswer, CreationOutcome
 from rescheduler.model.replacement_rules import AdmittedPod
+from rescheduler.model.resources import QuantityError, nano
 
 _NO_DRY_RUN: Final = "does not support dry run"
 _INVALID: Final = re.compile(r'Pod "[^"]*" is invalid: ')
 _NOT_DECODED: Final = re.compile(r'Pod in version "v1" cannot be handled as a Pod: ')
+_EXCEEDED: Final = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)$")
 _DENIED: Final = "denied the request"
 """Words of a webhook's denial, whose HTTP code the webhook chooses."""
 
@@ -49,13 +51,33 @@ def invalid_words(error: ForbiddenError | RejectedError) -> str:
 
 
 def _of_creation(error: ApiError, message: str) -> CreationOutcome:
-    if _NO_DRY_RUN in message or QUOTA_USED_UP in message or isinstance(error, NotFoundError):
+    if QUOTA_USED_UP in message:
+        return CreationOutcome.REFUSED if _stays_exceeded(message) else CreationOutcome.NO_EVIDENCE
+    if _NO_DRY_RUN in message or isinstance(error, NotFoundError):
         return CreationOutcome.NO_EVIDENCE
     if isinstance(error, ForbiddenError) and NO_RIGHT in message:
         return CreationOutcome.NO_RIGHT
     if isinstance(error, ForbiddenError | RejectedError) or _DENIED in message:
         return CreationOutcome.REFUSED
     return CreationOutcome.UNANSWERED
+
+
+def _stays_exceeded(message: str) -> bool:
+    """True if the quota has no place for the pod even in place of one like it: it was made smaller than what is used."""
+    found = _EXCEEDED.search(message)
+    if found is None:
+        return False
+    try:
+        requested, used, limited = map(_amounts, found.groups())
+    except QuantityError:  # the words of somebody else
+        return False
+    return any(max(used.get(name, 0), requested.get(name, 0)) > most for name, most in limited.items())
+
+
+def _amounts(listed: str) -> dict[str, int]:
+    """Of ``pods=1,requests.cpu=500m``."""
+    pairs = (pair.partition("=") for pair in listed.split(","))
+    return {name: nano(amount) for name, _, amount in pairs}
 
 
 def _of_read(error: ApiError) -> CreationOutcome:

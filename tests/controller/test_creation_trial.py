@@ -178,6 +178,21 @@ def test_a_pod_of_an_indexed_job_keeps_its_index(tried, transport):
         ),
         (
             403,
+            'pods "x" is forbidden: exceeded quota: q, requested: a=1,cpu=1, used: a=3,cpu=3, limited: a=3,cpu=2500m',
+            Outcome.REFUSED,
+        ),
+        (
+            403,
+            'pods "web-x" is forbidden: exceeded quota: q, requested: memory=3Gi, used: memory=2Gi, limited: memory=2Gi',
+            Outcome.REFUSED,
+        ),
+        (
+            403,
+            'pods "web-x" is forbidden: exceeded quota: q, requested: a=b, used: c=d, limited: a=f',
+            Outcome.NO_EVIDENCE,
+        ),
+        (
+            403,
             'pods "web-x" is forbidden: failed quota: q: must specify limits.cpu for: main',
             Outcome.REFUSED,
         ),
