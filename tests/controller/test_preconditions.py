@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from test_call_table import CALLS_OF
+from example_calls import CALLS
 
 from rescheduler.calls.call import Call, ReadThenCall, Verb
 from rescheduler.calls.objects import create_config_map, set_keys
@@ -51,12 +51,12 @@ def written_down():
 
 
 def test_every_call_has_a_row():
-    assert set(written_down()) == {call.does for call, *_ in CALLS_OF}
+    assert set(written_down()) == {call.does for call in CALLS}
 
 
 @pytest.mark.parametrize("does", written_down())
 def test_a_call_carries_the_preconditions_of_its_row(does):
-    carried = [preconditions(call, READ.get(does)) for call, *_ in CALLS_OF if call.does == does]
+    carried = [preconditions(call, READ.get(does)) for call in CALLS if call.does == does]
     assert set.union(*carried) == written_down()[does]
 
 
