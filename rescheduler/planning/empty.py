@@ -69,17 +69,6 @@ _TILT: Final = (0.0, 0.3, 1.0)
 _KEPT: Final = (0.9, 0.75, 0.5)
 
 
-class _Order(NamedTuple):
-    """In which order nodes are emptied, and where their pods are put."""
-
-    costs: FloatArray
-    """By source."""
-    losses: FloatArray
-    """By node: 0, or for a node that may be emptied what is lost if it receives pods, 1 to 2 times ``_OPEN``."""
-    tilt: FloatArray | None = None
-    """By node, up to which part of it chance makes it look emptier, so that another one is the best fit."""
-
-
 class _Exchange(NamedTuple):
     """Sources that are emptied no longer, and those that are in their place."""
 
@@ -116,7 +105,8 @@ class Empty:
         )
         """Moves, and the highest sum of prices for so many."""
         self._tried: Counter[_Exchange] = Counter()
-        self._order = self._ordered(1.0)
+        self._costs = self._ordered(1.0)
+        """By source: in their order nodes are emptied."""
 
     def begin(self, rng: random.Random) -> None:
         """See ``SearchOperator``."""
@@ -161,11 +151,11 @@ class Empty:
         """See ``SearchOperator``."""
         state = self.state
         if number == 0:
-            self._order = self._ordered(0.0)
+            self._costs = self._ordered(0.0)
             self._keep(())
             self._go_on()
             return True
-        self._order = self._ordered(
+        self._costs = self._ordered(
             _PODS[(number + 1) % len(_PODS)],
             heavy_last=(number + 1) % 3 != 0,
             noise=_NOISE[(number + 1) // 2 % len(_NOISE)],
@@ -191,10 +181,7 @@ class Empty:
         (nodes,) = state.with_room(number, state.allowed(number)).nonzero()
         if not len(nodes):
             return -1
-        losses, tilt = self._order.losses, self._order.tilt
-        cost = np.where(state.arrivals[nodes] > 0, 0.0, losses[nodes]) + state.slack[nodes]
-        if tilt is not None:
-            cost += tilt[nodes]
+        cost = state.fit.sums[nodes]
         liked = state.pods[number].liked
         if liked is not None:
             cost[~liked[nodes]] += _DISLIKED
@@ -230,7 +217,7 @@ class Empty:
 
     def _go_on(self) -> None:
         """Empty what else can be emptied, the cheapest first."""
-        for number in np.argsort(self._order.costs, kind="stable").tolist():
+        for number in np.argsort(self._costs, kind="stable").tolist():
             if number not in self.state.emptied:
                 self._empty(number)
 
@@ -336,8 +323,12 @@ class Empty:
 
     def _ordered(
         self, pods: float, *, heavy_last: bool = True, noise: float = 0.0, tilt: float = 0.0
-    ) -> _Order:
-        """``pods``: how much of the cost is the number of pods. ``heavy_last``: nodes that would have to be given up are used from the costly end."""
+    ) -> FloatArray:
+        """Costs of sources, and where their pods are put from now on.
+
+        ``pods``: how much of the cost is the number of pods. ``heavy_last``: nodes that would have to be given up are used from the
+        costly end. ``tilt``: so much chance makes nodes look fuller, so that another one is the best fit.
+        """
         rng, size = self._rng, len(self.state.open)
         some = self._pods / max(self._pods.sum(), 1.0)
         lost = self._largest_loss / max(self._largest_loss.sum(), 1e-9)
@@ -346,10 +337,12 @@ class Empty:
             costs *= np.array([1.0 + noise * (rng.random() - 0.5) * 2 for _ in range(len(costs))])
         losses = np.zeros(size)
         if len(costs):
+            # What is lost if a node that may be emptied receives pods: 1 to 2 times ``_OPEN``.
             cheap = 1.0 - costs / max(float(costs.max()), 1e-12)
             losses[self._nodes] = (1.0 + (cheap if heavy_last else 0.0)) * _OPEN
-        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else None
-        return _Order(costs, losses, tilts)
+        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else np.zeros(size)
+        self.state.fit.weigh(losses, tilts, np.array([bool(pods) for pods in self.state.into]))
+        return costs
 
     def _largest_first(self, number: int) -> float:
         return -self.sizes[number]
@@ -397,9 +390,9 @@ def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) 
     putting.looks += 1
     state = putting.state
     fits = state.allowed(number)
-    nodes: list[int] = np.flatnonzero(fits & (state.arrivals > 0)).tolist()
+    nodes = [node for node in np.flatnonzero(fits).tolist() if state.into[node]]
     if len(nodes) > LOOKED_AT:
-        nodes = sorted(nodes, key=lambda node: (-state.slack[node], node))[:LOOKED_AT]
+        nodes = sorted(nodes, key=lambda node: (-state.fit.slack[node], node))[:LOOKED_AT]
     least = math.inf
     best: tuple[int, Sequence[int]] = -1, ()
     for node in nodes:
@@ -425,5 +418,10 @@ def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) 
 
 def _cover(putting: Empty, lack: Mapping[int, float], *guests: int) -> bool:
     """True if what these leave makes up for what a node has too little of."""
-    needs = [putting.needs[guest] for guest in guests]
-    return all(sum(one.get(row, 0.0) for one in needs) >= amount for row, amount in lack.items())
+    for row, amount in lack.items():
+        left = amount
+        for guest in guests:
+            left -= putting.needs[guest].get(row, 0.0)
+        if left > 0.0:
+            return False
+    return True

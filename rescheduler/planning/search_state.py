@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -40,6 +40,30 @@ class InTheWay(NamedTuple):
     """Nodes where those that leave would still be in the way."""
 
 
+class NodeFit:
+    """How well pods fit on each node: the free shares of its rows, and what is lost by using a node to which nothing goes."""
+
+    __slots__ = ("_losses", "_slack", "_sums", "_tilt", "slack", "sums")
+
+    def __init__(self, slack: FloatArray) -> None:
+        self.slack = slack
+        """The free shares of all rows of a node added up."""
+        self.sums = slack.copy()
+        """All added up: the less, the better a pod fits."""
+        self._slack, self._sums = _view(self.slack), _view(self.sums)
+        self._losses = self._tilt = _view(np.zeros_like(slack))
+
+    def weigh(self, losses: FloatArray, tilt: FloatArray, used: BoolArray) -> None:
+        """From now on so much is lost; ``tilt`` is added for each node. ``used``: nodes to which pods go."""
+        self._losses, self._tilt = _view(losses), _view(tilt)
+        self.sums[:] = np.where(used, 0.0, losses) + self.slack + tilt
+
+    def take(self, node: int, slack: float, *, used: bool) -> None:
+        """So much of the slack of a node is taken; ``used``: pods go there."""
+        left = self._slack[node] = self._slack[node] - slack
+        self._sums[node] = (0.0 if used else self._losses[node]) + left + self._tilt[node]
+
+
 class SearchState:
     """Nobody is moved at first."""
 
@@ -48,6 +72,7 @@ class SearchState:
         self.pods: Sequence[MovablePod] = problem.pods
         self.needs = table([pod.needs for pod in self.pods], len(problem.free), -np.inf)
         """What each pod needs of each row; what it does not ask for is no matter. Shape (pods, rows)."""
+        self._columns: FloatArray = self.needs[:, :, np.newaxis]
         self.left = _left(problem)
         """By stage, what is left once all moves of earlier stages have landed, and those of this one have come. Shape (rows, nodes)."""
         self.lasting: list[FloatArray] = (
@@ -56,20 +81,17 @@ class SearchState:
             else self.left
         )
         """By stage, the least of what is left in it and in all later ones."""
-        self._rows = [list(left) for left in self.left]
+        self._rows = [[_view(row) for row in left] for left in self.left]
         """Views of them, by stage and row."""
-        self._lasting_rows = [list(left) for left in self.lasting]
+        self._lasting_rows = [[_view(row) for row in left] for left in self.lasting]
         self.open: BoolArray = problem.receives.copy()
         """Nodes that may receive."""
         self._per_unit: FloatArray = 1.0 / np.maximum(problem.whole, 1.0)
         # Where too much stands already, what comes changes nothing of it.
         self._slack_per_unit: list[list[float]] = np.where(problem.free > 0, self._per_unit, 0.0).tolist()
-        self.slack: FloatArray = (np.clip(problem.free, 0.0, None) * self._per_unit).sum(axis=0)
-        """The free shares of all rows of a node added up."""
+        self.fit = NodeFit((np.clip(problem.free, 0.0, None) * self._per_unit).sum(axis=0))
         self.into: list[dict[int, None]] = [{} for _ in range(problem.free.shape[1])]
         """By node, the pods that go there, in the order in which they came."""
-        self.arrivals: IntArray = np.zeros(len(self.into), dtype=np.int64)
-        """By node, how many these are."""
         self.ways: dict[int, Destination] = {}
         """By pod, where it goes."""
         self.emptied: dict[int, None] = {}
@@ -155,9 +177,7 @@ class SearchState:
 
     def with_room(self, number: int, fits: BoolArray, stage: int = 1) -> BoolArray:
         """Those of ``fits`` (all nodes, changed) with room for the pod."""
-        rows = self._lasting_rows[stage - 1]
-        for row, amount in self.pods[number].needs:
-            fits &= rows[row] >= amount
+        fits &= np.logical_and.reduce(self.lasting[stage - 1] >= self._columns[number])
         return fits
 
     def room_left(self, number: int, nodes: IntArray) -> FloatArray:
@@ -173,9 +193,9 @@ class SearchState:
 
     def put(self, number: int, node: int, stage: int = 1) -> None:
         """The pod goes there."""
-        self._change(number, node, stage, 1)
         self.ways[number] = Destination(node, stage)
         self.into[node][number] = None
+        self._change(number, node, stage, 1)
 
     def remove(self, number: int) -> Destination:
         """It stays where it was after all; gives where it went."""
@@ -332,7 +352,6 @@ class SearchState:
     def _change(self, number: int, node: int, stage: int, sign: int) -> None:
         pod = self.pods[number]
         self.paid += sign * pod.cost
-        self.arrivals[node] += sign
         if not pod.excess and pod.repairs:
             self.repaired += (
                 sign * pod.repairs.get(node, 0.0) * (1.0 if stage <= self.problem.early else LATE)
@@ -367,19 +386,20 @@ class SearchState:
             self._keep_lasting(row, pod.source)
 
     def _take(self, amounts: Amounts, node: int, stage: int, sign: int) -> None:
-        slack, stages = 0.0, self._rows[stage - 1 :]
+        slack, stages, staged = 0.0, self._rows[stage - 1 :], len(self._rows) > 1
         for row, amount in amounts:
             for rows in stages:
                 rows[row][node] -= sign * amount
-            self._keep_lasting(row, node)
+            if staged:
+                self._keep_lasting(row, node)
             slack += amount * self._slack_per_unit[row][node]
-        self.slack[node] -= sign * slack
+        self.fit.take(node, sign * slack, used=bool(self.into[node]))
 
     def _keep_lasting(self, row: int, node: int) -> None:
-        if self.lasting is not self.left:
-            least = np.inf
-            for left, lasting in zip(reversed(self._rows), reversed(self._lasting_rows), strict=True):
-                least = lasting[row][node] = min(least, left[row].item(node))
+        """With one stage both are the same array."""
+        least = np.inf
+        for left, lasting in zip(reversed(self._rows), reversed(self._lasting_rows), strict=True):
+            least = lasting[row][node] = min(least, left[row][node])
 
     def _give(self, source: Source, sign: int) -> None:
         """What may come to the node of a source from now on: less for the sign -1, more again for 1."""
@@ -387,6 +407,11 @@ class SearchState:
             self.open[source.node] = sign > 0 and self.problem.receives[source.node]
         else:
             self._take(source.takes, source.node, 1, -sign)
+
+
+def _view(row: FloatArray) -> memoryview[float]:
+    """Of the same numbers: numpy takes twice as long for a single one."""
+    return cast("memoryview[float]", row.data)
 
 
 def _left(problem: SearchProblem) -> list[FloatArray]:

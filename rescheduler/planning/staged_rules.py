@@ -29,6 +29,8 @@ class MarkedDomains:
         """By key and stage, and by domain, how many leave it in that stage."""
         self._open: dict[tuple[int, int], BoolArray] = {}
         """By key and stage, the nodes that others may join."""
+        self._members: dict[tuple[int, int], IntArray] = {}
+        """By key and domain, the nodes that are in it."""
         for (key, domain), number in standing.items():
             self._there.setdefault(key, {})[domain] = number
 
@@ -82,7 +84,14 @@ class MarkedDomains:
                 continue
             now = after <= 0 if len(self._stages) == 1 else self._is_open(mark.key, domain, stage)
             if known.item(node) != now:
-                known[mark.domains == domain] = now
+                known[self._nodes_in(mark, domain)] = now
+
+    def _nodes_in(self, mark: Mark, domain: int) -> IntArray:
+        """Indices of the nodes of a domain."""
+        known = self._members.get((mark.key, domain))
+        if known is None:
+            known = self._members[mark.key, domain] = np.flatnonzero(mark.domains == domain)
+        return known
 
 
 _NONE: Final[Mapping[int, int]] = {}
