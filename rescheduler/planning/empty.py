@@ -24,7 +24,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,8 @@ class _Exchange(NamedTuple):
 
 class Empty:
     """Empties nodes in one search state."""
+
+    patience: ClassVar[int] = 8
 
     def __init__(self, problem: SearchProblem) -> None:
         self.state = SearchState(problem)
@@ -199,7 +201,7 @@ class Empty:
                 nodes[number] = free[:, source.node]
             else:
                 for row, amount in source.takes:
-                    nodes[number, row] = amount
+                    nodes[number, row] = min(amount, free[row, source.node])
         return (needs + nodes) / whole, np.minimum(needs.sum(axis=0) / whole, 1.0)
 
     def _keep(self, sources: Iterable[int]) -> None:

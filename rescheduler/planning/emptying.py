@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import Pod, PodSpec, Toleration
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
@@ -25,6 +25,7 @@ from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 
 class Wanted(NamedTuple):
@@ -116,6 +117,7 @@ class _Problem:
         self._pods: list[MovablePod] = []
         self._numbers: dict[str, int] = {}
         """By uid of a pod, which of these it is."""
+        self._tolerations: set[tuple[Toleration, ...]] = set()
 
     def source(self, members: Sequence[Candidate]) -> Source:
         """The node of these candidates."""
@@ -134,12 +136,15 @@ class _Problem:
         )
 
     def problem(self, sources: Sequence[Source], most_moves: int | None) -> SearchProblem:
-        """What is searched in."""
+        """What is searched in. Nodes whose taints none of the pods tolerates receive nothing, so what is free there is no room."""
+        view = self._trial.view
+        tolerated = [hard_taints_tolerated(some, view.nodes) for some in self._tolerations]
+        receives = self._policy.receives(view) & np.logical_or.reduce(tolerated)
         return SearchProblem(
             free=self._conditions.free,
             whole=self._conditions.whole,
             pods=self._pods,
-            receives=self._policy.receives(self._trial.view)[self.order],
+            receives=receives[self.order],
             sources=sources,
             fault=0.0,
             most_moves=most_moves,
@@ -151,6 +156,7 @@ class _Problem:
         if known is None:
             known = self._numbers[pod.uid] = len(self._pods)
             replacement = self._emptying.replacement(pod)
+            self._tolerations.add(replacement.spec.tolerations)
             more = ((row, takes(replacement.spec)) for row, takes in self._limits)
             movable = self._conditions.movable(
                 pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)

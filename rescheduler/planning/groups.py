@@ -9,7 +9,7 @@ a workload rests. A plan that ends after so many moves ends between groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
@@ -87,6 +87,24 @@ class _Planned(NamedTuple):
     """Of each."""
 
 
+class _Searched(NamedTuple):
+    """What a search over all groups of a policy led to: as long as nothing else happens, another one has nothing to find."""
+
+    version: int
+    """Once that was planned which it chose and limits allow."""
+    pods: Mapping[str, frozenset[str]]
+    """By group, the uids of its pods."""
+    later: tuple[str, ...]
+    """Nodes that pods are to leave in later cycles."""
+
+    def answers(self, version: int, groups: Mapping[str, Sequence[Candidate]]) -> bool:
+        """True if these groups, at that version, are the same, or what is left of them."""
+        return version == self.version and all(
+            self.pods.get(group, frozenset()).issuperset(one.pod.uid for one in members)
+            for group, members in groups.items()
+        )
+
+
 _NOTHING: Final = _Planned((), ())
 _PASSES: Final = frozenset(
     {
@@ -113,17 +131,20 @@ class Groups:
         """Nodes that pods are to leave in later cycles: the room that was found for them is kept."""
         self._answers: dict[tuple[object, ...], tuple[int, Blocked | None]] = {}
         """By ``_question``: at which version all had a place by themselves, and why they stay all the same, if not for room that is kept."""
+        self._searched: dict[str, _Searched] = {}
+        """By policy."""
         self.stay: set[str] = set()
         """Groups that cannot leave, and wait for nothing that passes by itself."""
 
     def run(self, policy: Policy, proposals: Proposals) -> None:
         """Plan what can be planned of all groups."""
         self._plan.skipped.settle()
-        self._later.clear()
         left = {group: tuple(members) for group, members in groupby(proposals, key=attrgetter("group"))}
         if isinstance(policy, EmptyingPolicy):
             done = self._together(policy, left)
             left = {g: m for g, m in left.items() if not m[0].spare and m[0].pod.node not in done}
+        else:
+            self._later = {}
         while left and not self._limits.exhausted:
             self._try(policy, left.pop(next(iter(left))))
         if left:
@@ -148,6 +169,12 @@ class Groups:
     def _together(self, policy: EmptyingPolicy, left: dict[str, tuple[Candidate, ...]]) -> set[str]:
         """Plan the groups that a search over all of them chooses, and take them out of ``left``. Gives their nodes."""
         nodes: set[str] = set()
+        searched = self._searched.get(policy.name)
+        if searched is not None and searched.answers(self._emptying.trial.version, left):
+            self._later = dict.fromkeys(searched.later)
+            return nodes
+        self._later = {}
+        pods = {group: frozenset(one.pod.uid for one in members) for group, members in left.items()}
         open_ = {group: members for group, members in left.items() if not any(map(self._refused, members))}
         while open_ and not self._limits.exhausted:
             done = refused = False
@@ -169,6 +196,7 @@ class Groups:
             # Where the rules refused a pod that the numbers allowed, the others are searched again with what is left.
             if not (done and refused) or self._later:
                 break
+        self._searched[policy.name] = _Searched(self._emptying.trial.version, pods, tuple(self._later))
         return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
@@ -193,13 +221,15 @@ class Groups:
         self.stay.discard(members[0].group)
         if chosen is None and self._answered(policy, members):
             return False
+        # What limits do not allow now is planned last, so that all the others may go.
+        members, chosen = _last(
+            [i for i, one in enumerate(members) if plan.limit(one) is not None], members, chosen
+        )
         planned = self._move_all(policy, members, chosen)
         worse = [i for i, (a, b) in enumerate(pairwise(planned.changes)) if worsens_wishes(b - a)]
         if 0 < len(worse) < len(members):
             # Without these the others may be better off: they are planned last, where that shows.
-            order = [*(i for i in range(len(members)) if i not in worse), *worse]
-            members = tuple(members[i] for i in order)
-            chosen = chosen and chosen.in_order(order)
+            members, chosen = _last(worse, members, chosen)
             plan.undo(start)
             planned = self._move_all(policy, members, chosen)
         changes = planned.changes
@@ -318,6 +348,14 @@ class Groups:
         message = f"the pods that were to leave node/{failed.pod.node} together stay because of {name}"
         for member in _others(members, failed):
             self._plan.skipped.add(member, Blocked(SkipReason.GROUP, message, name))
+
+
+def _last(
+    late: Sequence[int], members: Sequence[Candidate], chosen: Chosen | None
+) -> tuple[Sequence[Candidate], Chosen | None]:
+    """The same group, these of it last."""
+    order = [*(i for i in range(len(members)) if i not in late), *late]
+    return tuple(members[i] for i in order), chosen and chosen.in_order(order)
 
 
 def _question(policy: Policy, members: Sequence[Candidate]) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -62,6 +62,8 @@ class _Order(NamedTuple):
 
 class Relieve:
     """Relieves nodes in one search state."""
+
+    patience: ClassVar[int] = 4
 
     def __init__(self, problem: SearchProblem, least: float) -> None:
         """``least``: what a move must relieve, as a share of a node."""

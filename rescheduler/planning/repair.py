@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class _Way(NamedTuple):
 
 class Repair:
     """Repairs in one search state."""
+
+    patience: ClassVar[int] = 4
 
     def __init__(self, problem: SearchProblem, most_looks: float = math.inf) -> None:
         """``most_looks``: after so many nobody steps aside any more."""

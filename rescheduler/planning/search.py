@@ -13,16 +13,13 @@ What is wanted, and how a part is made again, are the three operators: ``repair`
 from __future__ import annotations
 
 import random
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from rescheduler.planning.problem import SearchSolution
 from rescheduler.planning.search_state import SearchState
 
 LOOKS_PER_PASS: Final = 500
 """A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
-
-PATIENCE: Final = 4
-"""A part of all looks, one in so many, is that while."""
 
 
 class SearchOperator(Protocol):
@@ -31,6 +28,8 @@ class SearchOperator(Protocol):
     state: SearchState
     looks: float
     """How often it was looked for a node for a pod."""
+    patience: ClassVar[int]
+    """A part of all looks, one in so many, is the while after which nothing is sought any longer."""
 
     def begin(self, rng: random.Random) -> None:
         """Make the first solution."""
@@ -64,7 +63,7 @@ def search(operator: SearchOperator, passes: int) -> SearchSolution:
     best, best_worth = state.solution(), operator.worth()
     repetitions, looks = operator.repetitions(passes), passes * LOOKS_PER_PASS
     most = operator.looks + looks
-    until = operator.looks + looks / PATIENCE
+    until = operator.looks + looks / operator.patience
     for number in range(repetitions):
         if operator.looks >= min(most, until) or operator.done():
             break
@@ -76,7 +75,7 @@ def search(operator: SearchOperator, passes: int) -> SearchSolution:
         worth = operator.worth()
         if worth > best_worth + _EPSILON:
             best, best_worth = state.solution(), worth
-            until = 2 * operator.looks + looks / PATIENCE
+            until = 2 * operator.looks + looks / operator.patience
         if operator.worth(to_come) < before_worth - operator.worse(to_come):
             state.restore(before)
     state.restore(best)

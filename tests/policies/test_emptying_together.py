@@ -5,8 +5,10 @@ from collections import Counter
 import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.planning import emptying
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import stages_of
+from rescheduler.planning.search import search
 from rescheduler.testing import builders as b
 
 ALL = ("HighNodeUtilization", {"thresholds": {"cpu": 99.0}, "target_thresholds": {"cpu": 100.0}})
@@ -107,3 +109,51 @@ def test_pods_go_where_they_like_to_be_as_long_as_as_many_nodes_are_emptied(deci
     )
     (move,) = decide(cluster, "HighNodeUtilization").moves
     assert (move.pod.name, move.target) == ("critical-0", "half")
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The operators of all searches."""
+    found = []
+
+    def searched(operator, passes):
+        found.append(operator)
+        return search(operator, passes)
+
+    monkeypatch.setattr(emptying, "search", searched)
+    return found
+
+
+def test_what_was_chosen_and_landed_is_not_searched_again(decide, app, searches):
+    cluster = b.snapshot(
+        *(b.node(f"n{i}").cpu("4") for i in range(3)),
+        load(app, "a", "n0", 1), load(app, "b", "n1", 9), load(app, "c", "n2", 9, "410m"),
+    )  # fmt: skip
+    assert emptied(decide(cluster, ALL, inputs=within(None))) == {"n0"}
+    assert len(searches) == 1
+
+
+def test_nodes_that_take_none_of_the_pods_are_no_room(decide, app, searches):
+    """Without them it is plain that no node can be emptied, and nothing is sought for long."""
+    cluster = b.snapshot(
+        [b.node(f"n{i}").cpu("4") for i in range(2)], load(app, "a", "n0", 8), load(app, "b", "n1", 8),
+        [b.node(f"gpu{i}").cpu("4").taint("gpu") for i in range(2)],
+        app("g", ["gpu0", "gpu1"], lambda spec: spec.cpu("400m"), namespace="kube-system"),
+    )  # fmt: skip
+    assert decide(cluster, ALL, inputs=within(None)).moves == ()
+    (operator,) = searches
+    assert operator.done()
+
+
+def test_what_a_limit_holds_back_does_not_hold_back_the_others_of_its_node(decide, app):
+    """Of eight pods of "big" one stands, so it may not go now; it is the first that would."""
+    cluster = b.snapshot(
+        *(b.node(f"n{i}").cpu("4") for i in range(2)),
+        app("big", ["n0"], lambda spec: spec.cpu("500m"), replicas=8), load(app, "small", "n0", 2, "100m"),
+        load(app, "e", "n1", 7),
+    )  # fmt: skip
+    plan = decide(cluster, ALL, inputs=within(None))
+    assert sorted(move.pod.name for move in plan.moves) == ["small-0", "small-1"]
+    assert {s.pod.name: str(s.reason) for s in plan.skipped if s.pod.name == "big-0"} == {
+        "big-0": "TooFewAvailable"
+    }
