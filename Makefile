@@ -130,6 +130,7 @@ nightly: $(STAMP)  ## random histories with faults and crashes, random plans aga
 	RESCHEDULER_EXAMPLES=1 $(BIN)/python -m pytest -n $(JOBS) -m 'not realcluster' tests/upgrades
 	if command -v go >/dev/null; then $(MAKE) --no-print-directory upgrade; else echo 'Go is missing: nothing is upgraded.'; fi
 	$(MAKE) --no-print-directory strangers
+	$(BIN)/python -m pytest -rs -m container tests/packaging
 	RESCHEDULER_FIRST_SEED=$(SEED) RESCHEDULER_SEEDS=$$(( $(HISTORIES) / 10 + 1 )) $(BIN)/python -m pytest -n $(JOBS) \
 	  $$(grep -rlE 'tests.seeds|mark.crossed' tests --include='test_*.py')
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.container
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"
 READ_ONLY = """
-import json, os, pathlib
+import importlib.util, json, os, pathlib
 def writes(folder):
     try:
         pathlib.Path(folder, "x").write_text("")
@@ -27,6 +27,7 @@ status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(json.dumps({
     "uid": os.getuid(), "gid": os.getgid(), "capabilities": int(status["CapBnd"], 16) | int(status["CapEff"], 16),
     "no new privileges": int(status["NoNewPrivs"]), "root": writes("/"), "tmp": writes("/tmp"), "code": writes("/opt/rescheduler"),
+    "more than it needs": [name for name in ("pip", "kubernetes.aio") if importlib.util.find_spec(name)],
 }))
 """
 
@@ -85,6 +86,7 @@ def test_it_starts_without_rights_on_a_root_that_it_cannot_write(engine, image):
         "root": nothing,
         "tmp": nothing,
         "code": nothing,
+        "more than it needs": [],
     }
 
 
