@@ -185,6 +185,8 @@ class CreationTrial:
     pod: Pod
     template: TemplateKey
     """The template that the pod comes from."""
+    changes: tuple[Call, ...] = ()
+    """Tried on ``pod`` before, in dry runs: what its replacement is changed by after its creation."""
 
     @property
     def lane(self) -> str:

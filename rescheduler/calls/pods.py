@@ -161,6 +161,16 @@ def unsteer(pod: Pod) -> Call:
     return merge_patch("unsteer", Kind.POD, pod.key, patch, lane=pod.namespace)
 
 
+def tried_hand_over(pod: Pod) -> tuple[Call, ...]:
+    """The changes of a hand-over, tried on the pod that stands: admission that refuses them would keep its replacement gated.
+
+    It is bound, so the API server itself would refuse a nomination: none is taken back.
+    """
+    tried = nominate(pod, ""), remove_gate(pod, pod.name)
+    asked = OnError.IGNORE_NOT_FOUND | OnError.RETURN_REFUSAL
+    return tuple(dataclasses.replace(call, dry_run=True, on_error=asked) for call in tried)
+
+
 # Pods that are moved
 
 

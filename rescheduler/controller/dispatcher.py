@@ -215,12 +215,19 @@ class Dispatcher:
             case ReadThenCall(does="start_replacement") if effect.refused:
                 answers.start_refused(machine, effect.refused)
                 self.wake(now_s)
-            case CreationTrial(_, pod, template) if effect.creation is not None:
+            case CreationTrial(_, pod, template, changes) if effect.creation is not None:
                 # With the time of the question: what has changed since then, the answer does not know.
                 creations, asked_s = self.memory.creations, step.sent_at_s
                 took_s = now_s - asked_s
                 creations.answered(
-                    step.snapshot, template, pod, effect.creation, asked_s, took_s=took_s, read=effect.read
+                    step.snapshot,
+                    template,
+                    pod,
+                    effect.creation,
+                    asked_s,
+                    took_s=took_s,
+                    read=effect.read,
+                    changed=bool(changes),
                 )
                 self.wake(now_s)
             case Call() if effect.request_withdrawn:

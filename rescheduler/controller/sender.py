@@ -7,7 +7,7 @@ and keeps nothing between two calls, so calls about different objects may be sen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
@@ -40,7 +40,7 @@ from rescheduler.kube.errors import (
     RejectedError,
 )
 from rescheduler.kube.eviction_requests import EvictionRequests
-from rescheduler.kube.pod_creation import invalid_words, meaning_of
+from rescheduler.kube.pod_creation import invalid_words, meaning_of, of_change
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.decoder import admitted_pod
@@ -93,8 +93,8 @@ class ApiSender:
             case GateProbe(owner, namespace):
                 proven = self.gate.proves(owner, namespace)
                 return Effect(gate_proven=proven, single_api_server=proven and self.single_api_server())
-            case CreationTrial(steps):
-                return self._try_creation(steps)
+            case CreationTrial(steps, changes=changes):
+                return self._try_creation(steps, changes)
             case Event():
                 self.record_event(call)
                 return NO_EFFECT
@@ -109,9 +109,12 @@ class ApiSender:
         following = _next(call, found)
         return NO_EFFECT if following is None else self.send(following)
 
-    def _try_creation(self, steps: ReadThenCall | Call) -> Effect:
+    def _try_creation(self, steps: ReadThenCall | Call, changes: Iterable[Call]) -> Effect:
         step: Call | ReadThenCall | None = steps
         try:
+            for change in changes:
+                if refused := of_change(self._answered(change).refused):
+                    return Effect(creation=refused)
             while isinstance(step, ReadThenCall):
                 step = _next(step, self._request(step.read))
             body = self.api.try_creation(step.path, step.body) if step is not None else b""

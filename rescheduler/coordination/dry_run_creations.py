@@ -33,6 +33,8 @@ _NO_RIGHT_KEPT_S: Final = 60.0
 """How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
 _READ_KEPT_S: Final = 5.0
 """How long a template that was read counts while the cache shows no change: the cache may be behind, or its watch silent."""
+_CHANGES_KEPT_S: Final = 60.0
+"""How long the changes of a hand-over need not be tried again for pods of the same controller."""
 _MOST_TEMPLATES: Final = 1_000
 TEMPLATE_REFUSED_S: Final = 60.0
 
@@ -79,6 +81,8 @@ class DryRunCreations:
     """By namespace."""
     _read: dict[str, _Read] = field(default_factory=dict)
     """By the controller's uid."""
+    _changed_s: dict[str, float] = field(default_factory=dict)
+    """When the changes of a hand-over were last let through, by the controller's uid."""
     _asked_of: Snapshot | None = None
     _refused: dict[str, str] = field(default_factory=dict)
     """``_refused_beside`` of that snapshot, by namespace: each move of a round asks, and the pods are many."""
@@ -100,6 +104,9 @@ class DryRunCreations:
             for uid, read in self._read.items()
             if now_s < read.at_s + _READ_KEPT_S and read.generation == _generation(snapshot, uid)
         }
+        self._changed_s = {
+            uid: at_s for uid, at_s in self._changed_s.items() if now_s < at_s + _CHANGES_KEPT_S
+        }
         admitted = {key: kept.answer.pod for key, kept in self._kept.items() if kept.answer.pod is not None}
         return dataclasses.replace(snapshot, admitted=admitted) if admitted else snapshot
 
@@ -109,8 +116,9 @@ class DryRunCreations:
         if key is None:
             return ObservedCreation(refused_beside=self._refused_in(snapshot, pod.namespace))
         kept = self._kept.get(key) or self._no_right.get(pod.namespace)
+        changed = key.controller_uid in self._changed_s
         if kept is None:
-            return ObservedCreation(template=key)
+            return ObservedCreation(template=key, changes_tried=changed)
         answer, read = kept.answer, self._read.get(key.controller_uid)
         # The answer came in this round, and what this round has judged does not know of it.
         if answer.pod is not snapshot.admitted.get(key):
@@ -122,6 +130,7 @@ class DryRunCreations:
             asked_at_s=kept.asked_at_s,
             took_s=kept.took_s,
             tries=kept.tries,
+            changes_tried=changed,
             again=read.creation if read is not None else None,
             refused_beside=self._refused_in(snapshot, pod.namespace)
             if answer.outcome in _SHOWS_NOTHING
@@ -145,8 +154,12 @@ class DryRunCreations:
         *,
         took_s: float = 0.0,
         read: Call | None = None,
+        changed: bool = False,
     ) -> None:
-        """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``. ``read``: if its template was read for it."""
+        """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``.
+
+        ``read``: if its template was read for it. ``changed``: the changes of a hand-over were tried, too.
+        """
         before = self._kept.get(template)
         unknown = answer.outcome is CreationOutcome.UNANSWERED
         tries = (before.tries if before is not None else 0) + 1 if unknown else 0
@@ -159,6 +172,8 @@ class DryRunCreations:
             self._no_right[pod.namespace] = kept
         else:
             self._kept[template] = kept
+        if changed and not (unknown or answer.outcome is CreationOutcome.REFUSED):
+            self._changed_s[template.controller_uid] = now_s
         self._keep_read(snapshot, template.controller_uid, read, now_s)
 
     def _keep_read(self, snapshot: Snapshot, uid: str, read: Call | None, now_s: float) -> None:

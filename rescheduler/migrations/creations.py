@@ -24,11 +24,15 @@ Json = dict[str, Any]
 
 
 def try_creation(
-    pod: Pod, owner: OwnerRef, template: TemplateKey, again: Call | None = None
+    pod: Pod,
+    owner: OwnerRef,
+    template: TemplateKey,
+    again: Call | None = None,
+    changes: tuple[Call, ...] = (),
 ) -> CreationTrial:
     """Create, in a dry run, the pod that ``owner`` would create in place of ``pod``, to see what admission makes of it.
 
-    ``again``: that dry run, if the template was read a moment ago.
+    ``again``: that dry run, if the template was read a moment ago. ``changes``: tried before, too.
     """
     steps = again or ReadThenCall(
         does="try_creation",
@@ -36,7 +40,7 @@ def try_creation(
         then=partial(_tried, pod, owner, template.revision),
         purpose=f"POST pods?dryRun=All from its template if its uid is {owner.uid}",
     )
-    return CreationTrial(steps, pod, template)
+    return CreationTrial(steps, pod, template, changes)
 
 
 def start_replacement(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from rescheduler.calls.pods import tried_hand_over
 from rescheduler.migrations.creations import try_creation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_lifecycle import CONDITION_ADMITTED
@@ -150,7 +151,9 @@ def _ask(draft: Draft) -> None:
     observed = draft.observed
     pod, template = observed.pod, observed.creation.template
     if pod is not None and pod.controller is not None and template is not None:
-        draft.do(try_creation(pod, pod.controller, template, observed.creation.again))
+        gated = not (observed.creation.changes_tried or draft.soft)
+        changes = tried_hand_over(pod) if gated else ()
+        draft.do(try_creation(pod, pod.controller, template, observed.creation.again, changes))
 
 
 def _wait_beside(draft: Draft, words: str) -> None:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from rescheduler.calls.pods import tried_hand_over
 from rescheduler.controller.sender import ApiSender, DryRunSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import NO_RETRY
@@ -24,10 +25,12 @@ TEMPLATE = {
 SIDECAR = {"name": "mesh", "image": "mesh:1", "resources": {"requests": {"cpu": "200m"}}}
 
 
-def trial(kind="ReplicaSet", api_version="apps/v1", *, name="web-0", revision="", labels=()):
+def trial(kind="ReplicaSet", api_version="apps/v1", *, name="web-0", revision="", labels=(), changes=False):
     pod = b.pod(name, "shop").owner(kind, "web", "web-uid").on("n1").build()
     pod = msgspec.structs.replace(pod, labels=LabelSet(dict(labels)))
-    return try_creation(pod, OwnerRef(api_version, kind, "web", "web-uid"), TemplateKey("web-uid", revision))
+    template = TemplateKey("web-uid", revision)
+    tried = tried_hand_over(pod) if changes else ()
+    return try_creation(pod, OwnerRef(api_version, kind, "web", "web-uid"), template, changes=tried)
 
 
 def answer(body, code=200):
@@ -215,6 +218,48 @@ def test_each_refusal_has_its_meaning(tried, transport, code, message, outcome):
     if found.pod is not None:
         assert (found.pod.spec, found.pod.refusal) == (None, message)
     assert transport.send.call_count == 2, "other moves wait meanwhile, so it is not tried again at once"
+
+
+PATCHED = answer({"kind": "Pod", "metadata": {"name": "web-0"}})
+
+
+def test_the_changes_of_a_hand_over_are_tried_first_and_change_nothing(tried, transport):
+    assert tried(trial(changes=True), PATCHED, PATCHED, owner(), created()).outcome is Outcome.ADMITTED
+    sent = [call.args[0] for call in transport.send.call_args_list]
+    path = "/api/v1/namespaces/shop/pods/web-0"
+    assert [request.path for request in sent[:2]] == [f"{path}/status", path]
+    assert [request.method for request in sent[:2]] == ["PATCH", "PATCH"]
+    assert all(request.query["dryRun"] == "All" for request in (*sent[:2], sent[-1]))
+    nomination = msgspec.json.decode(sent[0].body)["status"]
+    assert nomination == {"nominatedNodeName": None}, "the API server refuses to nominate a pod that is bound"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "outcome"),
+    [
+        (403, 'pods "web-0" is forbidden: ValidatingAdmissionPolicy frozen denied request', Outcome.REFUSED),
+        (422, 'pods "web-0" is forbidden: policy frozen', Outcome.REFUSED),
+        (403, 'User "u" cannot patch resource "pods" in the namespace "shop"', Outcome.UNANSWERED),
+        (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
+        (409, "the object has been modified", Outcome.UNANSWERED),
+    ],
+)
+@pytest.mark.parametrize("before", [(), (PATCHED,)], ids=["nomination", "gate"])
+def test_a_hand_over_that_admission_would_refuse_is_known_before_the_eviction(
+    tried, before, code, message, outcome
+):
+    found = tried(trial(changes=True), *before, refusal(code, message))
+    assert found.outcome is outcome
+    assert message in found.message
+    assert (found.pod is not None) is (outcome is Outcome.REFUSED)
+
+
+@pytest.mark.parametrize(
+    "no_evidence",
+    [refusal(404, 'pods "web-0" in shop not found'), refusal(400, 'webhook "m" does not support dry run')],
+)
+def test_a_pod_that_is_gone_and_a_webhook_without_dry_runs_show_nothing_of_changes(tried, no_evidence):
+    assert tried(trial(changes=True), no_evidence, PATCHED, owner(), created()).outcome is Outcome.ADMITTED
 
 
 def test_no_answer_is_an_answer(tried):

@@ -139,6 +139,19 @@ def test_a_missing_right_is_not_asked_for_again_for_a_minute(kept):
     assert kept.observed(other, api).outcome is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "lasts_s"), [(ADMITTED, 60.0), (NO_RIGHT, 60.0), (REFUSED, 0.0), (UNANSWERED, 0.0)]
+)
+def test_the_changes_of_a_hand_over_are_tried_once_a_minute_until_they_are_let_through(kept, answer, lasts_s):
+    snapshot = world()
+    pod = web(snapshot)
+    kept.answered(snapshot, template_of(snapshot, pod), pod, answer, NOW, changed=True)
+    tried = [kept.observed(kept.informed(world(), NOW + s), pod).changes_tried for s in (1.0, 59.0, 61.0)]
+    assert tried == [s < lasts_s for s in (1.0, 59.0, 61.0)]
+    ask(kept, answer, now_s=NOW + 70.0)
+    assert not kept.observed(kept.informed(world(), NOW + 71.0), pod).changes_tried, "they were not asked for"
+
+
 def test_answers_by_which_nothing_is_known_are_counted(kept):
     for tries in (1, 2):
         ask(kept, UNANSWERED)

@@ -59,6 +59,14 @@ def test_the_replacement_is_asked_for_before_room_is_reserved():
     assert container["resources"]["requests"]["cpu"] == "700m"
 
 
+def test_the_changes_of_its_hand_over_are_tried_with_it_unless_they_were_a_moment_ago():
+    (asked,) = look(migration(), creation=creation()).calls
+    assert [call.does for call in asked.changes] == ["nominate", "remove_gate"]
+    assert all(call.dry_run for call in asked.changes)
+    (asked,) = look(migration(), creation=creation(changes_tried=True)).calls
+    assert asked.changes == ()
+
+
 @pytest.mark.parametrize(("age_s", "expected"), [(59.0, "create_reservation"), (61.0, "try_creation")])
 def test_an_old_answer_is_asked_again_before_room_is_reserved(age_s, expected):
     seen = creation(Outcome.ADMITTED, at=NOW - age_s)
