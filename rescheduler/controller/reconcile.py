@@ -34,6 +34,7 @@ from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.deferred_status import DeferredStatus
+from rescheduler.coordination.dry_run_creations import creation_refused
 from rescheduler.coordination.gate_proofs import proof_machine
 from rescheduler.coordination.handover_order import NO_LAG
 from rescheduler.coordination.index import RoundIndex
@@ -308,7 +309,12 @@ class Reconciler:
 
     def _tend_hints(self) -> None:
         hinted, snapshot = self._index.kept.nodes.hinted, self._index.snapshot
-        self._config_maps.follow_hints(avoid_keys(hinted, self._now_s), self._now_s)
+
+        def refused(uid: str) -> object:
+            workload = snapshot.workloads.get(uid)
+            return workload is not None and creation_refused(snapshot, workload)
+
+        self._config_maps.follow_hints(avoid_keys(hinted, self._now_s, refused), self._now_s)
         for call in self.memory.hints.changes(snapshot.nodes, hinted, snapshot.workloads, self._now_s):
             self._do(hints_machine(call.key.name), call)
 

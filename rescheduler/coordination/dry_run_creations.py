@@ -225,10 +225,14 @@ def _refused_beside(snapshot: Snapshot, namespace: str) -> str:
     for workload in snapshot.workloads.values():
         if workload.namespace != namespace or not workload.replicas or workload.deleting:
             continue
-        refused = workload.creation_refused or _missing(snapshot, workload)
-        if refused:
+        if refused := creation_refused(snapshot, workload):
             return f"{workload.kind} {workload.name}: {refused}"
     return ""
+
+
+def creation_refused(snapshot: Snapshot, workload: Workload) -> str:
+    """What the controller shows of pods that the API server refuses it now; "": nothing. Jobs and kinds of others never do."""
+    return workload.creation_refused or _missing(snapshot, workload)
 
 
 def _missing(snapshot: Snapshot, workload: Workload) -> str:

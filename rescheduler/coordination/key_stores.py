@@ -118,8 +118,14 @@ MOST_BYTES: Final = 512 * 1024
 """Of all keys with their nodes."""
 
 
-def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
-    """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints."""
+def avoid_keys(
+    hinted: Iterable[Node], now_s: float, refused: Callable[[str], object] = lambda _: False
+) -> dict[str, str]:
+    """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints.
+
+    ``refused``: of a controller's uid, whether the API server refuses its pods: a policy may refuse them for the hint, a mere
+    preference, so it is left out until they come.
+    """
     hosts: dict[tuple[str, str], set[str]] = defaultdict(set)
     for node in hinted:
         host = node.labels.get(names.HOSTNAME) or node.name
@@ -129,6 +135,8 @@ def avoid_keys(hinted: Iterable[Node], now_s: float) -> dict[str, str]:
     found: dict[str, str] = {}
     requested: dict[str, list[ShareRequest]] = defaultdict(list)
     for (namespace, uid), listed in sorted(hosts.items()):
+        if refused(uid):
+            continue
         key, text = controller_key(namespace, uid), ",".join(sorted(listed)[:MOST_NODES])
         found[key] = text
         requested[namespace].append(ShareRequest(late=False, size=len(key) + len(text), name=key))

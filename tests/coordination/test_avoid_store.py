@@ -38,3 +38,9 @@ def test_however_many_one_namespace_has_the_others_find_place_and_all_stays_boun
     assert sum(key.startswith("controller.z-shop.") for key in found) == 20
     assert 0.9 * MOST_BYTES < sum(len(key) + len(text) for key, text in found.items()) <= MOST_BYTES
     assert found == avoid_keys([*few, *many], NOW)
+
+
+def test_a_controller_whose_pods_the_api_server_refuses_gets_no_hint():
+    """A policy of the cluster may refuse them for the node affinity that the hint adds."""
+    hinted = [node("n1", entry(), entry(uid="v"))]
+    assert avoid_keys(hinted, NOW, {"u"}.__contains__) == {"controller.shop.v": "n1"}
