@@ -46,6 +46,7 @@ from rescheduler.reservations.reservation_lifecycle import (
     FINISHED,
     ReservationEvent,
     partly_held,
+    transition,
 )
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.split import claim, flying, nothing, rest_of, split, too_small
@@ -76,12 +77,22 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
         return _unreadable(observed, now_s)
     draft = ReservationDraft(observed=observed, now_s=now_s, settings=settings, status=reservation.status)
     if reservation.deleting:
-        draft.let_go()
-    elif reservation.status.phase in FINISHED:
+        return _deleted(draft)
+    if reservation.status.phase in FINISHED:
         _finished(draft)  # a finished status is never written again, not even its generation
     else:
         _live(draft)
     return _close(draft)
+
+
+def _deleted(draft: ReservationDraft) -> ReservationStep:
+    """It lets go of everything. Then, as only a finalizer of somebody else keeps the object, it says that it holds nothing."""
+    draft.let_go()
+    reservation, said = draft.observed.reservation, "it is being deleted, and holds nothing any more"
+    if reservation.status.phase in FINISHED or reservation.status_unreadable:
+        return ReservationStep(status=reservation.status, calls=tuple(draft.calls))
+    status = transition(reservation.status, ReservationEvent.ABANDONED, said, draft.now_s)
+    return ReservationStep(status=status, calls=(*draft.calls, write_status(reservation, status)))
 
 
 def _live(draft: ReservationDraft) -> None:

@@ -421,7 +421,8 @@ def test_deleted_while_being_claimed_lets_everybody_go():
     rest = holder("w", 3000, node="", waits=True, nominated_node="n2")
     outcome = look(shared((a,), allocated=1000, deleting=True), owners=(a,), **held(holder("x", 4000), rest))
     assert does(outcome) == ["release", "delete_placeholder", "delete_placeholder"]
-    assert not any(action.does == "write_status" for action in outcome.calls)
+    assert [action.does for action in outcome.calls][-1:] == ["write_status"], "gates and room come first"
+    assert (outcome.status.phase, outcome.status.conditions[-1].reason) == ("Failed", "Abandoned")
 
 
 def test_a_claimant_that_is_held_too_long_goes_and_its_part_comes_back():
