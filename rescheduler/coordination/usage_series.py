@@ -72,6 +72,12 @@ class UsageSeries:
         )
 
     @property
+    def bytes_each(self) -> float:
+        """What one thing costs."""
+        arrays = (self.keys, self.values, self.last_s, self.in_part, self.number)
+        return sum(array.nbytes for array in arrays) / max(len(self.keys), 1)
+
+    @property
     def watched(self) -> bool:
         """True if it is known what a window as long as this one is like: half a day says nothing of a day. Short ones begin at once."""
         if self.part_s <= SAMPLE_S or not self.last_s.size:
