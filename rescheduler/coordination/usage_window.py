@@ -127,6 +127,11 @@ class UsageWindow:
             self._pod_usage = PodUsage(keys, lambda rows: find(keys[rows]), self._statistic, left)
         return self._pod_usage
 
+    @property
+    def bytes_per_pod(self) -> float:
+        """What is kept of a pod."""
+        return self._pods.bytes_each + (self._pod_day.bytes_each if self._remembers else 0.0)
+
     def follow(self, moves: Iterable[object]) -> None:
         """Take in when pods left their nodes and landed, and what became of them. ``moves``: PodMigrations, in any state."""
         known = [move for move in moves if isinstance(move, PodMigration)]
