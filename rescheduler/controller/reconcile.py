@@ -53,6 +53,7 @@ from rescheduler.coordination.unchanged_moves import MoveMarks, UnchangedMoves
 from rescheduler.migrations import migration_machine
 from rescheduler.model.gated_pods import why_gated
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.names import ANNOTATION_RESERVATION
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.reservation import Reservation
@@ -302,7 +303,7 @@ class Reconciler:
         for pod in untold:
             self._wake(max(pod.created_at_s + _GATED_TOLD_AFTER_S, self._now_s + 1.0))
         for pod in due[:_MOST_TOLD]:
-            why = why_gated(pod, self._index.snapshot.reservations)
+            why = self._refused_to(pod) or why_gated(pod, self._index.snapshot.reservations)
             event = Event("v1", "Pod", pod.namespace, pod.name, pod.uid, "WaitsAtGate", why)
             if self._carry_out(ObjectKey("gated", pod.uid), (event,), keep_failure=True):
                 self._told_gated.add(pod.uid)
@@ -317,6 +318,13 @@ class Reconciler:
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s, refused), self._now_s)
         for call in self.memory.hints.changes(snapshot.nodes, hinted, snapshot.workloads, self._now_s):
             self._do(hints_machine(call.key.name), call)
+
+    def _refused_to(self, pod: Pod) -> str:
+        """What the API server says to who would take the gate off, or nominate the pod; "": it does not refuse."""
+        room = ObjectKey("", pod.annotations.get(ANNOTATION_RESERVATION) or "")
+        words = map(self.memory.backoff.refusal, (release_machine(pod.uid), room))
+        refused = next(filter(None, words), "")
+        return f"the API server refuses what its hand-over needs: {refused}" if refused else ""
 
     def _keep(self, found: Gathered) -> None:
         index, now_s, nodes = self._index, self._now_s, self._emptied_nodes

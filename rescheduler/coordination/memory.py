@@ -59,6 +59,11 @@ class Backoff:
         failure = self.failures.get(machine)
         return failure.message if failure is not None else ""
 
+    def refusal(self, machine: ObjectKey) -> str:
+        """With which words the API server has refused the last call of the machine, if it has; "" if not."""
+        failure = self.failures.get(machine)
+        return failure.message if failure is not None and failure.refused else ""
+
     def failed(
         self,
         machine: ObjectKey,

@@ -105,6 +105,7 @@ class ReservationObserver:
                 asks := request_key(reservation, self.placement.namespace)
             ),
             node_request_refused=self.memory.backoff.message(request_machine(asks)),
+            refused=self.memory.backoff.refusal(ObjectKey("", reservation.name)),
             making=self.index.waiting_room.of_reservation(reservation, self.now_s),
             volumes=volumes.affinities,
             changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),

@@ -144,6 +144,8 @@ def _gated(draft: ReservationDraft, claimant: Pod) -> None:
     target, wait = observed.reservation.status.node_name, observed.wait
     if draft.now_s >= limit_s:
         message = f"{claimant.key} was gated for {settings.gate_limit_s:g} s and is released without its room"
+        if observed.refused:
+            message = f"{message}, if it can be: the API server refuses what the hand-over needs: {observed.refused}"
         why = f": {WAIT_MESSAGES[wait.reason].format(node=target)}" if wait is not None else ""
         draft.enter(ReservationEvent.GATE_TIMEOUT, message + why)
     elif observed.other_node:

@@ -80,6 +80,8 @@ class ObservedReservation:
     """Why it must wait until others of its namespace have ended; "": it need not."""
     node_request: Pod | None = None
     """The pending pod that asks the node autoscaler for a node."""
+    refused: str = ""
+    """With which words the API server has refused its last call; "": it has not."""
     node_request_refused: str = ""
     """Why the API server refused that pod; "": it did not."""
     making: ObservedMaking = NOBODY_MAKES_ROOM
