@@ -65,6 +65,8 @@ def refused(answer, message):
         ({"ttl": "-5m"}, "ttl is a duration that is not negative"),
         ({"ttl": "5 minutes"}, "ttl is a duration that is not negative"),
         ({"ttl": 5}, "spec.ttl"),
+        ({"ttl": "8761h"}, "ttl is at most 8760h"),
+        ({"ttl": "99999999999999999999h"}, "spec.ttl"),
         ({"owners": [{}]}, "an owner names an object, a controller or a labelSelector"),
         ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
         ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
@@ -117,6 +119,9 @@ def test_bad_reservations_are_refused_by_the_schema(reserve, spec, message):
     [
         {"ttl": "0"},
         {"ttl": "0s"},
+        {"ttl": "8760h"},
+        {"ttl": "+5m"},
+        {"ttl": "500ms"},
         {"ttl": "1h30m"},
         {"ttl": "1.5s"},
         {"expires": "2040-01-01T00:00:00Z"},
@@ -211,6 +216,8 @@ def test_bad_migrations_are_refused_by_the_schema(world, spec, message):
 def test_a_migration_takes_durations(world, field):
     assert refused(migrate(world, **{field: "soon"}), f"{field} is a duration")
     assert refused(migrate(world, **{field: "169h"}), "at most 168h")
+    assert refused(migrate(world, **{field: "2000000h"}), "at most 168h")
+    assert migrate(world, **{field: "168h"}).status == 201
 
 
 @REAL_ONLY
