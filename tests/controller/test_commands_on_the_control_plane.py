@@ -62,10 +62,3 @@ def test_an_installation_at_work_is_in_order_but_for_what_is_not_a_part_of_it(co
     broken = {name: one["message"] for name, one in found.items() if one["state"] in ("Broken", "Unknown")}
     assert broken == {}, done.output
     assert {found[name]["state"] for name in ("crds", "policies", "gate", "rights", "controller")} == {"OK"}
-
-
-def test_labels_that_nothing_has_and_no_labels_are_told_apart(control_plane):
-    nothing = invoke(control_plane, "drain", "-l", "nosuch=label")
-    assert (nothing.exit_code, nothing.stderr) == (1, "error: no node has the labels nosuch=label\n")
-    wrong = invoke(control_plane, "drain", "-l", "a=b=c")
-    assert (wrong.exit_code, wrong.stderr.startswith("error: 'a=b=c' is no label selector: ")) == (2, True)

@@ -9,12 +9,11 @@ import json
 import pytest
 from scenes import KINDS, Scene, refusal
 
-from harness.controlplane.sidecar import sidecar_policy
+from harness.histories.admission import policy, sidecar
 from rescheduler.kube.transport import Response
 from rescheduler.replacements.replacement import Replacements
 
 NO_RIGHT = 'pods is forbidden: User "rescheduler" cannot create resource "pods" in API group ""'
-SIDECAR_CPU = "500m"
 
 
 def scene(nodes=None, **options):
@@ -28,7 +27,7 @@ def without_the_right(world):
 
 
 def add_sidecars(world):
-    for obj in sidecar_policy(cpu=SIDECAR_CPU):
+    for obj in policy(sidecar(500)):
         world.api.create(obj)
 
 

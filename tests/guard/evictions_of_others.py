@@ -14,8 +14,6 @@ OWN = "rescheduler"
 MOVES = "rescheduler.dev/v1alpha1"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/rescheduler.dev"
 DRAINED = 0
-CUT = 1
-"""Exit code of kubectl drain whose --timeout is over."""
 
 
 @contextmanager

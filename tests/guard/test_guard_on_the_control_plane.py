@@ -19,10 +19,8 @@ from rescheduler.model.names import ANNOTATION_MODE
 
 from .conftest import may_start_first  # noqa: F401 - other tests take the fixture from here
 from .evictions_of_others import (
-    CUT,
     DRAINED,
     HOOKS,
-    MOVES,
     OWN,
     asked,
     drain,
@@ -30,9 +28,7 @@ from .evictions_of_others import (
     guarding,
     moved,
     moves,
-    opt_in,
     placed,
-    serves,
 )
 
 pytestmark = pytest.mark.realcluster
@@ -114,20 +110,6 @@ def test_without_room_the_eviction_is_let_through_at_the_limit_with_the_reason(g
         assert event["regarding"]["name"] == pod["metadata"]["name"]
 
 
-def test_without_room_the_eviction_is_refused_where_the_configuration_says_so(guarded_plane, world):
-    with guarding(guarded_plane, world, limit="10s", whenNoRoom="Refuse"):
-        world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
-        deadline, answers = time.monotonic() + 25, []
-        while time.monotonic() < deadline:
-            answers.append(world.evict(pod).expect(429).body["message"])
-            time.sleep(1)
-        assert any("there is no room for the replacement" in answer for answer in answers)
-        world.node("target", cpu="1")
-        moved(world, pod, 150)
-
-
 def test_the_answer_says_what_happens_and_when_to_ask_again(guarded_plane, world):
     with guarding(guarded_plane, world):
         _, (pod,), _ = placed(world, 1)
@@ -157,27 +139,6 @@ def test_a_dry_run_starts_nothing(guarded_plane, world, where):
         time.sleep(2)
         assert not moves(world)
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
-def test_a_namespace_that_has_not_opted_in_is_evicted_as_without_the_guard(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        opt_in(world, None)
-        _, (pod,), _ = placed(world, 1)
-        time.sleep(1)  # the API server follows labels of namespaces by a watch
-        world.evict(pod).expect(201)
-        assert not moves(world)
-
-
-def test_pods_that_nobody_moves_are_let_through_at_once(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        world.node("source", cpu="4")
-        bare = world.pod("bare")
-        world.workload("Deployment", "kept", 1, annotations={"rescheduler.dev/evict": "false"})
-        (kept,) = world.wait_ready("kept", 1)
-        world.wait_bound("bare")
-        for pod in (bare, kept):
-            world.evict(pod).expect(201)
-        assert not moves(world)
 
 
 def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
@@ -235,23 +196,6 @@ def test_room_that_waits_for_a_budget_is_held_beyond_the_limit(guarded_plane, wo
         for pod in pods:
             moved(world, pod)
         assert {node_of(one) for one in world.pods("web")} == {target, ""}
-
-
-def test_who_gives_up_leaves_nothing(guarded_plane, world, monkeypatch):
-    for module in ("decision", "asks", "filing"):
-        monkeypatch.setattr(f"rescheduler.guard.{module}.SILENCE_S", 6.0)
-    monkeypatch.setattr("rescheduler.guard.filing.LAST_ASK_S", 2.0)
-    with guarding(guarded_plane, world):
-        _, (pod,), _ = placed(world, 1)
-        world.budget("web", "web", maxUnavailable=0)
-        done = drain(guarded_plane, node_of(pod), timeout="4s")
-        assert done.returncode == CUT
-        ended = world.wait(
-            lambda: [m for m in guarded_moves(world) if m.get("status", {}).get("phase") == "Failed"]
-        )
-        assert ended[0]["status"]["reason"] == "Timeout"
-        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-        assert not [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
 
 
 def test_while_the_controller_is_down_evictions_go_on(guarded_plane, world):
@@ -320,11 +264,3 @@ def asks_directly(port, world, pod):
     request = urllib.request.Request(f"https://127.0.0.1:{port}/guard", body)
     with urllib.request.urlopen(request, context=context, timeout=10) as answer:  # noqa: S310 - to this test
         return json.load(answer)["response"]
-
-
-def test_pods_of_a_cordoned_node_move_ahead_where_the_configuration_says_so(guarded_plane, world):
-    with guarding(guarded_plane, world, followCordons=True):
-        source, _, target = placed(world)
-        cordon(world.api, source)
-        world.wait(lambda: {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}, 60)
-        assert {m["spec"]["requestedBy"] for m in guarded_moves(world)} == {f"cordon of node/{source}"}
