@@ -9,7 +9,6 @@ import sys
 import pytest
 
 LABEL = "rescheduler.dev/consolidation"
-CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 
 
 @pytest.fixture
@@ -85,46 +84,6 @@ def test_only_so_many_as_are_asked_for_and_never_more_than_can_go(work, consolid
     done = consolidate("--nodes", "1")
     assert done.exit_code == 0, done.output
     assert cordoned(work) == {"n4"}, "the empty one costs nothing"
-
-
-def test_cluster_autoscaler_finds_its_own_taint_and_pods_may_still_come(work, consolidate, uncordon):
-    spread(work)
-    kept = {"key": "mine", "effect": "PreferNoSchedule"}
-    work.api.patch("/api/v1/nodes/n4", {"spec": {"taints": [kept]}}).expect()
-    done = consolidate("--nodes", "1", "--then", "cluster-autoscaler")
-    assert done.exit_code == 0, done.output
-    assert "node/n4 emptied, marked for cluster-autoscaler" in done.stdout
-    taints = [t for t in node(work, "n4")["spec"]["taints"] if "/unschedulable" not in t["key"]]
-    assert [(t["key"], t["effect"]) for t in taints] == [
-        ("mine", "PreferNoSchedule"),
-        (CANDIDATE, "PreferNoSchedule"),
-    ]
-    assert taints[1]["value"].isdecimal()
-    assert cordoned(work) == set()
-    assert uncordon("n4").stdout == "node/n4 uncordoned\n"
-    work.wait(lambda: [t["key"] for t in node(work, "n4")["spec"]["taints"]] == ["mine"])
-    work.api.patch("/api/v1/nodes/n4", {"spec": {"taints": None}}).expect()
-
-
-def test_karpenter_gets_only_nodes_that_it_would_take_away(work, consolidate):
-    spread(work)
-    refused = consolidate("--nodes", "1", "--then", "karpenter")
-    assert refused.exit_code == 1
-    assert "Karpenter would not take n4 away" in refused.stderr
-    assert cordoned(work) == set()
-    work.api.patch("/api/v1/nodes/n4", {"metadata": {"finalizers": ["karpenter.sh/termination"]}}).expect()
-    done = consolidate("--nodes", "1", "--then", "karpenter")
-    assert done.exit_code == 0, done.output
-    assert "node/n4 emptied, deleted: Karpenter takes it away" in done.stdout
-    assert node(work, "n4")["metadata"]["deletionTimestamp"]
-    gone = node(work, "n4")
-    work.api.patch("/api/v1/nodes/n4", {"metadata": {"finalizers": None}}).expect()
-    for field in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "finalizers", "labels"):
-        gone["metadata"].pop(field, None)
-    gone["metadata"]["labels"] = {"kubernetes.io/hostname": "n4"}
-    gone["spec"] = {}
-    if not work.api.get("/api/v1/nodes/n4").ok:
-        work.api.create("/api/v1/nodes", gone).expect()
 
 
 def test_an_interrupted_one_is_taken_up(work, consolidate):

@@ -1,13 +1,10 @@
 """How much may be reserved, kept by the controller and by a quota of the API server; when Reservations end."""
 
-import itertools
-
 import pytest
 from reserving import look, of_web, path_of, phase, reserve, told
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import condition
 
 pytestmark = pytest.mark.realcluster
 
@@ -69,29 +66,6 @@ def test_a_quota_limits_all_placeholders_together(world, quota):
     phase(world, "bare", "Available")  # a placeholder names every request: the quota demands one
     world.api.delete(path_of(world, "first")).expect()
     phase(world, "second", "Available", LONG_S)
-
-
-def test_no_room_is_held_beyond_the_quota_of_the_namespace_itself(world):
-    world.node("one", cpu="16")
-    own = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "own"}}
-    own["spec"] = {"hard": {"requests.cpu": "2"}}
-    world.api.create(world.path("resourcequotas"), own).expect()
-    tries = itertools.count()
-
-    def waits():
-        """Until the controller has seen the quota it holds the room all the same: then it is tried again."""
-        name = f"large-{next(tries)}"
-        reserve(world, name, of_web(world), cpu="2500m").expect()
-        world.wait(lambda: look(world, name).get("conditions"), 120)
-        said = condition({"status": look(world, name)}, "Scheduled").get("message", "")
-        world.api.delete(path_of(world, name)).expect()
-        return said if "ResourceQuota" in said else None
-
-    assert f"ResourceQuota own of namespace {world.namespace} allows cpu 2: 0 are used" in world.wait(
-        waits, 120
-    )
-    reserve(world, "small", of_web(world), cpu="2").expect()
-    phase(world, "small", "Available", 120)
 
 
 @pytest.fixture

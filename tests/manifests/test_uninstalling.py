@@ -231,22 +231,3 @@ def test_nothing_stays_behind_and_new_pods_start(plane, world, tmp_path, way):
     check_clean(world, node)
     again = way(plane, tmp_path) if way is command else done
     assert again.returncode == 0, again.stdout + again.stderr
-
-
-def test_finalizers_of_others_and_a_controller_at_work(plane, world, tmp_path):
-    node = leave_behind(plane, world, tmp_path / "log")
-    world.api.patch(f"{RESERVATIONS}/one", {"metadata": {"finalizers": ["example.com/keep"]}}).expect()
-    process = controller(plane, tmp_path / "log")
-    lease = "/apis/coordination.k8s.io/v1/namespaces/rescheduler/leases/rescheduler"
-    killed = world.api.get(lease).expect().body["spec"]["holderIdentity"]
-    try:
-        world.wait(lambda: world.api.get(lease).expect().body["spec"]["holderIdentity"] != killed, LIMIT_S)
-        done = command(plane, tmp_path)
-        assert done.returncode == 1, done.stdout + done.stderr
-        assert "renews the Lease; stop that process" in done.stderr
-    finally:
-        process.terminate()
-        process.wait(60)
-    done = command(plane, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_clean(world, node)

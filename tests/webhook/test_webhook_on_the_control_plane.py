@@ -336,27 +336,3 @@ def parts(api, world, spec, metadata, uid):
         key: pod["spec"][key] for key in ("affinity", "schedulingGates", "nodeName") if key in pod["spec"]
     }
     return {"spec": kept, "annotations": pod["metadata"].get("annotations")}
-
-
-def test_one_replica_leads_and_another_serves_the_same_certificate(
-    old_control_plane, transport, world, hooked
-):
-    port = free_port()
-    settings = WebhookSettings(namespace=OWN, port=port, url="https://127.0.0.1:1")
-    follower = Webhook(transport, settings, leads=lambda: False, gate=GateWebhook(transport, settings))
-    follower.start()
-    try:
-        wait_for(lambda: follower._reconciler._material)
-        assert follower._reconciler._material == hooked._reconciler._material
-        assert not follower.in_force
-        assert str(hooked.port) in world.api.get(HOOKS).expect().body["webhooks"][0]["clientConfig"]["url"]
-    finally:
-        follower.stop()
-
-
-def test_what_somebody_else_changes_is_put_right(hooked, world, monkeypatch):
-    before = world.api.get(HOOKS).expect().body["webhooks"]
-    world.api.patch(HOOKS, {"webhooks": None}).expect()
-    hooked._gate.registration.due_s = 0.0
-    hooked._reconciler.wake()
-    world.wait(lambda: world.api.get(HOOKS).body.get("webhooks") == before)
