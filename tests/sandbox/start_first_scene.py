@@ -67,50 +67,22 @@ class Witness:
 class Scene:
     """A Deployment whose budget allows nothing, and moves of its pods."""
 
-    def __init__(
-        self,
-        seed,
-        *,
-        replicas=1,
-        crashes=0,
-        min_ready_s=0,
-        annotated=True,
-        unavailable=0,
-        spread=(),
-        **strategy,
-    ):
+    def __init__(self, seed, *, replicas=1, crashes=0, annotated=True, unavailable=0, spread=()):
         machines = [SandboxNode(name=f"n{i}", cpu="4", zone="z") for i in range(1, 6)]
         kubelet = KubeletSettings(start_s=0.2, ready_s=0.5, stop_s=1.0)
         self.cluster = Sandbox(machines, seed=seed, interleave=True, kubelet=kubelet)
         self.api = self.cluster.api
         install(self.cluster.transport)
         self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
-        template = {
-            "metadata": {"labels": {"app": "web"}, "annotations": {"keep": "me"}},
-            "spec": {
-                "terminationGracePeriodSeconds": 5,
-                "topologySpreadConstraints": list(spread),
-                "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
-            },
-        }
-        body = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-        if min_ready_s:
-            body["minReadySeconds"] = min_ready_s
-        if strategy:
-            body["strategy"] = strategy
-        annotations = {"rescheduler.dev/mode": "StartFirst"} if annotated else {}
         self.replicas = replicas
+        pod = documents.pod_spec(terminationGracePeriodSeconds=5, topologySpreadConstraints=list(spread))
+        meta = {"annotations": {"rescheduler.dev/mode": "StartFirst"}} if annotated else {}
         self.api.create(
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": "web", "namespace": "default", "annotations": annotations},
-                "spec": body,
-            }
+            documents.workload("Deployment", "web", replicas, pod, namespace="default", meta=meta)
         )
         self.api.create(documents.budget("web", namespace="default", maxUnavailable=unavailable))
         self.cluster.run_until(lambda: len(self.ready()) == replicas, 60)
-        self.cluster.advance(min_ready_s + 3)
+        self.cluster.advance(3)
         self.witness = Witness(self, replicas)
         options = ProgramOptions(
             document=QUIET,

@@ -9,7 +9,6 @@ from start_first_scene import DECLARED
 from harness.histories.faulty_transport import Killed, Line
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import (
-    DEPLOYMENT,
     NODE,
     POD,
     spec,
@@ -52,19 +51,6 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
     return key.name, target
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("mode", [MoveMode.AUTO, MoveMode.RESERVE_FIRST])
-@pytest.mark.parametrize("crashes", [0, 3])
-def test_a_move_of_a_policy_that_declares_it_starts_first(scene, mode, crashes):
-    s = scene(11, annotated=False, crashes=crashes)
-    name, target = issue(s, policy="NodeTaints", mode=mode)
-    s.finish(name)
-    found = s.state(name)
-    assert (found["phase"], found["mode"], found["nodeName"]) == ("Succeeded", "StartFirst", target), found
-    s.settled(1)
-    assert (s.witness.least, s.witness.most) == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("policy", "modes", "planned"),
     [
@@ -85,27 +71,6 @@ def test_other_moves_reserve_first_and_the_budget_holds(scene, policy, modes, pl
     assert s.witness.most == 1
 
 
-@pytest.mark.parametrize(("mode", "reason"), [("Auto", None), ("StartFirst", "ModeNotSupported")])
-def test_naming_the_policy_in_a_pod_migration_declares_nothing(scene, mode, reason):
-    s = scene(13, annotated=False)
-    name, *_ = s.move(policy="NodeTaints", mode=mode, ttl="20s")
-    s.finish(name)
-    found = s.state(name)
-    assert found["phase"] == "Failed"
-    assert reason in (None, found["reason"])
-    assert s.witness.most == 1
-
-
-def test_the_word_of_the_owner_goes_before_the_policy(scene):
-    s = scene(14, annotated=False)
-    s.patch(DEPLOYMENT, "web", {"metadata": {"annotations": {"rescheduler.dev/mode": "ReserveFirst"}}})
-    s.cluster.advance(1)
-    name, _ = issue(s, policy="NodeTaints")
-    s.finish(name)
-    assert (s.state(name)["phase"], s.state(name)["mode"]) == ("Failed", "ReserveFirst")
-    assert s.witness.most == 1
-
-
 def test_a_death_before_the_declaration_is_written_leaves_a_move_that_reserves_first(scene):
     s = scene(15, annotated=False)
     line = Line(s.cluster.transport, s.rng, s.cluster.clock)
@@ -116,23 +81,6 @@ def test_a_death_before_the_declaration_is_written_leaves_a_move_that_reserves_f
     s.finish(move["metadata"]["name"])
     assert s.state(move["metadata"]["name"])["mode"] == "ReserveFirst"
     assert s.witness.most == 1
-
-
-@pytest.mark.parametrize(
-    ("more", "spec_more", "words"),
-    [
-        ({"annotated": False}, {"mode": "StartFirst"}, "must be declared"),
-        ({"type": "Recreate"}, {"mode": "StartFirst"}, "allows no surge"),
-        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, {"mode": "StartFirst"}, "allows no surge"),
-    ],
-)
-def test_what_is_not_declared_or_cannot_be_done_is_refused(scene, more, spec_more, words):
-    s = scene(9, **more)
-    name, *_ = s.move(**spec_more)
-    s.finish(name)
-    assert s.state(name)["reason"] == "ModeNotSupported"
-    assert words in s.state(name)["message"]
-    s.settled(1)
 
 
 ONE_FOR_EACH_ZONE = {
@@ -169,11 +117,3 @@ def test_a_move_that_asks_for_the_mode_waits_for_a_place_beside_the_old_pod(scen
     assert state["phase"] == "Failed"
     assert "next to the running old pod" in state["message"]
     assert [uid(p) for p in s.pods()] == [uid(old)]
-
-
-def test_auto_without_a_declaration_reserves_first(scene):
-    s = scene(10, annotated=False)
-    name, *_ = s.move(ttl="5s")
-    s.finish(name)
-    assert s.state(name).get("mode", "ReserveFirst") == "ReserveFirst"
-    assert not s.unadopted()

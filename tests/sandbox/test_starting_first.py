@@ -13,31 +13,11 @@ from kube_sandbox.controllers.unstructured import (
     DEPLOYMENT,
     NODE,
     POD,
-    controller_of,
     ready,
     spec,
-    status,
     uid,
 )
 from tests.seeds import fresh
-
-
-@pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.parametrize("seed", fresh(1))
-def test_moves_under_a_budget_that_allows_nothing(scene, replicas, seed):
-    s = scene(seed, replicas=replicas)
-    for _ in range(3):
-        name, target, old = s.move()
-        s.finish(name)
-        found = s.state(name)
-        assert (found["phase"], found["mode"]) == ("Succeeded", "StartFirst"), found
-        new = s.api.get(POD, "default", found["replacement"]["name"])
-        assert spec(new)["nodeName"] == target
-        assert controller_of(new)["kind"] == "ReplicaSet"
-        assert new["metadata"]["annotations"]["keep"] == "me"
-        assert uid(old) in s.witness.evicted
-        s.settled(replicas)
-    assert (s.witness.least, s.witness.most) == (replicas, replicas + 1)
 
 
 def test_two_moves_of_one_workload_take_turns(scene):
@@ -142,36 +122,3 @@ def test_interruptions_at_any_moment(scene, what, seed):
         assert s.witness.least >= 3
     if what == "rollout":
         assert all(p["metadata"]["annotations"].get("v") == "2" for p in s.pods())
-
-
-def test_a_replacement_that_never_becomes_ready_disturbs_nobody(scene):
-    s = scene(7)
-    name, _, old = s.move(ttl="30s")
-    s.cluster.run_until(lambda: bool(s.unadopted()), 20)
-    (replacement,) = s.unadopted()
-    never = {"metadata": {"annotations": {"sandbox.rescheduler.dev/ready-after": "never"}}}
-    s.patch(POD, replacement["metadata"]["name"], never)
-    s.finish(name)
-    assert s.state(name)["reason"] == "Timeout"
-    assert "not Ready" in s.state(name)["message"]
-    assert [uid(p) for p in s.pods()] == [uid(old)]
-    s.settled(1)
-    assert not s.witness.evicted
-
-
-def test_min_ready_seconds_are_kept(scene):
-    s = scene(8, min_ready_s=10)
-    name, *_ = s.move()
-    without = []
-
-    def watch(_):
-        if not status(s.api.get(DEPLOYMENT, "default", "web")).get("availableReplicas", 0):
-            without.append(s.cluster.clock())
-
-    s.api.subscribe(watch)
-    s.finish(name)
-    assert s.state(name)["phase"] == "Succeeded"
-    # Between eviction and adoption no pod is counted; adopted, the replacement has been Ready for long enough.
-    assert not without or max(without) - min(without) < 1.0
-    s.settled(1)
-    assert s.witness.least == 1
