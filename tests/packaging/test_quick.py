@@ -14,7 +14,7 @@ def graph():
 def test_tests_that_import_what_changed_come_before_those_that_only_reach_it(graph):
     found = quick.nearest(["rescheduler/planning/trial.py"], graph)
     direct = found.index("tests/planning/test_planned_spread.py")
-    assert direct < found.index("tests/sandbox/test_whole_program.py")
+    assert direct < found.index("tests/sandbox/test_demo.py")
     assert "tests/scheduling/test_resource_arithmetic.py" not in found
 
 

@@ -28,7 +28,7 @@ from rescheduler.kube.installation import install
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.snapshot import Snapshot
 
-_CONFIGURATION: Final = """\
+CONFIGURATION: Final = """\
 apiVersion: rescheduler.dev/v1alpha1
 kind: ReschedulerConfiguration
 aggressiveness: aggressive
@@ -77,7 +77,7 @@ def run(*, time_limit: float, seed: int, keep: bool) -> None:
 def _run_controller(cluster: Sandbox, kubeconfig: Path, time_limit_s: float) -> DemoOutcome:
     before = measure(cluster.api)
     config = kubeconfig.with_name("config.yaml")
-    config.write_text(_CONFIGURATION)
+    config.write_text(CONFIGURATION)
     options = Options(
         config_file=str(config), serve=False, timings=LoopTimings(settle_s=0.3, rest_s=0.5, turn_s=0.2)
     )
