@@ -1,11 +1,9 @@
-"""A tight cluster is repaired end to end: a pod makes room for another, also if the controller dies in the middle."""
+"""A tight cluster is repaired end to end: a pod makes room for another."""
 
-import pytest
 from scenes import Scene
 
 from harness.histories.user_requests import MOVE
 from kube_sandbox.controllers.unstructured import spec, status
-from tests.seeds import parts
 
 DOCUMENT = b"""\
 apiVersion: rescheduler.dev/v1alpha1
@@ -60,20 +58,3 @@ def test_the_pod_that_makes_room_lands_before_the_other_one_is_evicted():
     assert "/pods/w-" in evictions[1]
     earlier = scene.api.get(MOVE, *before.split("/"))
     assert earlier is None or status(earlier)["phase"] == "Succeeded"
-
-
-@pytest.mark.parametrize("part", parts(16))
-def test_a_controller_that_dies_in_the_middle_goes_on_with_the_chain(part):
-    """It dies at each sixteenth write, nightly at each, once in each cluster; nothing is lost and nothing is left behind."""
-    scene = tight()
-    scene.start(document=DOCUMENT)
-    check_end(scene)
-    total = len(scene.calls.of(lambda call: call.writes))
-    assert total > 10
-    for write in range(1 + part, total + 1, 16):
-        scene = tight()
-        program = scene.start(document=DOCUMENT)
-        program.line.doom(write, after=False)
-        check_end(scene)
-        assert program.died <= 1
-        assert len(scene.calls.of(lambda call: call.evicts)) <= 3, "the answer of one eviction may be lost"

@@ -1,13 +1,11 @@
 """Running pods step aside for a Reservation that fits nowhere (``makeRoom``). On the sandbox, with the whole controller."""
 
-import pytest
 from scenes import PENDING_PODS, Scene, full_nodes
 
 from harness import documents
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.controllers.unstructured import status
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
-from tests.seeds import parts
 
 
 def wants(scene, cpu="4", name="big", **spec):
@@ -90,23 +88,6 @@ def test_if_a_move_fails_before_anybody_is_evicted_nothing_happens():
     assert {p["spec"]["nodeName"] for app in "ab" for p in scene.ready(app)} == {"n0"}
     (told, *_) = [line for line in scene.program.events.told if line.startswith("RoomGivenUp: move ")]
     assert told.endswith("nobody was evicted")
-
-
-@pytest.mark.parametrize("part", parts(16))
-def test_a_controller_that_dies_in_the_middle_goes_on(part):
-    """It dies at each sixteenth write, nightly at each, once in each cluster; the room is made all the same."""
-    scene = full_nodes()
-    wants(scene)
-    scene.start(document=PENDING_PODS)
-    check_end(scene)
-    total = len(scene.calls.of(lambda call: call.writes))
-    for write in range(1 + part, total + 1, 16):
-        scene = full_nodes()
-        wants(scene)
-        program = scene.start(document=PENDING_PODS)
-        program.line.doom(write, after=False)
-        check_end(scene)
-        assert program.died <= 1
 
 
 def test_a_reservation_that_is_deleted_meanwhile_moves_nobody():
