@@ -7,7 +7,6 @@ end up? It follows a world's pods and all Reservations, and asks nothing of the 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -36,18 +35,6 @@ class Departure:
     """Its replacement runs where the room was held."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What a trial comes to."""
-
-    evictions: int
-    room_first: int
-    landed: int
-    pending_s: float
-    """From the creation of each pod that came until it was bound, or until the end: the sum."""
-    left_pending: int
-
-
 class Departures:
     """From now on until ``end``. Pods without a label ``app`` are not of the trial."""
 
@@ -58,8 +45,8 @@ class Departures:
         """By uid, with the version at which the pod was first seen to end."""
         self._available: dict[str, int] = {}
         """By uid of the Reservation, the version at which it was first seen Available."""
-        self._waits_since_s: dict[str, float] = {}
-        self._pending_s = 0.0
+        self._waits: set[str] = set()
+        """Pods that came since and have no node."""
         pods = world.api.get(world.path("pods")).expect()
         self._old = {pod["metadata"]["uid"] for pod in pods.items}
         rooms = world.api.get(RESERVATIONS).expect()
@@ -79,7 +66,6 @@ class Departures:
         self._stop.set()
         for thread in self._threads:
             thread.join(_END_S)
-        self._pending_s += sum(time.monotonic() - since_s for since_s in self._waits_since_s.values())
         by_pod = {move["spec"]["podRef"].get("uid"): move for move in self._moves()}
         return [self._judged(pod, version, by_pod.get(uid)) for uid, (pod, version) in self._left.items()]
 
@@ -88,15 +74,10 @@ class Departures:
         moves = self._world.api.get(self._world.path("podmigrations", group=API_VERSION)).expect().items
         return [move for move in moves if move["spec"]["podRef"].get("uid") in self._left]
 
-    def figures(self, found: list[Departure]) -> Figures:
-        """The sums, after ``end``."""
-        return Figures(
-            evictions=len(found),
-            room_first=sum(one.room_first for one in found),
-            landed=sum(one.landed for one in found),
-            pending_s=self._pending_s,
-            left_pending=len(self._waits_since_s),
-        )
+    @property
+    def left_pending(self) -> int:
+        """How many of the pods that came have no node."""
+        return len(self._waits)
 
     def _judged(self, pod: Json, version: int, move: Json | None) -> Departure:
         status = (move or {}).get("status") or {}
@@ -125,10 +106,9 @@ class Departures:
         if gone or "deletionTimestamp" in metadata:
             self._left.setdefault(uid, (pod, int(metadata["resourceVersion"])))
         if gone or node_of(pod):
-            since_s = self._waits_since_s.pop(uid, None)
-            self._pending_s += time.monotonic() - since_s if since_s is not None else 0.0
+            self._waits.discard(uid)
         elif uid not in self._old:
-            self._waits_since_s.setdefault(uid, time.monotonic())
+            self._waits.add(uid)
 
     def _room(self, room: Json, gone: bool) -> None:  # noqa: ARG002, FBT001  of an event
         metadata = room["metadata"]

@@ -26,11 +26,6 @@ USER: Final = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _ASKED: Final = re.compile(
     r'"(Evicted pod|Error evicting pod)"(?: err="(?P<error>(?:[^"\\]|\\.)*)")? pod="(?P<pod>[^"]+)"'
 )
-_IN_POD: Final = (
-    "mount -t tmpfs none /run && mkdir -p /run/secrets/kubernetes.io/serviceaccount && "
-    'cp "$0" /run/secrets/kubernetes.io/serviceaccount/ca.crt && exec "$@"'
-)
-"""In a mount namespace of its own, so that nobody else sees it."""
 _CYCLES: Final = '"Number of evictions/requests"'
 
 
@@ -53,28 +48,20 @@ class Descheduler:
         *,
         interval_s: int = 5,
         limits: Mapping[str, Any] | None = None,
-        evictor: Mapping[str, Any] | None = None,
-        gates: str = "",
-        authority: str = "",
     ) -> None:
-        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. ``evictor``: more arguments of DefaultEvictor.
-
-        ``authority``: a file that it finds where a pod has the certificate of the API server; that needs root. Raises BinariesMissing.
-        """
+        """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. Raises BinariesMissing."""
         self._log = plane.folder / f"descheduler-{world.namespace}.log"
         policy = plane.folder / f"descheduler-{world.namespace}.yaml"
-        policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {}, evictor or {})))
+        policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {})))
         for obj in _rights():
             manifests.apply(plane.api(), [obj])
         command = [
-            *(["unshare", "--mount", "sh", "-c", _IN_POD, authority] if authority else []),
             str(find(DESCHEDULER)),
             f"--kubeconfig={plane.kubeconfig_for(NAMESPACE, ACCOUNT)}",
             f"--policy-config-file={policy}",
             f"--descheduling-interval={interval_s}s",
             "--secure-port=0",
             "--v=3",
-            *([f"--feature-gates={gates}"] if gates else []),
         ]
         self._process = Process(DESCHEDULER.name, command, self._log)
 
@@ -119,13 +106,12 @@ def _policy(
     world: World,
     plugins: Mapping[str, tuple[str, Any]],
     limits: Mapping[str, Any],
-    evictor: Mapping[str, Any],
 ) -> dict[str, Any]:
     points: dict[str, dict[str, list[str]]] = {}
     for name, (point, _) in plugins.items():
         points.setdefault(point, {"enabled": []})["enabled"].append(name)
     protections = {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]}}
-    default_evictor = {"name": "DefaultEvictor", "args": {**protections, **evictor}}
+    default_evictor = {"name": "DefaultEvictor", "args": protections}
     arguments = [{"name": name, "args": args} for name, (_, args) in plugins.items()]
     return {
         "apiVersion": "descheduler/v1alpha2",

@@ -53,7 +53,7 @@ def test_forty_pods_leave_within_its_two_minutes(guarded_plane, world, budget):
         left = departures.end()
         assert len(left) == 40
         assert [one for one in left if not (one.room_first and one.landed)] == []
-        assert departures.figures(left).left_pending == 0
+        assert departures.left_pending == 0
 
 
 @pytest.mark.strangers

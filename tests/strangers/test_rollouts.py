@@ -125,7 +125,7 @@ def test_a_canary_that_goes_on_in_the_middle_of_a_drain_ends_and_leaves_nothing(
         assert {pod["metadata"]["labels"].get("version") for pod in pods} == {"2"}
         left = departures.end()
         assert [one for one in left if one.requested_by and not one.room_first] == []
-        assert departures.figures(left).left_pending == 0
+        assert departures.left_pending == 0
         assert not [pod for pod in world.pods() if gates_of(pod)]
         world.wait(lambda: not rooms_of(world))
 
