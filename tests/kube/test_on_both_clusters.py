@@ -23,13 +23,11 @@ from rescheduler.kube.errors import AlreadyExistsError, ConflictError, NotFoundE
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.gate import Gate
-from rescheduler.kube.informer import end_of
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.metrics_api import node_usage
 from rescheduler.kube.node_autoscaler import LAST_UPDATED, STATUS, node_autoscaler_reports
-from rescheduler.kube.reflector import ChangeType, EndKind
+from rescheduler.kube.reflector import ChangeType
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
-from rescheduler.kube.transport import Request
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -176,38 +174,6 @@ def test_watch_list_and_paged_lists_know_the_same(api, informers, namespace):
     assert all(sum(informer.relists.values()) == 0 for informer in streamed.all())
 
 
-def test_changes_arrive_with_what_was_before(api, informers, namespace):
-    watching = informers()
-    mirror(watching)
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    api.create(path, pod("p", step="1"))
-    api.merge_patch(f"{path}/p", {"metadata": {"labels": {"step": "2"}}})
-    api.delete(f"{path}/p", grace_s=0)
-    seen = []
-
-    def deleted():
-        while not watching.events.empty():
-            event = watching.events.get()
-            if event.kind is Kind.POD and event.record and event.record.namespace == namespace:
-                seen.append(event)
-        return seen and seen[-1].type is ChangeType.DELETED
-
-    until(deleted)
-    assert [event.type for event in seen][:2] == [ChangeType.ADDED, ChangeType.MODIFIED]
-    assert (seen[1].old.labels["step"], seen[1].record.labels["step"]) == ("1", "2")
-
-
-def test_pods_that_are_over_are_as_good_as_deleted(api, informers, namespace):
-    watching = informers()
-    path = f"/api/v1/namespaces/{namespace}/pods"
-    api.create(path, pod("p"))
-    key = (Kind.POD, namespace, "p")
-    known = {}
-    until(lambda: key in mirror(watching, known))
-    api.merge_patch(f"{path}/p/status", {"status": {"phase": "Failed"}})
-    until(lambda: key not in mirror(watching, known))
-
-
 def test_informers_survive_a_restart_of_the_api_server(server, api, informers, namespace):
     if server.restart is None:
         pytest.skip("the API server of the sandbox does not restart")
@@ -232,20 +198,6 @@ def known_uid(api, path):
     import json  # noqa: PLC0415
 
     return json.loads(api.get(path))["metadata"]["uid"]
-
-
-def test_send_initial_events_with_a_wrong_match_is_unsupported(transport):
-    stream = transport.stream(
-        Request(
-            method="GET",
-            path="/api/v1/pods",
-            query={"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
-        )
-    )
-    from rescheduler.kube.errors import error_of  # noqa: PLC0415
-
-    error = error_of(stream.status, stream.read_all(), stream.headers)
-    assert end_of(error, initial=True).kind is EndKind.UNSUPPORTED
 
 
 def test_preconditions_and_names(api, namespace):
