@@ -221,32 +221,3 @@ def test_a_successor_of_the_same_name_is_not_hit(world):
     assert world.nominate(first, "x").status == 422
     assert world.ungate(first).status == 422
     assert world.get_pod("db-0")["metadata"]["uid"] == second["metadata"]["uid"]
-
-
-def test_start_first_passes_a_budget_that_allows_nothing(world):
-    """The order of mode StartFirst: orphan, Ready, gate, evict, full labels, gate off."""
-    world.node("source", cpu="2")
-    world.workload("Deployment", "web", 1, cpu="2")
-    (old,) = world.wait_ready("web", 1)
-    target = world.node("target", cpu="2")
-    world.budget("none", "web", maxUnavailable=0)
-    budget = world.path("poddisruptionbudgets", "none", group="policy/v1")
-    world.wait(lambda: world.api.get(budget).body.get("status", {}).get("currentHealthy") == 1)
-    assert world.evict(old).status == 429
-
-    owner = old["metadata"]["ownerReferences"][0]["uid"]
-    world.pod("orphan", "2", labels={"app": "web", "moved": "yes"}, nodeName=target)
-    world.wait(lambda: world.api.get(budget).body["status"]["currentHealthy"] == 2)
-    key = controller_key(world.namespace, owner)
-    world.api.patch(GATE_KEYS, keys_on({key: "room"})).expect(200)
-    world.wait(lambda: world.evict(old).status == 201)
-    digest = old["metadata"]["labels"]["pod-template-hash"]
-    world.wait(lambda: [p for p in world.pods("web") if gates_of(p)])
-    world.api.patch(
-        world.path("pods", "orphan"), {"metadata": {"labels": {"pod-template-hash": digest}}}
-    ).expect(200)
-    world.wait_gone(old)
-    (survivor,) = world.wait_ready("web", 1)
-    world.api.patch(GATE_KEYS, {"data": {key: None}}).expect(200)
-    assert survivor["metadata"]["name"] == "orphan"
-    assert survivor["metadata"]["ownerReferences"][0]["uid"] == owner
