@@ -5,8 +5,6 @@ Everything is counted from the objects and from watches, not from what the contr
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,6 +16,7 @@ from typing import Final
 
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, Json
+from harness.controlplane.controllers import QUIET, controller_process
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
@@ -29,35 +28,28 @@ from rescheduler.model.names import API_VERSION, DEFAULT_NAMESPACE, GATE_CONFIG_
 PLACEHOLDERS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods"
 GATE_KEYS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{GATE_CONFIG_MAP}"
 ENDED: Final = ("Succeeded", "Failed")
-CONFIGURATION: Final = """\
-apiVersion: rescheduler.dev/v1alpha1
-kind: ReschedulerConfiguration
-interval: 1h
-policies: []
-reservations: {ttl: 10m}
-server: {port: 0}
-"""
+CONFIGURATION: Final = {
+    **QUIET,
+    "leaderElection": {"enabled": True},
+    "reservations": {"ttl": "10m"},
+    "server": {"port": 0},
+}
 
 
 class Controllers:
-    """The controller as a process of its own, with the rights of its service account; ends are cured as a kubelet does.
+    """The controller as a process of its own; its ends are cured as a kubelet does.
 
     ``deaths``: how often it ended by itself.
     """
 
     def __init__(self, plane: ControlPlane, folder: Path, gate: str) -> None:
-        config = folder / "config.yaml"
         port = free_port()
         mode = "Webhook" if gate == "webhook" else "Auto"
-        way = f'gate: {{mode: {mode}, port: {port}, url: "https://127.0.0.1:{port}"}}\n'
-        config.write_text(CONFIGURATION + way)
-        code = "from rescheduler.cli.main import main; main()"
-        kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
-        self._command = [sys.executable, "-c", code, "run", "--kubeconfig", str(kubeconfig)]
-        self._command += ["--config", str(config), "--log-format", "json", "--identity", "bench"]
-        self.log_path = folder / "controller.log"
-        self.deaths = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        document = {**CONFIGURATION, "gate": {"mode": mode, "port": port, "url": f"https://127.0.0.1:{port}"}}
+        self._process = controller_process(
+            plane, folder, "bench", document, "--log-format=json", "--identity=bench"
+        )
+        self.deaths, self._killed = 0, False
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, daemon=True)
@@ -72,30 +64,23 @@ class Controllers:
     def kill(self) -> None:
         """SIGKILL. The next one is started by ``start``, or in a moment."""
         with self._lock:
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
-                self._process = None
+            self._process.kill()
+            self._killed = True
 
-    def terminate(self) -> int:
+    def terminate(self) -> int | None:
         """SIGTERM; its exit code."""
         self._ended.set()
         with self._lock:
-            if self._process is None:
-                return 0
-            self._process.terminate()
-            return self._process.wait(30)
+            return self._process.stop(30)
 
     def tell(self) -> None:
         """Print the end of its log."""
-        print(self.log_path.read_text()[-6000:])
+        print(self._process.log_tail())
 
     def _run(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            return
-        self.deaths += self._process is not None
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        self.deaths += bool(self._process.starts and not self._process.running and not self._killed)
+        self._killed = False
+        self._process.start()
 
     def _supervise(self) -> None:
         while not self._ended.wait(0.5):

@@ -9,7 +9,6 @@ move failed after its eviction for a reason that nobody but the controller can h
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import click
 from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Json
+from harness.controlplane.controllers import controller_process
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
@@ -87,52 +87,50 @@ class Controllers:
     """Two controllers as processes of their own; API servers ask the first one about evictions."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self._plane, self._ports = plane, (free_port(), free_port())
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._plane = plane
         self.folder = Path(tempfile.mkdtemp(prefix="rescheduler-day-"))
+        ports = free_port(), free_port()
+        self._processes = [
+            controller_process(
+                plane,
+                self.folder,
+                str(number),
+                {
+                    **CONFIGURATION,
+                    "gate": {"port": port, "url": f"https://127.0.0.1:{ports[0]}"},
+                    "server": {"port": free_port()},
+                },
+            )
+            for number, port in enumerate(ports)
+        ]
 
     def __enter__(self) -> Self:
-        for number in (0, 1):
-            self._start(number)
+        self.revive()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        for process in self._processes.values():
-            process.wait(60)
+        for process in self._processes:
+            process.stop(60)
 
     def end(self, number: int, *, kill: bool) -> None:
         """End one, and start it again."""
         process = self._processes[number]
-        process.kill() if kill else process.terminate()
-        process.wait(60)
-        self._start(number)
+        if kill:
+            process.kill()
+        else:
+            process.stop(60)
+        process.start()
 
     def revive(self) -> None:
         """Start what has ended by itself: a leader that lost its Lease."""
-        for number, process in self._processes.items():
-            if process.poll() is not None:
-                self._start(number)
+        for process in self._processes:
+            process.start()
 
     def command(self, *words: str) -> subprocess.Popen[bytes]:
         """A command of the administrator, in the background."""
-        return self._run("commands", *words, f"--kubeconfig={self._plane.kubeconfig}")
-
-    def _start(self, number: int) -> None:
-        gate = {"port": self._ports[number], "url": f"https://127.0.0.1:{self._ports[0]}"}
-        document = {**CONFIGURATION, "gate": gate, "server": {"port": free_port()}}
-        path = self.folder / f"{number}.json"
-        path.write_text(json.dumps(document))
-        kubeconfig = self._plane.kubeconfig_for(DEFAULT_NAMESPACE, DEFAULT_NAMESPACE)
-        self._processes[number] = self._run(
-            str(number), "run", f"--kubeconfig={kubeconfig}", f"--config={path}"
-        )
-
-    def _run(self, log: str, *words: str) -> subprocess.Popen[bytes]:
         start = "from rescheduler.cli.entry import main; main()"
-        with (self.folder / f"{log}.log").open("ab") as out:
-            line = [sys.executable, "-c", start, *words]
+        line = [sys.executable, "-c", start, *words, f"--kubeconfig={self._plane.kubeconfig}"]
+        with (self.folder / "commands.log").open("ab") as out:
             return subprocess.Popen(line, stdout=out, stderr=subprocess.STDOUT)  # noqa: S603 - our own program
 
 

@@ -1,8 +1,9 @@
-"""The whole controller in threads of this process, for a test: begun, and ended with the faults that it broke of."""
+"""The whole controller, in threads of this process with the faults that it broke of, or as a process of its own."""
 
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,6 +14,8 @@ from typing import Any, Final
 
 import yaml
 
+from harness.controlplane.processes import Process
+from harness.controlplane.servers import ControlPlane
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
@@ -97,3 +100,18 @@ def running(transport: Transport, *, timings: LoopTimings = TIMINGS, **changes: 
             thread.join(END_LIMIT_S)
     if work.faults:
         raise work.faults[0]
+
+
+def controller_process(
+    plane: ControlPlane, folder: Path, name: str, document: Mapping[str, Any], *options: str
+) -> Process:
+    """A controller as a process of its own, with the rights of its service account; nobody has started it yet."""
+    config = folder / f"{name}.json"
+    config.write_text(json.dumps(document))
+    kubeconfig = plane.kubeconfig_for(DEFAULT_NAMESPACE, DEFAULT_NAMESPACE)
+    program = [sys.executable, "-c", "from rescheduler.cli.entry import main; main()", "run"]
+    return Process(
+        name,
+        [*program, f"--kubeconfig={kubeconfig}", f"--config={config}", *options],
+        folder / f"{name}.log",
+    )

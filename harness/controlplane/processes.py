@@ -87,17 +87,18 @@ class Process:
                 self._child.kill()
             self._child.wait()
 
-    def stop(self) -> None:
-        """SIGTERM, then SIGKILL after a limit; it stays stopped."""
+    def stop(self, limit_s: float = STOP_LIMIT_S) -> int | None:
+        """SIGTERM, then SIGKILL after a limit; it stays stopped. Gives its exit code, if it was ever started."""
         self.wanted = False
         if self._child is None:
-            return
+            return None
         with contextlib.suppress(ProcessLookupError):
             self._child.send_signal(signal.SIGTERM)
         try:
-            self._child.wait(STOP_LIMIT_S)
+            return self._child.wait(limit_s)
         except subprocess.TimeoutExpired:
             self.kill()
+            return self._child.returncode
 
     def log_tail(self) -> str:
         """The end of its log, for a failure message."""

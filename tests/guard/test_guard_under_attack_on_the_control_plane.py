@@ -1,8 +1,6 @@
 """The guard on the real control plane, between hostile tenants and faults: nothing waits longer than ``guard.limit``, nothing is left."""
 
 import json
-import subprocess
-import sys
 import time
 import urllib.request
 
@@ -10,7 +8,7 @@ import pytest
 
 from harness import documents
 from harness.controlplane.api import Api
-from harness.controlplane.controllers import QUIET, forget_past_moves
+from harness.controlplane.controllers import QUIET, controller_process, forget_past_moves
 from harness.controlplane.processes import free_port
 from harness.controlplane.world import node_of
 from rescheduler.kube.client import KubeApi
@@ -19,7 +17,6 @@ from rescheduler.model.names import GUARD
 from .evictions_of_others import (
     HOOKS,
     MOVES,
-    OWN,
     asked,
     guarded_moves,
     guarding,
@@ -124,13 +121,9 @@ def replica(plane, folder, name, guard_port, *, known_at=0, health_port=0):
         "guard": {},
         "server": {"port": health_port or free_port()},
     }
-    config = folder / f"{name}.yaml"
-    config.write_text(json.dumps(configuration))
-    start = "from rescheduler.cli.entry import main; main()"
-    kubeconfig = str(plane.kubeconfig_for(OWN, OWN))
-    words = [sys.executable, "-c", start, "run", "--kubeconfig", kubeconfig, "--config", str(config)]
-    with (folder / f"{name}.log").open("wb") as log:
-        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT)
+    process = controller_process(plane, folder, name, configuration)
+    process.start()
+    return process
 
 
 def serving(world, guard_port, health_port):
@@ -160,7 +153,6 @@ def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guard
         world.wait(lambda: guarded_moves(world), 60)
     finally:
         first.kill()
-        first.wait()
     assert world.evict(pods[1]).status == 201
     with guarding(guarded_plane, world, sections={"leaderElection": {"enabled": True}}):
         world.wait(

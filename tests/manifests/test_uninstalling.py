@@ -11,6 +11,7 @@ import pytest
 
 from harness import documents
 from harness.controlplane import manifests
+from harness.controlplane.controllers import QUIET, controller_process
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
@@ -85,20 +86,6 @@ def world(plane):
         yield world
 
 
-def controller(plane, log):
-    """A process with the rights of the Deployment, which is killed by its caller."""
-    config = log.parent / "config.yaml"
-    config.write_text(
-        "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
-        "aggressiveness: aggressive\ninterval: 2s\npolicies: [{name: PendingPods, after: 1s}]\n"
-        f"server: {{port: {free_port()}}}\n"
-    )
-    kubeconfig = plane.kubeconfig_for("rescheduler", "rescheduler")
-    words = [sys.executable, "-c", START, "run", "--kubeconfig", str(kubeconfig), "--config", str(config)]
-    with log.open("wb") as output:
-        return subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT)
-
-
 def room(world, name, node, **more):
     pod, owners = world.spec("1", nodeName=node), [documents.owner("web", world.namespace)]
     body = documents.reservation(name, pod, owners, meta=more)
@@ -129,13 +116,23 @@ def phase(world, name):
     return (world.api.get(f"{RESERVATIONS}/{name}").expect().body.get("status") or {}).get("phase")
 
 
-def leave_behind(plane, world, log):
+AT_WORK = {
+    **QUIET,
+    "leaderElection": {"enabled": True},
+    "aggressiveness": "aggressive",
+    "interval": "2s",
+    "policies": [{"name": "PendingPods", "after": "1s"}],
+}
+
+
+def leave_behind(plane, world, folder):
     """What a controller leaves that is killed in the middle: rooms, moves for a window, a taint, a hint, pods at the gate."""
     node = world.node("n", cpu="8")
     world.workload("Deployment", "web", 2, cpu="1")
     world.wait_ready("web", 2, LIMIT_S)
     world.node("m", cpu="1")
-    process = controller(plane, log)
+    process = controller_process(plane, folder, "controller", {**AT_WORK, "server": {"port": free_port()}})
+    process.start()
     try:
         room(world, "one", node)
         room(world, "two", node)
@@ -143,10 +140,9 @@ def leave_behind(plane, world, log):
         steps_aside = room_sets(world)
         world.wait(steps_aside, LIMIT_S)
     except AssertionError as error:
-        raise AssertionError(f"{error}\n{log.read_text()[-3000:]}") from error
+        raise AssertionError(f"{error}\n{process.log_tail()}") from error
     finally:
         process.kill()
-        process.wait()
     held = world.spec("1", gates=[GATE])
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "labels": {"app": "held"}}}
     world.api.create(world.path("pods"), {**pod, "spec": held}).expect(201)
@@ -224,7 +220,7 @@ def test_installed_again_the_gate_holds_after_a_restart_of_the_api_server_and_no
 
 @pytest.mark.parametrize("way", [command, kubectl])
 def test_nothing_stays_behind_and_new_pods_start(plane, world, tmp_path, way):
-    node = leave_behind(plane, world, tmp_path / "log")
+    node = leave_behind(plane, world, tmp_path)
     scale(world, 4)  # their rooms are held, and nobody hands them over any more
     done = way(plane, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
