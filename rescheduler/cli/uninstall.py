@@ -169,6 +169,7 @@ def plan(
             title="Moves and rooms", find=partial(cluster.rooms, _after(_KUBELET_S, clock)), limit_s=120.0
         ),
         RemovalStep(title="Nodes", find=cluster.nodes),
+        RemovalStep(title="Notes of rooms on pods", find=cluster.notes),
         released(title="Pods that came to the gate meanwhile", again=True),
         RemovalStep(title="Objects without a namespace", find=lambda: cluster.objects(others), limit_s=120.0),
         RemovalStep(title="Objects of the namespace", find=lambda: cluster.objects(namespaced)),

@@ -31,10 +31,16 @@ Json = dict[str, Any]
 
 _TAINTS: Final = (names.ANNOTATION_HANDOVER_TAINT, names.TAINT_KEPT_EMPTY)
 _OVER: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+_GATES: Final = (names.GATE, names.GATE_ROOM)
 _GATE_OFF: Final = {
     "metadata": {"annotations": {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}},
-    "spec": {"schedulingGates": [{"name": names.GATE, "$patch": "delete"}]},
+    "spec": {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in _GATES]},
 }
+_NOTES: Final = {
+    "annotations": (names.ANNOTATION_RESERVATION, names.ANNOTATION_REPLACES),
+    "labels": (names.LABEL_START_FIRST,),
+}
+"""What pods keep of rooms and moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,10 @@ class InstalledCluster:
     # What it holds
 
     def gated_pods(self) -> list[Removal]:
-        """Pods that wait at our gate."""
+        """Pods that wait at a gate of ours; placeholders go with their rooms."""
         found = self._items(self._pods(), fieldSelector="status.phase=Pending")
-        held = (pod for pod in found if any(gate["name"] == names.GATE for gate in _gates(pod)))
+        others = (pod for pod in found if pod["metadata"]["namespace"] != self.namespace)
+        held = (pod for pod in others if any(gate["name"] in _GATES for gate in _gates(pod)))
         return [
             Removal(
                 what=_title("Pod", pod),
@@ -114,6 +121,12 @@ class InstalledCluster:
             *self._koordinators(),
             *(self._deletion(Kind.POD, pod, grace_s=0 if give_up() else 1) for pod in ours),
         ]
+
+    def notes(self) -> list[Removal]:
+        """What pods that took rooms, or were started first, keep of it."""
+        found = ((pod, _notes(pod)) for pod in self._items(self._pods()))
+        how = "the note of its room is taken off"
+        return [self._change(Kind.POD, pod, {"metadata": patch}, how) for pod, patch in found if patch]
 
     def nodes(self) -> list[Removal]:
         """Cordons of nodes that were emptied, taints of a hand-over, hints for where not to go back to."""
@@ -289,6 +302,16 @@ def _title(kind: str, obj: Json) -> str:
 
 def _status(obj: Json) -> Mapping[str, Any]:
     return obj.get("status") or {}
+
+
+def _notes(pod: Json) -> Json:
+    """The patch of its metadata that takes them off; {}: it has none."""
+    metadata = pod["metadata"]
+    had = {
+        field: dict.fromkeys(key for key in keys if key in (metadata.get(field) or {}))
+        for field, keys in _NOTES.items()
+    }
+    return {field: keys for field, keys in had.items() if keys}
 
 
 def _gates(pod: Json) -> Sequence[Mapping[str, str]]:

@@ -7,7 +7,7 @@ from scenes import Scene
 
 from harness import documents
 from harness.controlplane import manifests
-from kube_sandbox.controllers.unstructured import NODE, GroupKind, annotations_of, spec
+from kube_sandbox.controllers.unstructured import NODE, REPLICA_SET, GroupKind, annotations_of, spec
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.uninstall import release_gates, uninstall
 from rescheduler.cli.uninstall_cluster import InstalledCluster
@@ -340,6 +340,22 @@ def test_a_refusal_ends_it(scene):
     steps = Steps(say=scene.said.append, clock=lambda: scene.now_s, sleep=scene.advance)
     with pytest.raises(ApiError):
         uninstall(cluster, steps, dry_run=False, wait_s=0.0)
+
+
+def test_no_pod_keeps_a_gate_of_ours_or_a_note_of_its_room(scene):
+    noted = {names.ANNOTATION_RESERVATION: "r", names.ANNOTATION_REPLACES: "a/b", "of-others": "stays"}
+    pod = gated("p", annotations=noted, labels={names.LABEL_START_FIRST: "u", "app": "p"})
+    (owner,) = scene.api.list(REPLICA_SET)
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner["metadata"]["name"]}
+    pod["metadata"]["ownerReferences"] = [{**reference, "uid": owner["metadata"]["uid"]}]
+    pod["spec"]["schedulingGates"] = [{"name": names.GATE_ROOM}, {"name": "of-others"}]
+    scene.api.create(pod)
+    scene.stop()
+    assert scene.uninstall(wait_s=0.0) == ()
+    found = scene.api.get(POD, "default", "p")
+    assert found["metadata"]["annotations"] == {"of-others": "stays"}
+    assert found["metadata"]["labels"] == {"app": "p"}
+    assert found["spec"]["schedulingGates"] == [{"name": "of-others"}]
 
 
 def test_a_pod_that_nobody_may_change_keeps_nothing_else(scene):

@@ -21,6 +21,7 @@ from rescheduler.model.names import (
     ANNOTATION_AVOID,
     ANNOTATION_HANDOVER_TAINT,
     ANNOTATION_KEPT_EMPTY,
+    ANNOTATION_RESERVATION,
     API_VERSION,
     GATE,
     LABEL_PLACEHOLDER,
@@ -144,7 +145,8 @@ def leave_behind(plane, world, folder):
     finally:
         process.kill()
     held = world.spec("1", gates=[GATE])
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "labels": {"app": "held"}}}
+    metadata = {"name": "held", "labels": {"app": "held"}, "annotations": {ANNOTATION_RESERVATION: "one"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     world.api.create(world.path("pods"), {**pod, "spec": held}).expect(201)
     path = f"/api/v1/nodes/{node}"
     taints = world.api.get(path).expect().body["spec"]["taints"]
@@ -166,6 +168,9 @@ def check_clean(world, node):
     pods = api.get("/api/v1/pods").expect().items
     assert [p["metadata"]["name"] for p in pods if GATE in gates_of(p)] == []
     assert [p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})] == []
+    assert [
+        p["metadata"]["name"] for p in pods if ANNOTATION_RESERVATION in p["metadata"].get("annotations", {})
+    ] == []
     found = api.get(f"/api/v1/nodes/{node}").expect().body
     kept = {ANNOTATION_HANDOVER_TAINT, TAINT_KEPT_EMPTY}
     assert kept.isdisjoint(taint["key"] for taint in found["spec"]["taints"])
