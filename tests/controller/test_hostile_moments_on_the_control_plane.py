@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from reserving import PLACEHOLDERS, of_web, on, phase, reserve, scale
+from reserving import PLACEHOLDERS
 
-from harness.controlplane.world import PATIENCE_S, WORLD, condition, is_ready, node_of
+from harness.controlplane.world import PATIENCE_S, WORLD, is_ready, node_of
 from rescheduler.model.names import HOSTNAME
 
 pytestmark = pytest.mark.realcluster
@@ -43,23 +43,6 @@ def soon(reached, limit_s=20.0):
         assert time.monotonic() < ends_s
         time.sleep(LOOK_AGAIN_S)
     return found
-
-
-def test_a_reservation_is_given_up_before_its_owner_would_be_preempted(world):
-    node = world.node("room", cpu="5")
-    world.workload("Deployment", "web", 0, cpu="4")
-    reserve(world, "room", of_web(world), node=node, cpu="5").expect()
-    phase(world, "room", "Available")
-    waiter(world, node)()
-    world.wait_unschedulable("waiter")
-    scale(world, 1)
-    status = phase(world, "room", "Failed")
-    ready = condition({"status": status}, "Ready")
-    assert (ready["reason"], "waiter of priority 1000" in ready["message"]) == ("HigherPriorityWaits", True)
-    assert world.wait_bound("waiter") == node
-    assert on(world, node) == []
-    (pod,) = world.pods("web")
-    assert "deletionTimestamp" not in pod["metadata"]
 
 
 def test_nobody_is_evicted_into_capacity_that_a_waiting_pod_would_take(world):

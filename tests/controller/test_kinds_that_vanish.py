@@ -1,7 +1,7 @@
 """What is not served now is unknown, not empty: nothing is decided and no step is taken until it is seen again."""
 
 import pytest
-from scenes import MOVE, ROOM, TAINTS, Response, Scene
+from scenes import MOVE, ROOM, Response, Scene
 
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import Kind
@@ -45,28 +45,6 @@ def test_a_404_of_a_proxy_in_the_middle_of_a_move_costs_only_time(scene, kind, a
     scene.advance(20.0)
     assert scene.leftovers() == []
     assert scene.faults == []
-
-
-def test_kinds_that_are_deleted_and_made_again_bring_no_second_move_of_a_pod(scene):
-    made = []
-
-    def hear(change):
-        if change.type == "ADDED" and change.object["kind"] == "PodMigration":
-            made.append(change)
-
-    scene.api.subscribe(hear)
-    scene.taint("n1")
-    scene.start(document=TAINTS)
-    scene.until(lambda: len(made) == 2)
-    caches = scene.program.caches
-    for kind, group_kind in OWN.items():  # as the API server does that has lost the definitions
-        for obj in scene.api.list(group_kind):
-            scene.api.delete(obj)
-        caches.unserve(kind, scene.now_s + 8.0, EndKind.ABSENT)
-    scene.advance(7.5)
-    assert len(made) == 2
-    scene.until(lambda: not scene.on("n1"), 120.0)
-    assert len(made) <= 2 * 2
 
 
 @pytest.mark.parametrize("kind", OWN)
