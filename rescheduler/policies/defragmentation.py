@@ -15,6 +15,7 @@ from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
@@ -137,7 +138,9 @@ class _Fragmented:
     node: int
     """Its index."""
     goal: _Goal
-    pods: list[tuple[Pod, PodClass]]
+    pods: list[Pod]
+    kinds: npt.NDArray[np.int32]
+    """Of each of them, which of the classes of the columns."""
     able: BoolArray
     """Which of the pods the policy may propose, and may be moved."""
     missing: Size
@@ -309,10 +312,7 @@ class Defragmentation:
         proposed = np.array([self._scope.proposes(known) for known in columns.classes], dtype=np.bool_)
         nodes, kinds = columns.nodes[rows], columns.kinds[rows]
         able = proposed[kinds] & view.movable_rows(rows)
-        pods = [
-            (columns.pods[i], columns.classes[kind])
-            for i, kind in zip(rows.tolist(), kinds.tolist(), strict=True)
-        ]
+        pods = list(map(columns.pods.__getitem__, rows.tolist()))
         for node in open_[np.argsort(view.nodes.ranks[open_], kind="stable")].tolist():
             here = slice(*np.searchsorted(nodes, (node, node + 1)).tolist())
             wanted = dict.fromkeys(goal.room, 0)
@@ -320,7 +320,9 @@ class Defragmentation:
                 for resource, size in self._templates[template].items():
                     wanted[resource] = max(wanted[resource], (int(rooms[template, node]) + 1) * size)
             missing = tuple(amount - int(free[resource][node]) for resource, amount in wanted.items())
-            yield _Fragmented(node=node, goal=goal, pods=pods[here], able=able[here], missing=missing)
+            yield _Fragmented(
+                node=node, goal=goal, pods=pods[here], kinds=kinds[here], able=able[here], missing=missing
+            )
 
     def _proposed_on(self, here: _Fragmented, view: PolicyView) -> list[Batch]:
         """What is proposed of a node, from an earlier decision if nothing that matters is different."""
@@ -381,7 +383,8 @@ def _in_rooms(room: Mapping[str, int], some: Sequence[Size]) -> float:
 
 def _leaving(here: _Fragmented, view: PolicyView) -> list[tuple[Pod, PodClass]]:
     """Pods of a node that may leave it, those that are better left alone last."""
-    pods = [one for one, able in zip(here.pods, here.able.tolist(), strict=True) if able]
+    classes = view.columns.classes
+    pods = [(here.pods[i], classes[here.kinds[i]]) for i in np.flatnonzero(here.able).tolist()]
     return sorted(pods, key=least_disturbing(view.disruption))
 
 
