@@ -6,6 +6,7 @@ The others differ from it in one thing each. Same number of nodes, same cluster.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -32,7 +33,7 @@ BIG = "big"
 
 
 def cluster(nodes: int) -> Snapshot:
-    """Every third node is hardly used."""
+    """Every third node is hardly used. Each workload has as many pods as it wants."""
     full = make_cluster(nodes)
     allocatable = msgspec.structs.replace(
         next(iter(full.nodes.values())).allocatable, cpu_milli=NODE_CPU_MILLI
@@ -45,7 +46,13 @@ def cluster(nodes: int) -> Snapshot:
         if held[pod.node] < most[pod.node]:
             held[pod.node] += 1
             pods[key] = pod
-    return dataclasses.replace(full, nodes=some, pods=pods)
+    standing = Counter(pod.controller.uid for pod in pods.values() if pod.controller is not None)
+    workloads = {
+        uid: msgspec.structs.replace(one, replicas=standing[uid])
+        for uid, one in full.workloads.items()
+        if standing[uid]
+    }
+    return dataclasses.replace(full, nodes=some, pods=pods, workloads=workloads)
 
 
 def some_nodes_better_avoided(snapshot: Snapshot) -> Snapshot:
