@@ -111,7 +111,7 @@ def _without_lease(api: KubeApi, namespace: str) -> ControllerStatus:
     if _has_pods(api, namespace):
         return ControllerStatus(message="there is no Lease, but pods of a controller run")
     try:
-        text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
+        text = read_config_map(api, namespace, CONFIG_MAP).document(CONFIG_KEY)
         election = text is None or parse_configuration(text, CONFIG_MAP).leader_election.enabled
     except ForbiddenError as error:
         return ControllerStatus(

@@ -132,11 +132,11 @@ def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:
     """
     where, refused = f"ConfigMap {namespace}/{CONFIG_MAP}", ""
     try:
-        text = read_config_map(api, namespace, CONFIG_MAP).data.get(CONFIG_KEY)
+        text = read_config_map(api, namespace, CONFIG_MAP).document(CONFIG_KEY)
         if text is None:
             source = f"there is no {where}: no policies"
             return ReadConfiguration(careful_configuration(), source=source, missing=True, version=CAREFUL)
-        found, version = parse_configuration(text, where), ConfigurationText(text.encode(), where).version
+        found, version = parse_configuration(text, where), ConfigurationText(text, where).version
         return ReadConfiguration(found, source=where, version=version)
     except ForbiddenError as error:
         warning = f"{where} may not be read, the default is taken: {error.message}"

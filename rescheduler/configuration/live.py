@@ -140,7 +140,7 @@ class LiveConfiguration:
             return None
         self._looked_at = version
         if text is None:
-            problem = "it was deleted: create it again (kubectl apply -k manifests/), or put an empty document there"
+            problem = "it, or its key config.yaml, was deleted: create it again (kubectl apply -k manifests/), or put an empty document there"
             self._problem = problem
             return Reload(outcome=ReloadOutcome.MISSING, version=self.version, problem=problem)
         try:

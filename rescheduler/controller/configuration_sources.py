@@ -8,13 +8,12 @@ that the process ends with the API server's message if a right is missing or the
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from rescheduler.configuration.live import ConfigurationText, UnreadableConfigurationError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.config_maps import read_config_map
+from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
 from rescheduler.model.names import CONFIG_KEY
 
 
@@ -50,7 +49,7 @@ class ConfigMapSource:
         self._api = api
         self._namespace, self._name = namespace, name
         self._origin = f"configmap {namespace}/{name} {CONFIG_KEY}"
-        self._fetched: Mapping[str, str] | None = None
+        self._fetched: StoredConfigMap | None = None
         """Result of the first reading; used until the informer has read the ConfigMap."""
         self._watch = ConfigMapInformer(api.transport, namespace, name)
         self.informer = self._watch.informer
@@ -70,7 +69,6 @@ class ConfigMapSource:
             ApiError, TransportError: the first reading, which is a call, failed.
         """
         if self._fetched is None:
-            self._fetched = read_config_map(self._api, self._namespace, self._name).data
-        watched = self._watch.data
-        text = (self._fetched if watched is None else watched).get(CONFIG_KEY)
-        return None if text is None else ConfigurationText(text.encode(), self._origin)
+            self._fetched = read_config_map(self._api, self._namespace, self._name)
+        document = (self._watch.seen or self._fetched).document(CONFIG_KEY)
+        return None if document is None else ConfigurationText(document, self._origin)

@@ -70,7 +70,12 @@ class ConfigMapInformer:
             self._stored = (
                 StoredConfigMap()
                 if event.type in (ChangeType.DELETED, ChangeType.LOST)
-                else StoredConfigMap(record.data, record.resource_version, valid_until_s(record.annotations))
+                else StoredConfigMap(
+                    record.data,
+                    record.resource_version,
+                    valid_until_s(record.annotations),
+                    binary_data=record.binary_data,
+                )
             )
         elif self._stored is None:
             self._stored = StoredConfigMap()  # the first list is complete and has no such ConfigMap

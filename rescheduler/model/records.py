@@ -478,6 +478,7 @@ class ConfigMap(Namespaced, frozen=True, gc=False):
     data: dict[str, str]
     annotations: dict[str, str] = {}
     resource_version: str = ""
+    binary_data: dict[str, str] = {}
 
 
 class Service(Namespaced, frozen=True, gc=False):

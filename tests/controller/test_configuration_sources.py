@@ -1,18 +1,21 @@
 """Where the document comes from: what is read when, and that nobody waits for it."""
 
+import base64
 import os
 import time
 
 import pytest
 
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.configuration.live import UnreadableConfigurationError
+from rescheduler.configuration.live import LiveConfiguration, ReloadOutcome, UnreadableConfigurationError
+from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.controller.configuration_sources import ConfigMapSource, FileSource
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.kube.errors import ForbiddenError
 from rescheduler.kube.transport import Response
 
+HEAD = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -108,6 +111,23 @@ def test_changes_come_by_the_watch_and_not_by_calls(api, source, name, write, mo
     write(**{"config.yaml": "three"})
     until(lambda: content(source) == "three")
     assert get.call_count == 1
+
+
+def test_what_kubectl_stores_as_binary_data_is_the_document_and_refused_as_no_utf8(api, source, name, write):
+    write(**{"config.yaml": HEAD})
+    live = LiveConfiguration(source)
+    live.start()
+    source.start()
+    until(lambda: source.informer.synced)
+    coded = base64.b64encode(f"{HEAD}# caf\xe9\n".encode("latin-1")).decode()
+    patch = {"data": {"config.yaml": None}, "binaryData": {"config.yaml": coded}}
+    api.merge_patch(f"{CONFIG_MAPS}/{name}", patch)
+    until(lambda: source.read().content != HEAD.encode())
+    reload = live.reload()
+    assert reload.outcome is ReloadOutcome.REFUSED
+    assert reload.problem.endswith("config.yaml:3: the text is not UTF-8: byte 0xe9 (save the file as UTF-8)")
+    with pytest.raises(ConfigurationError, match="the text is not UTF-8"):
+        LiveConfiguration(ConfigMapSource(api, "default", name)).start()
 
 
 def test_a_config_map_that_is_made_later_is_seen_and_gone_when_deleted(api, source, name, write):

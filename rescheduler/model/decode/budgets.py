@@ -53,6 +53,7 @@ class ConfigMapWire(ObjectWire):
     """v1.ConfigMap."""
 
     data: dict[str, str] | None = None
+    binary_data: dict[str, str] | None = None
 
 
 class ServiceSpecWire(Wire):
@@ -112,6 +113,7 @@ def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> Conf
         data=wire.data or {},
         annotations={key: text or "" for key, text in (meta.annotations or {}).items()},
         resource_version=meta.resource_version or "",
+        binary_data=wire.binary_data or {},
     )
 
 
