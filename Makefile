@@ -13,13 +13,10 @@ TESTERS ?= $(shell echo $$(( ($(JOBS) * 3 + 1) / 2 )))
 # pip compiles nothing: most of what it installs is never imported.
 unexport PYTHONDONTWRITEBYTECODE
 
-# In CI what failed is tried once more by itself, in a new process and on a new control plane. The first report stays in
-# the output: a test that passes then depends on the tests before it, and is to be mended. If a process died, there are tests
-# that were not run, and nothing is tried: pytest-xdist does not start another one, because it may wait for ever after that.
-# Each kind of test remembers its own failures, because two kinds run at once.
+# No test is tried twice: one that fails now and then has a cause. Each kind of test remembers its own failures for
+# --last-failed, because two kinds run at once.
 define pytest
-$(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) || { [ $$? -eq 1 ] && [ -n "$$CI" ] && \
-	  $(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1) --last-failed --last-failed-no-failures none; }
+$(2) $(BIN)/python -m pytest -o cache_dir=.pytest_cache/$@ $(1)
 endef
 
 EACH_FILE := --dist loadfile --max-worker-restart 0
@@ -88,7 +85,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 	@if [ -n "$$KUBEBUILDER_ASSETS" ] || command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers helm && \
 	  { ! command -v go >/dev/null || $(BIN)/python -m harness.differential --clusters 0; } && \
-	  { $(call pytest,-n $(TESTERS) $(EACH_FILE) -m realcluster $(call files,realcluster)); }; \
+	  $(call pytest,-n $(TESTERS) $(EACH_FILE) -m realcluster $(call files,realcluster)); \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests on the real control plane must run.' >&2; exit 1; \
 	else \
@@ -98,7 +95,7 @@ realcluster: $(STAMP)  ## tests on the real control plane (skipped with one line
 koordinator: $(STAMP)  ## tests with Koordinator's real scheduler (skipped with one line where Go is missing)
 	@if command -v go >/dev/null 2>&1; then \
 	  $(MAKE) --no-print-directory controlplane && $(BIN)/python -m harness.strangers koord-scheduler && \
-	  { $(call pytest,tests/koordinator -m koordinator); }; \
+	  $(call pytest,tests/koordinator -m koordinator); \
 	elif [ -n "$$CI" ]; then \
 	  echo 'Go is missing: in CI the tests with Koordinator must run.' >&2; exit 1; \
 	else \

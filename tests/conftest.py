@@ -91,7 +91,7 @@ def pytest_testnodedown(node, error):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    """That is no failure of single tests, which may be run again by themselves (Makefile)."""
+    """Then tests were not run, whatever became of those that were."""
     if session.config.stash.get(_LOST, False):
         session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
 
