@@ -120,9 +120,19 @@ def not_held(reservation: Reservation, unbound_claims: Iterable[str]) -> str:
         parts.append(
             f"which NUMA node serves {' and '.join(what)} is decided by the kubelet when the owner comes"
         )
+    if runtime := _runtime_class(reservation.template_raw):
+        parts.append(
+            f"what RuntimeClass {runtime} adds to its pods is held only if spec.overhead of the template says it"
+        )
     if not reservation.allocate_once:
         parts.append("one of the node's pod slots is held, not one for each owner")
     return "; ".join(parts)
+
+
+def _runtime_class(template: bytes) -> str:
+    """The RuntimeClass whose overhead admission adds to pods, and not to a template; "": none, or the template has it."""
+    spec = msgspec.json.decode(template).get("spec") or {}
+    return "" if spec.get("overhead") else str(spec.get("runtimeClassName") or "")
 
 
 def asks_for_own_cpus(template: bytes) -> bool:

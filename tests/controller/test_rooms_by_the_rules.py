@@ -288,6 +288,11 @@ def test_one_container_that_is_not_guaranteed_shares_the_cpus_of_all():
     assert "exclusive" in not_held(room(containers=[container, side], resources=whole))
 
 
+def test_what_a_runtime_class_adds_is_held_only_if_the_template_says_it():
+    assert "RuntimeClass kata adds" in not_held(room(runtimeClassName="kata"))
+    assert not_held(room(runtimeClassName="kata", overhead={"cpu": "100m"})) == ""
+
+
 def test_an_unbound_claim_is_named_once_the_room_is_held():
     claim = b.claim("data", "shop").set("spec.storageClassName", "slow")
     words = not_held(room(volumes=[PVC]), claim, b.storage_class("slow"))
