@@ -1,5 +1,5 @@
 """A webhook for pods with ``failurePolicy: Fail`` is down, on the real control plane: with the rights of ``manifests/`` no pod is
-evicted that could not be created again."""
+evicted that could not be created again, or whose replacement could not be let go."""
 
 import time
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.realcluster
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
-def dead_webhook(namespace):
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+def dead_webhook(namespace, operation):
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"]}
     webhook = {
         "name": "dead.example.com",
         "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -30,17 +30,23 @@ def dead_webhook(namespace):
     return {**head, "metadata": {"name": f"dead-{namespace}"}, "webhooks": [webhook]}
 
 
-def test_no_pod_is_evicted_that_could_not_be_created_again(control_plane, world):
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_no_pod_is_evicted_that_could_not_be_created_again(control_plane, world, operation):
     account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
     world.node("source", cpu="2")
     world.workload("Deployment", "web", 1)
     (pod,) = world.wait_ready("web", 1)
     target = world.node("target", cpu="2")
-    hook = dead_webhook(world.namespace)
+    hook = dead_webhook(world.namespace, operation)
     world.api.create(WEBHOOKS, hook).expect(201)
     probe = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": world.spec()}
+    path, note = world.path("pods", pod["metadata"]["name"]), {"metadata": {"annotations": {"a": "b"}}}
+    tried = {
+        "CREATE": lambda: world.api.create(world.path("pods"), probe, dryRun="All"),
+        "UPDATE": lambda: world.api.patch(path, note, dryRun="All"),
+    }[operation]
     try:
-        world.wait(lambda: not world.api.create(world.path("pods"), probe, dryRun="All").ok)
+        world.wait(lambda: not tried().ok)
         with running(account.transport, interval="1h"):
             name = world.migrate(pod, target, ttl="60s")
             world.wait(lambda: world.move_status(name).get("reason") == "ReplacementUnknown")
