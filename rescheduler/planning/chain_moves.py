@@ -151,7 +151,9 @@ class ChainPlanner(PlansDrafts):
         """What the pod still wants; None: it is held, or nothing."""
         if self.plan.is_planned(candidate.pod) or self.held(candidate, follows=True) is not None:
             return None
-        gains = policy.gains(candidate, self.trial.view)
+        objective, replacement = self.drafts.objective, self.drafts.replacement(candidate.pod)
+        change = objective.change(candidate.pod, replacement)
+        gains = objective.gains(policy, candidate, replacement, change)
         if not (gains > 0).any():
             return None
         least_gain = self.refusals.least_gain(candidate.pod)

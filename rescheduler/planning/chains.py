@@ -237,7 +237,7 @@ class Chains:
             wish.gains,
             least_gain=wish.least_gain,
             reason=wish.reason,
-            change=lambda: change,
+            change=change,
             in_group=True,
         )
         return found if isinstance(found, Target) else None

@@ -36,8 +36,8 @@ class MakesMoves(Protocol):
 
     skipped: SkippedPods
 
-    def find(self, policy: Policy, candidate: Candidate, wanted: Wanted | None) -> Target | Blocked | None:
-        """A target, why there is none, or None if the pod need not move any more."""
+    def find(self, policy: Policy, candidate: Candidate, wanted: Wanted | None) -> Target | Blocked:
+        """A target, or why there is none."""
         ...
 
     def move_to(self, policy: Policy, candidate: Candidate, nodes: IntArray) -> int | None:
@@ -298,10 +298,9 @@ class Groups:
                 found = refused or plan.find(policy, candidate, wanted)
             if not isinstance(found, Target):
                 plan.undo(start)
-                if found is not None:
-                    self._skip(members, candidate, found)
-                    if found.reason not in _PASSES:
-                        self.stay.add(candidate.group)
+                self._skip(members, candidate, found)
+                if found.reason not in _PASSES:
+                    self.stay.add(candidate.group)
                 return _NOTHING
             changes.append(changes[-1] + found.change)
             turns.append(turn)

@@ -39,11 +39,10 @@ from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.planning.steps import FirstProposals, PlannedStep, Value, early_steps, record_of, value_of
 from rescheduler.planning.summary import Figures, gathered, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target, Targets
-from rescheduler.planning.total_change import Objective
+from rescheduler.planning.total_change import Objective, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.planning.views import Movable, Views
 from rescheduler.policies.framework import (
-    NO_NEED,
     Policy,
     PolicyView,
     PolicyWarning,
@@ -187,7 +186,7 @@ class _Planner:
         self.trial = Trial(snapshot, self.view, self._hypothetical, at_once=at_once, namespace=namespace)
         self._targets = Targets(self.trial, told=True)
         self._objective = Objective(self.views.counting(policies), self.view)
-        self._asked_at = self._began_at = state.cluster.version
+        self._began_at = state.cluster.version
         self.steps: list[PlannedStep] = []
         self._moved: dict[str, PlannedStep] = {}
         """The same by uid of the pod."""
@@ -333,7 +332,6 @@ class _Planner:
     def _run_policy(self, policy: Policy, asked: FirstProposals | None) -> None:
         """``asked``: what the policy proposed before anything was planned; None in later rounds."""
         found = asked.found if asked is not None and self._still_good(asked) else self.views.asked(policy)
-        self._asked_at = self.trial.version
         if isinstance(policy, PendingPods):
             self.rooms.run(policy, found)
         elif found.grouped and not self._limits.exhausted:
@@ -384,32 +382,28 @@ class _Planner:
         self._availability.take(pod, step.move.policy)
         self._counted.add(pod.uid)
 
-    def find(
-        self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None
-    ) -> Target | Blocked | None:
-        """A target; None if the candidate need not move any more, which only moves since the policy was asked can bring."""
+    def find(self, policy: Policy, candidate: Candidate, wanted: Wanted | None = None) -> Target | Blocked:
+        """A target, or why there is none; ``wanted``: where it is to go, if the rules allow it."""
         pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
         unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         refused = self._targets.known_refusal(pod, replacement, unadopted)
-        # While nothing moved since the policy was asked, its candidate is still badly placed: no need to ask for gains.
-        if refused is not None and self.trial.version == self._asked_at and unadopted is None:
+        if refused is not None and unadopted is None:
             return refused
-        gains = policy.gains(candidate, self.views.of(policy))
-        if not gains.size or gains.max() <= NO_NEED:
-            return None
+        change = self._objective.change(pod, replacement)
+        gains = self._objective.gains(policy, candidate, replacement, change)
         if refused is None and wanted is not None:
-            first = self._choose_at(policy, candidate, wanted.node, gains, unadopted)
+            first = self._choose_at(policy, candidate, wanted.node, (change, gains), unadopted)
             if first is not None and not worsens_wishes(first.change):
                 return first
             gains = wanted.others(gains)
-        found = refused or self._choose(policy, candidate, gains, unadopted)
+        found = refused or self._choose(policy, candidate, (change, gains), unadopted)
         if unadopted is None or isinstance(found, Target):
             return found
         # No node takes it beside the old pod, and none ever may: it reserves first, as pods do that cannot start first.
         return (
             self._budgets.refusal(pod, candidate.policy, reserves_first=True)
             or self._targets.known_refusal(pod, replacement, None)
-            or self._choose(policy, candidate, gains, None)
+            or self._choose(policy, candidate, (change, gains), None)
         )
 
     def move_to(self, policy: Policy, candidate: Candidate, nodes: IntArray) -> int | None:
@@ -418,8 +412,9 @@ class _Planner:
         unadopted = self._start_first.unadopted(pod, candidate.policy, replacement)
         if self._targets.known_refusal(pod, replacement, unadopted) is not None:
             return None
-        gains = policy.gains(candidate, self.views.of(policy))
-        found = self._choose_at(policy, candidate, nodes, gains, unadopted)
+        change = self._objective.change(pod, replacement)
+        gains = self._objective.gains(policy, candidate, replacement, change)
+        found = self._choose_at(policy, candidate, nodes, (change, gains), unadopted)
         if found is None:
             return None
         self.move(candidate, found)
@@ -430,19 +425,24 @@ class _Planner:
         policy: Policy,
         candidate: Candidate,
         nodes: IntArray | int,
-        gains: FloatArray,
+        judged: tuple[TotalChange, FloatArray],
         unadopted: Pod | None,
     ) -> Target | None:
         """The best of these nodes (indices) that the rules allow and that is better."""
+        change, gains = judged
         only = np.zeros_like(gains)
         only[nodes] = gains[nodes]
-        found = self._choose(policy, candidate, only, unadopted)
+        found = self._choose(policy, candidate, (change, only), unadopted)
         return found if isinstance(found, Target) else None
 
     def _choose(
-        self, policy: Policy, candidate: Candidate, gains: FloatArray, unadopted: Pod | None
+        self,
+        policy: Policy,
+        candidate: Candidate,
+        judged: tuple[TotalChange, FloatArray],
+        unadopted: Pod | None,
     ) -> Target | Blocked:
-        pod, replacement = candidate.pod, self._replacements.coming(candidate.pod)
+        (change, gains), pod, replacement = judged, candidate.pod, self._replacements.coming(candidate.pod)
         return self._targets.choose(
             pod,
             replacement,
@@ -450,9 +450,8 @@ class _Planner:
             least_gain=self._refusals.least_gain(pod),
             reason=policy.name,
             in_group=bool(candidate.group),
-            relieves=candidate.tier is Tier.BALANCE,
             unadopted=unadopted,
-            change=lambda: self._objective.change(pod, replacement),
+            change=change,
         )
 
     def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:

@@ -1,14 +1,11 @@
-"""Where one pod goes: where the whole gets best, then by gain, the scheduler's own points, the name. Refusals are values.
-
-Or, where rooms are scarce, by how little room it leaves there in place of the scheduler's points.
+"""Where one pod goes: where the whole gets best, then by the scheduler's own points, then the name. Refusals are values.
 
 Interchangeable pods are tried once: that no node takes a class is remembered until the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,11 +30,6 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _HINTS = 4
 """Refusing plugins that a message names."""
-_EQUAL: Final = 0.0005
-"""Gains that differ by less are equal: there the scheduler's own points decide."""
-_EQUAL_RELIEF: Final = 0.1
-"""The same of a pod that relieves its node: which of several nodes with room is the emptiest matters less than where its other
-replicas stand and what it prefers, as the scheduler's points tell."""
 
 
 class Target(NamedTuple):
@@ -68,8 +60,6 @@ class _Wish(NamedTuple):
     """What the move changes for all policies together."""
     in_group: bool
     """True: the change of the whole group counts, not that of this move."""
-    equal: float
-    """Gains that differ by less are equal."""
     fits: BoolArray
     """Nodes that take it."""
     required: Required | None
@@ -115,15 +105,14 @@ class Targets:
         *,
         least_gain: float,
         reason: str,
-        change: Callable[[], TotalChange],
+        change: TotalChange,
         in_group: bool = False,
-        relieves: bool = False,
         unadopted: Pod | None = None,
     ) -> Target | Blocked:
         """The best node, or why there is none, for a pod without a ``known_refusal``.
 
-        ``gains``: by node; nodes at or below 0 are no better. ``change``: tells what a move changes for all policies
-        together, which must get better, unless that is judged for a whole group. ``relieves``: its node is overloaded.
+        ``gains``: by node; nodes at or below 0 are no better. ``change``: what a move changes for all policies
+        together, which must get better, unless that is judged for a whole group.
         ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
         """
         if not (gains > 0).any():
@@ -138,10 +127,7 @@ class Targets:
         if isinstance(fitting, Blocked):
             return fitting
         allowed = np.ones_like(gains, dtype=np.bool_)
-        equal = _EQUAL_RELIEF if relieves else _EQUAL
-        wish = _Wish(
-            pod, replacement, unadopted, gains, least_gain, reason, change(), in_group, equal, *fitting
-        )
+        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change, in_group, *fitting)
         refused: Blocked | None = None
         while refused is None or (allowed & fitting[0]).any():
             with trial.without(pod):
@@ -338,15 +324,12 @@ class Targets:
         first = fit & ~last
         nodes = np.flatnonzero(first if first.any() else fit)
         nodes = nodes[best(wish.change.total, nodes)]
-        gains = wish.gains[nodes]
-        equal = gains > gains.max() - wish.equal
         # Else the scheduler's points would send pods to the emptiest node, which they would have to leave again.
         emptying = wish.change.total[Tier.EMPTYING][nodes]
-        equal &= emptying == emptying[equal].min()
-        if int(np.count_nonzero(equal)) > 1:
+        nodes = nodes[emptying == emptying.min()]
+        if len(nodes) > 1:
             points = self._trial.state.totals(wish.replacement, nodes)
-            equal &= points == points[equal].max()
-        nodes = nodes[equal]
+            nodes = nodes[points == points.max()]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
 
 

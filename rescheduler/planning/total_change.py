@@ -17,9 +17,10 @@ from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
-from rescheduler.policies.framework import Policy, PolicyView
-from rescheduler.policies.objective import Tier, lowest, unchanged, worst_tier
-from rescheduler.scheduling.framework import BoolArray, IntArray
+from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
+from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
+from rescheduler.policies.proposals import Candidate
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _WORDS: Final = {
     Tier.HARD: "break more rules",
@@ -93,3 +94,25 @@ class Objective:
         for _, change in parts[2:]:
             total += change
         return TotalChange(total, parts)
+
+    def gains(
+        self, policy: Policy, candidate: Candidate, replacement: Pod, change: TotalChange
+    ) -> FloatArray:
+        """What a move to each node gains (0..1) by the policy that proposes it: 0 on its own node, and where it is not to go.
+
+        One of a group gains what the group does. ``change``: what the move changes.
+        """
+        own = next((part for name, part in change.parts if name == policy.name), None)
+        if own is None:  # that of an echo is not added up
+            own = policy.change(candidate.pod, replacement, self._view)
+        if candidate.group:
+            found = np.full(self._view.nodes.size, candidate.gain)
+        else:
+            unit = candidate.unit or UNITS[candidate.tier]
+            found = gains(own, UNITS | {candidate.tier: unit})
+            # Shares are rounded to whole numbers.
+            found[-own[candidate.tier] < candidate.least * unit - 1] = 0.0
+        if isinstance(policy, ChoosesReceivers):
+            found[~policy.receivers(candidate, self._view)] = 0.0
+        found[self._view.state.node_index[candidate.pod.node]] = 0.0
+        return found

@@ -19,13 +19,13 @@ import numpy.typing as npt
 
 from rescheduler.model.records import Pod
 from rescheduler.model.resources import Amount, QuantityError, is_scalar, milli, units
-from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView
-from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView, with_room
+from rescheduler.policies.objective import Tier, gain, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, least_disturbing
 from rescheduler.policies.wire import ArgumentProblem, NodePoolArgs
 from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
 Size = tuple[int, ...]
@@ -41,7 +41,6 @@ _STEPS: Final = 64
 """How finely it is told how near a node is to one room more."""
 _GOALS: Final = 2
 """So many templates get one room more each by one group of pods."""
-_GAIN: Final = 0.5
 
 
 class DefragmentationArgs(
@@ -148,7 +147,7 @@ class _Fragmented:
 
 
 class Defragmentation:
-    """Gain = 0.5 on nodes where the pod breaks no room, 0 on all others."""
+    """Badness: the rooms that pods break."""
 
     name: str = "Defragmentation"
     tier: ClassVar[Tier] = Tier.FRAGMENTATION
@@ -206,13 +205,9 @@ class Defragmentation:
                 found.extend((batch,) for batch in self._proposed_on(here, view))
         return Proposals(found)
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        fits = self.receives(view)
-        for resource, filling in self.left(view).items():
-            fits &= filling.left >= held_amount(candidate.pod, resource)
-        fits[view.state.node_index[candidate.pod.node]] = False
-        return np.where(fits, _GAIN, 0.0)
+    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
+        """Those where the pod breaks no room."""
+        return with_room(self, candidate.pod, view)
 
     def receives(self, view: PolicyView) -> BoolArray:
         """All that take part and have no fault. A new array."""
@@ -369,7 +364,7 @@ class Defragmentation:
             policy=self.name,
             reason="NodeFragmented",
             message=f"node/{name} could hold one pod more of {goal.name}",
-            gain=1.0,
+            gain=gain(Tier.FRAGMENTATION, 1),
             group=f"{self.name}/{name}/{goal.key}/{number}",
             spare=number > 0 or len(goal.templates) > 1,
             tier=Tier.FRAGMENTATION,

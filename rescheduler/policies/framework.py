@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +24,13 @@ from rescheduler.policies.measurement import Unmeasured
 from rescheduler.policies.objective import Tier, unchanged
 from rescheduler.policies.planned_moves import PlannedMoves
 from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.state import SchedulingState
-
-NO_NEED: Final = -1.0
-"""Gain on every node of a candidate that need not move any more."""
 
 
 def _anything(_: Pod) -> bool:
@@ -164,11 +162,6 @@ class PolicyView:
         )
 
 
-def nowhere(view: PolicyView) -> FloatArray:
-    """The answer of ``gains`` for a candidate that need not move any more."""
-    return np.full(len(view.state.node_names), NO_NEED)
-
-
 class Policy(Protocol):
     """One way of being badly placed."""
 
@@ -182,14 +175,6 @@ class Policy(Protocol):
 
     def candidates(self, view: PolicyView) -> Proposals:
         """Badly placed pods in the state of ``view``, in a deterministic order."""
-        ...
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """Gain (0..1) of moving the candidate to each node in the *current* what-if state, its pod still in place.
-
-        0: not there. NO_NEED on every node: it need not move any more. The planner asks again before
-        every move, so a policy stops by itself once the cluster is tidy enough.
-        """
         ...
 
     def badness(self, view: PolicyView) -> IntArray:
@@ -206,6 +191,15 @@ class Policy(Protocol):
         scheduler allows it or not; 0 for the pod's own node. ``objective.unchanged(nodes)`` if the policy has nothing to
         say of the pod. Asked for pods outside the policy's scope, too. Do not change the array.
         """
+        ...
+
+
+@runtime_checkable
+class ChoosesReceivers(Protocol):
+    """A policy that moves pods not to every node where its badness falls."""
+
+    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
+        """The nodes that the candidate may go to for this policy, in the order of the nodes."""
         ...
 
 
@@ -284,6 +278,15 @@ class EmptyingPolicy(Policy, Protocol):
     def worth(self, members: Sequence[Candidate], view: PolicyView) -> GroupWorth:
         """What it means that this group leaves."""
         ...
+
+
+def with_room(policy: EmptyingPolicy, pod: Pod, view: PolicyView) -> BoolArray:
+    """Nodes that may receive the pod beside what stands there. A new array."""
+    found = policy.receives(view).copy()
+    for resource, filling in policy.left(view).items():
+        takes = held_amount(pod, resource) if filling.takes is None else filling.takes(pod.spec)
+        found &= filling.left >= takes
+    return found
 
 
 @dataclass(frozen=True, slots=True)

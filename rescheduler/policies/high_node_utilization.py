@@ -16,7 +16,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.written import SECONDS, Positive, document_key
-from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.framework import GroupWorth, NodeFilling, PolicyView, PolicyWarning, with_room
 from rescheduler.policies.keeping_empty import LEAST_S, MOST_S, EmptiedNodes, KeepingRule
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.node_prices import PricedNodesArgs
@@ -24,7 +24,7 @@ from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.policies.utilization import REQUESTS, Counting, Load
 from rescheduler.policies.wire import PERCENT, ArgumentProblem, percent_problems
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
@@ -90,10 +90,9 @@ class HighNodeUtilizationArgs(PricedNodesArgs, frozen=True, kw_only=True, rename
 
 
 class HighNodeUtilization:
-    """Gain = 0.5 + 0.5 x pressure there after the move.
+    """Badness: the prices of nodes in use. Pressure: share of the fullest resource of a node.
 
-    Pressure: share of the fullest resource of a node. Nodes without pods receive none, and neither do nodes that moves
-    of this plan leave; a node that received pods in this plan stays.
+    Nodes without pods receive none, and neither do nodes that moves of this plan leave; a node that received pods in this plan stays.
     """
 
     name: str = "HighNodeUtilization"
@@ -128,21 +127,10 @@ class HighNodeUtilization:
         found.sort(key=itemgetter(0))
         return Proposals([(batch,) for _, group in found for batch in group])
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        load = self._load(view)
-        pod = candidate.pod
-        here = view.state.node_index[pod.node]
-        if view.arrived("pods")[here] > 0:
-            return nowhere(view)
-        after = np.zeros(view.nodes.size)
-        fits = self._open(view)
-        fits[here] = False
-        for resource in self._resources:
-            share = load.share(resource) + load.part(pod, resource)
-            fits &= share <= self._limit(resource) + _EPSILON
-            after = np.maximum(after, share)
-        return np.where(fits, 0.5 + 0.5 * np.minimum(after, 1.0), 0.0)
+    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
+        """Those with room; none if pods come to its own node."""
+        stays = view.arrived("pods")[view.state.node_index[candidate.pod.node]] > 0
+        return ~view.nodes.all if stays else with_room(self, candidate.pod, view)
 
     def receives(self, view: PolicyView) -> BoolArray:
         """Nodes in use that moves of this plan do not leave, and that are not too full already."""

@@ -11,14 +11,12 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Namespace, Pod
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import Tier, nothing, unchanged
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import Tier, gain, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, reluctance
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name, reluctance
 from rescheduler.policies.term_pairs import (
     changes_in_pairs,
     matched_by,
@@ -28,7 +26,7 @@ from rescheduler.policies.term_pairs import (
 )
 from rescheduler.policies.wire import PolicyArgs, Scope
 from rescheduler.scheduling.classes import PodClass, PodGroup, TermCount, TermKind
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 
 _ANTI: Final = frozenset({TermKind.REQUIRED_ANTI})
 
@@ -55,12 +53,7 @@ class _Repair:
 
 
 class InterPodAntiAffinity:
-    """Gain = 1 - 0.5 / (1 + conflicts of the pod here), on every node where it would have none; else 0.
-
-    One conflict gives 0.75, many approach 1.
-
-    Badness: pairs of pods that a required term keeps apart and that share a domain, one for each direction.
-    """
+    """Badness: pairs of pods that a required term keeps apart and that share a domain, one for each direction."""
 
     name: str = "InterPodAntiAffinity"
     tier: ClassVar[Tier] = Tier.HARD
@@ -96,21 +89,13 @@ class InterPodAntiAffinity:
                 policy=self.name,
                 reason="RequiredAntiAffinityBroken",
                 message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
-                gain=_gain(count),
+                gain=gain(Tier.HARD, count),
                 tier=Tier.HARD,
                 spare=spare,
             )
             for (kind, count, spare), pods in alike.items()
             if count
         )
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        pod = candidate.pod
-        here = pairs_with(pod, _ANTI, view)
-        if not here:
-            return nowhere(view)
-        return np.where(self.change(pod, pod, view)[Tier.HARD] == -here, _gain(here), 0.0)
 
     def badness(self, view: PolicyView) -> IntArray:
         """All conflicts, whoever may move."""
@@ -128,10 +113,6 @@ class InterPodAntiAffinity:
         for more in found[1:]:
             total = total + more.by_node
         return elsewhere(Tier.HARD, total, view.state.node_index[pod.node])
-
-
-def _gain(conflicts: int) -> float:
-    return 1.0 - 0.5 / (1 + conflicts)
 
 
 @dataclass(slots=True)

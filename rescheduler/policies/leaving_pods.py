@@ -9,22 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, Tier, gain, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
-GAIN: Final = 0.6
-"""Above what a move of the only replica costs at the middle of the aggressiveness."""
 Leaving = Mapping[str, tuple[Pod, str]]
 """By uid the pod and why it is to leave, for people, after its name."""
 
@@ -58,20 +56,11 @@ class LeavingPods(ABC, Generic[ArgsT]):
                 policy=self.name,
                 reason=self.reason,
                 message=why,
-                gain=GAIN,
+                gain=gain(self.tier, 1),
                 tier=self.tier,
             )
             for (kind, why), pods in found.items()
         )
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """The same on every other node."""
-        pod = candidate.pod
-        if not self._counts(pod, pod.node, view):
-            return nowhere(view)
-        gains = np.full(view.nodes.size, GAIN)
-        gains[view.state.node_index[pod.node]] = 0.0
-        return gains
 
     def badness(self, view: PolicyView) -> IntArray:
         """One pod each."""

@@ -21,7 +21,7 @@ from rescheduler.model.measured import UsageStatistic
 from rescheduler.model.records import Pod
 from rescheduler.model.written import Positive
 from rescheduler.policies.excess import Excess
-from rescheduler.policies.framework import Overload, PolicyView, PolicyWarning, nowhere
+from rescheduler.policies.framework import Overload, PolicyView, PolicyWarning
 from rescheduler.policies.measurement_warnings import measurement_warnings
 from rescheduler.policies.missing_requests import missing_requests
 from rescheduler.policies.objective import Tier, in_tier, nothing
@@ -43,6 +43,8 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
+_ROUNDING: Final = 1e-4
+"""Of a node: the objective rounds shares, so it may differ a little from them."""
 
 
 class WhoGoes(enum.StrEnum):
@@ -141,12 +143,10 @@ class _Bounds:
 
 
 class LowNodeUtilization:
-    """Gain = (pressure here - pressure there after the move) x (0.5 + 0.5 x relief), at least 0.
+    """Badness: the shares of nodes above ``targetThresholds``, the worse the fuller the node; see ``Excess``.
 
-    Pressure: how far a node is above its target, or below, in the resource where that is most. Relief: part of the node's excess
-    that the pod takes away, at most 1; a pod that does not take ``minimumRelief`` is not proposed. A target must have
-    been under-utilised before the plan, or be so by what the moves so far leave, and must not be above
-    ``targetThresholds`` after the move.
+    A pod that does not take ``minimumRelief`` off that is not moved. A target must have been under-utilised before the plan, or be
+    so by what the moves so far leave, and must not be above ``targetThresholds`` after the move.
     What an empty room holds is taken on a target, and no load of the node that it is on.
     """
 
@@ -178,20 +178,16 @@ class LowNodeUtilization:
                 spares.extend((batch,) for batch in found.spares)
         return Proposals([*proposed, *spares])
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        pod, load, work = candidate.pod, self._load(view), self._work(view)
-        bounds, here = self._bounds(view, load), view.state.node_index[pod.node]
-        relief = self._relief(pod, here, work, bounds) if self._judged(view)[here] else 0.0
-        if relief <= 0:
-            return nowhere(view)
-        after = np.full(view.nodes.size, -1.0)
+    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
+        """Under-utilised ones that the pod does not lift above their targets."""
+        pod, load = candidate.pod, self._load(view)
+        bounds = self._bounds(view, load)
+        found = bounds.free.copy()
         for resource in self._resources:
-            after = np.maximum(after, load.above_with(pod, resource, bounds.most[resource]))
-        gain = (self._pressure(here, work, bounds) - after) * (0.5 + 0.5 * relief)
+            found &= load.above_with(pod, resource, bounds.most[resource]) <= _EPSILON
         # A load that comes and goes takes no pod to and fro.
-        gain[load.nodes_left(pod, self.name)] = 0.0
-        return np.where(bounds.free & (after <= _EPSILON), np.clip(gain, 0.0, 1.0), 0.0)
+        found[load.nodes_left(pod, self.name)] = False
+        return found
 
     def overload(self, view: PolicyView) -> Overload | None:
         """None while there are fewer under-utilised nodes than ``numberOfNodes``."""
@@ -378,21 +374,6 @@ class LowNodeUtilization:
     def _excess(self, load: Load, bounds: _Bounds) -> dict[str, FloatArray]:
         return {r: np.maximum(load.share(r) - bounds.high(r), 0.0) for r in self._resources}
 
-    def _pressure(self, node: int, load: Load, bounds: _Bounds) -> float:
-        """How far the node is above its target, in the resource where that is most."""
-        return max(load.share_at(resource, node) - bounds.high(resource) for resource in self._resources)
-
-    def _relief(self, pod: Pod, node: int, load: Load, bounds: _Bounds) -> float:
-        """Part of the node's excess that goes with the pod: the most over its overloaded resources; 0 if the move does not pay."""
-        best = relieved = 0.0
-        for resource in self._resources:
-            excess = load.share_at(resource, node) - bounds.high(resource)
-            if excess > _EPSILON:
-                part = load.taken(pod, resource) / max(float(load.capacity[resource][node]), 1.0)
-                best = max(best, min(1.0, part / excess))
-                relieved += relief(resource, min(part, excess), excess)
-        return best if relieved > self._least - _EPSILON else 0.0
-
     def _overloaded(self, view: PolicyView) -> list[OverloadedNode]:
         """The overloaded nodes, the worst first, with the pods that could relieve them."""
         load, bounds = self._work(view), self._bounds(view, self._load(view))
@@ -421,14 +402,13 @@ class LowNodeUtilization:
         # The pods of each node next to each other.
         order = np.flatnonzero(useful)
         order = order[np.argsort(nodes[order], kind="stable")]
-        at, taken = at[order], taken[:, order]
+        at, taken, relieved = at[order], taken[:, order], relieved[order]
         able = view.movable_rows(at)
         nodes = columns.nodes[at]
         starts = np.searchsorted(nodes, over, side="left").tolist()
         ends = np.searchsorted(nodes, over, side="right").tolist()
         pods = [columns.pods[i] for i in at.tolist()]
         classes = [columns.classes[i] for i in columns.kinds[at].tolist()]
-        pressure = load.pressure()[over].tolist()
         shares = np.stack([load.share(r)[over] for r in self._resources]).T.tolist()
         found: list[OverloadedNode] = []
         for number, (node, start, end) in enumerate(zip(over, starts, ends, strict=True)):
@@ -442,13 +422,13 @@ class LowNodeUtilization:
                     node=node,
                     message=f"node/{view.nodes.names[node]} is overloaded: {words}",
                     measured=load.measures_pods,
-                    pressure=pressure[number],
                     pods=pods[start:end],
                     kinds=classes[start:end],
                     able=able[start:end],
                     taken=taken[full, start:end].T,
                     excess=amounts[full, node],
                     capacity=capacity[full, node],
+                    reliefs=relieved[start:end],
                 )
             )
         return found
@@ -456,10 +436,11 @@ class LowNodeUtilization:
     def _proposed_on(self, here: OverloadedNode, view: PolicyView) -> ReliefProposals:
         """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""
         key = (
-            here.message, here.pressure, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
+            here.message, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
             here.capacity.tobytes(), here.pods,
         )  # fmt: skip
-        return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name))
+        least = self._least - _ROUNDING
+        return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name, least))
 
 
 def _heaviest(nodes: npt.NDArray[np.int32], taken: FloatArray) -> BoolArray:

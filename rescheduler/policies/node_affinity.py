@@ -15,8 +15,8 @@ import numpy as np
 from rescheduler.model.node_marks import young_labels
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, in_tier
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, UNITS, Tier, gain, in_tier
 from rescheduler.policies.owners_wishes import owners_terms
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
@@ -33,8 +33,8 @@ SCORE: Final = "score"
 TYPES: Final = (REQUIRED, PREFERRED, SCORE)
 NOT_MET: Final = "RequiredNotMet"
 SCORED_ELSEWHERE: Final = "ScoredElsewhere"
-REQUIRED_GAIN: Final = 0.9
-PREFERRED_FACTOR: Final = 0.5
+_SCORED: Final = ONE // 2
+"""By all scores a pod stands as badly as can be: about half of all weights have something to say of a pod."""
 
 
 _Difference = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
@@ -62,20 +62,12 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_ke
 
 
 class NodeAffinity:
-    """Required: gain 0.9 on every node that meets nodeSelector and required affinity, else 0.
+    """Badness: 1 for each pod whose node does not meet what it requires; the share of its preferred weights that its node does not meet.
 
-    A node of which a label that they name changed less than ``after`` ago counts as one that meets them: what labels
-    nodes may take its labels off for a moment.
-
-    Preferred: gain = 0.5 x (weight met there - weight met here) / sum of all weights, if that share is at
-    least ``minimumDifference``; positive weights only occur in Kubernetes. Only nodes that can be targets
-    and meet what is required count as better.
-
-    Score: gain = 0.5 x (score there - score here) / highest possible score, with the pod taken off its node,
-    if that share is at least ``minimumScoreDifference``; looked at only for pods with no complaint above.
-
-    Badness: 1 for each pod whose node does not meet what it requires; the share of its preferred weights that its node does
-    not meet; for type score what ``ScorePotential`` says. The hint that admission adds is no preference of the pod's owner.
+    For type score what ``ScorePotential`` says; a pod goes for it to nodes with a clear lead by kube-scheduler's scores, with the pod
+    taken off its node, and only if nothing above is wrong. A node of which a label that is required changed less than ``after`` ago
+    counts as one that meets it: what labels nodes may take its labels off for a moment. The hint that admission adds is no
+    preference of the pod's owner.
     """
 
     name: str = "NodeAffinity"
@@ -98,22 +90,12 @@ class NodeAffinity:
             found.extend(self._scored_elsewhere(view, named))
         return by_gain(found)
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        pod = candidate.pod
-        if candidate.reason == SCORED_ELSEWHERE:
-            return self._score_gains(pod, view)
-        here = view.state.node_index[pod.node]
-        kind = view.cluster.kind_of(pod)
-        eligible = required_mask(pod.spec, view.nodes)
-        if REQUIRED in self._args.types and not self._met(kind.spec, view)[here]:
-            return np.where(eligible, REQUIRED_GAIN, 0.0)
-        if PREFERRED not in self._args.types or not owners_terms(kind, view):
-            return nowhere(view)
-        share, _ = self._wishes(kind, view)
-        better = share - share[here]
-        clearly = eligible & (better >= self._args.minimum_difference)
-        return np.where(clearly, PREFERRED_FACTOR * better, 0.0)
+    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
+        """Those that are clearly ahead by score, where a pod goes for that."""
+        if candidate.reason != SCORED_ELSEWHERE:
+            return view.nodes.all
+        found: BoolArray = score_lead(candidate.pod, view) >= self._args.minimum_score_difference
+        return found
 
     def badness(self, view: PolicyView) -> IntArray:
         """Required affinity that is not met, preferred weights that are not, and the potential of all scores."""
@@ -164,7 +146,7 @@ class NodeAffinity:
             pods = [known.pods[i] for i in np.flatnonzero(unmet).tolist()]
             if pods:
                 message = f"node/{NODE} does not meet its required node affinity"
-                found.append(self._batch(known, pods, NOT_MET, message, REQUIRED_GAIN))
+                found.append(self._batch(known, pods, NOT_MET, message, 1))
         if PREFERRED in self._args.types and owners_terms(known, view):
             share, best = self._wishes(known, view)
             here = share[where]
@@ -174,8 +156,10 @@ class NodeAffinity:
                 pods_by_share.setdefault(have, []).append(known.pods[i])
             for have, pods in pods_by_share.items():
                 message = f"node/{NODE} meets {have:.0%} of its preferences, others {best:.0%}"
-                gain = PREFERRED_FACTOR * (best - have)
-                found.append(self._batch(known, pods, "PreferredMetElsewhere", message, gain))
+                least = self._args.minimum_difference
+                found.append(
+                    self._batch(known, pods, "PreferredMetElsewhere", message, best - have, least=least)
+                )
         return found
 
     def _met(self, spec: PodSpec, view: PolicyView) -> BoolArray:
@@ -225,25 +209,27 @@ class NodeAffinity:
             ]
             worse: dict[float, list[Pod]] = {}
             for pod, lead in leads.of(pods, known):
-                worse.setdefault(PREFERRED_FACTOR * lead, []).append(pod)
-            for gain, those in worse.items():
-                message = f"kube-scheduler would score another node {gain / PREFERRED_FACTOR:.0%} higher than {NODE}"
-                found.append(self._batch(known, those, SCORED_ELSEWHERE, message, gain))
+                worse.setdefault(lead, []).append(pod)
+            for lead, those in worse.items():
+                message = f"kube-scheduler would score another node {lead:.0%} higher than {NODE}"
+                found.append(self._batch(known, those, SCORED_ELSEWHERE, message, lead))
         return found
 
-    def _score_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
-        lead = score_lead(pod, view)
-        return np.where(lead >= self._args.minimum_score_difference, PREFERRED_FACTOR * lead, 0.0)
-
-    def _batch(self, known: PodClass, pods: list[Pod], reason: str, message: str, gain: float) -> Batch:
+    def _batch(
+        self, known: PodClass, pods: list[Pod], reason: str, message: str, worse: float, *, least: float = 0.0
+    ) -> Batch:
+        """``worse``: by how many pods, at most 1, its node is worse than another; ``least``: so much better another one must be."""
+        tier = Tier.HARD if reason == NOT_MET else Tier.SOFT
         return Batch(
             kind=known,
             pods=by_name(pods),
             policy=self.name,
             reason=reason,
             message=message,
-            gain=gain,
-            tier=Tier.HARD if reason == NOT_MET else Tier.SOFT,
+            gain=gain(tier, worse),
+            tier=tier,
+            unit=_SCORED if reason == SCORED_ELSEWHERE else UNITS[tier],
+            least=least,
         )
 
     def _wishes(self, kind: PodClass, view: PolicyView) -> tuple[FloatArray, float]:

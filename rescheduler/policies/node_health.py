@@ -27,16 +27,15 @@ from rescheduler.model.node_marks import (
 from rescheduler.model.records import Node, Pod
 from rescheduler.model.times import format_duration
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, PolicyWarning, nowhere
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.framework import PolicyView, PolicyWarning
+from rescheduler.policies.objective import Tier, gain
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
 from rescheduler.policies.wire import PERCENT, Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import NodeTable
 
-GAIN: Final = 0.8
 _STATUSES: Final = ("True", "False", "Unknown")
 _LEAST_DISTURBED: Final = 2
 """A single unhealthy node is no event of a whole zone, however few nodes the zone has."""
@@ -96,7 +95,7 @@ class _Health(NamedTuple):
 
 
 class NodeHealth:
-    """Gain 0.8 on every healthy node. Badness: each pod of the scope on an unhealthy node, as a broken rule."""
+    """Badness: each pod of the scope on an unhealthy node, as a broken rule. Only nodes that have been unhealthy for a while are left."""
 
     name: str = "NodeHealth"
     tier: ClassVar[Tier] = Tier.HARD
@@ -119,14 +118,6 @@ class NodeHealth:
         batches = (self._batch(columns.classes[kind], why, pods) for (kind, why), pods in found.items())
         return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """The same on every healthy node."""
-        health = self._health(view)
-        if not health.lasting[view.state.node_index[candidate.pod.node]]:
-            return nowhere(view)
-        gains: FloatArray = np.where(health.costs > 0, 0.0, GAIN)
-        return gains
-
     def badness(self, view: PolicyView) -> IntArray:
         """Pods on unhealthy nodes."""
         return sum_of_costs(self._cost, view)
@@ -147,7 +138,7 @@ class NodeHealth:
             policy=self.name,
             reason="UnhealthyNode",
             message=f"node/{NODE} {why}",
-            gain=GAIN,
+            gain=gain(self.tier, 1),
             tier=self.tier,
         )
 

@@ -12,13 +12,13 @@ from rescheduler.model.node_marks import NOTHING_SEEN, young_taints
 from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, TIERS, Tier
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, TIERS, UNITS, Tier, gain
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import IntArray, NodeIndices
 from rescheduler.scheduling.nodes import Codes, NodeTable
 from rescheduler.scheduling.taint_toleration import tolerates
 
@@ -47,13 +47,13 @@ PASSING_WORDS: Final = (
     "startup",
 )
 """In the names of taints that a component sets on its node while it starts again (``node.cilium.io/agent-not-ready``)."""
-WEIGHTS: Final = {"NoExecute": 1.0, "NoSchedule": 0.8, "PreferNoSchedule": 0.3}
 COSTS: Final = {
     "NoExecute": (Tier.HARD, 2),
     "NoSchedule": (Tier.HARD, 1),
     "PreferNoSchedule": (Tier.SOFT, ONE),
 }
-"""What a pod that does not tolerate such a taint adds to the badness of the placement."""
+"""What a pod that does not tolerate such a taint adds to the badness of the placement, the worst first."""
+_RANKS: Final = {effect: rank for rank, effect in enumerate(reversed(COSTS), 1)}
 
 
 class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key):
@@ -75,13 +75,10 @@ class NodeTaintsArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key)
 
 
 class NodeTaints:
-    """Gain = weight of the worst untolerated taint here - the same there.
+    """Badness: each pod that may be proposed, by the worst taint that it does not tolerate; see ``COSTS``.
 
-    Weights: NoExecute 1, NoSchedule 0.8, PreferNoSchedule 0.3 (only by choice), none 0. A taint that has not stood for
-    ``after`` counts for nothing, and one that passes (``passes``) only if ``includedTaints`` names it: so does that of a
+    PreferNoSchedule counts only by choice. A taint that has not stood for ``after`` counts for nothing, and one that passes (``passes``) only if ``includedTaints`` names it: so does that of a
     cordoned node, because emptying it is the drain's business.
-
-    Badness: each pod that may be proposed, by the worst taint that it does not tolerate; see ``COSTS``.
     """
 
     name: str = "NodeTaints"
@@ -112,19 +109,6 @@ class NodeTaints:
                 found.setdefault((kind, worst), []).append(columns.pods[i])
         batches = (self._batch(columns.classes[kind], worst, pods) for (kind, worst), pods in found.items())
         return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        pod = candidate.pod
-        _, sets, codes = self._counted(view)
-        worst = (_worst(taints, pod.spec.tolerations) for taints in sets)
-        per_set = np.array([0.0 if taint is None else WEIGHTS[taint.effect] for taint in worst])
-        badness: FloatArray = per_set[codes]
-        here = badness[view.state.node_index[pod.node]]
-        if here <= 0:
-            return nowhere(view)
-        better: FloatArray = np.maximum(here - badness, 0.0)
-        return better
 
     def badness(self, view: PolicyView) -> IntArray:
         """By the worst untolerated taint of each pod."""
@@ -168,18 +152,19 @@ class NodeTaints:
 
     def _batch(self, known: PodClass, worst: Taint, pods: list[Pod]) -> Batch:
         name = f"{worst.key}={worst.value}" if worst.value else worst.key
+        tier, cost = COSTS[worst.effect]
         return Batch(
             kind=known,
             pods=by_name(pods),
             policy=self.name,
             reason=f"Untolerated{worst.effect}",
             message=f"does not tolerate the taint {name}:{worst.effect} of node/{NODE}",
-            gain=WEIGHTS[worst.effect],
-            tier=COSTS[worst.effect][0],
+            gain=gain(tier, cost / UNITS[tier]),
+            tier=tier,
         )
 
     def _counts(self, taint: Taint) -> bool:
-        if taint.effect not in WEIGHTS:
+        if taint.effect not in COSTS:
             return False
         if taint.effect == "PreferNoSchedule" and not self._args.include_prefer_no_schedule:
             return False
@@ -227,4 +212,4 @@ def _cost_by_set(tolerations: tuple[Toleration, ...], sets: tuple[tuple[Taint, .
 def _worst(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
     """The taint of the highest weight that is not tolerated."""
     untolerated = (t for t in taints if not tolerates(tolerations, t))
-    return max(untolerated, key=lambda t: WEIGHTS.get(t.effect, 0.0), default=None)
+    return max(untolerated, key=lambda t: _RANKS.get(t.effect, 0), default=None)

@@ -10,12 +10,13 @@ changes comes to rest (docs/design/05-objective.md). Pure.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
 
 ONE: Final = 1_000_000
 """One pod that is as badly placed as can be, in ``Tier.SOFT``; one whole node too much, in ``Tier.BALANCE``."""
@@ -52,6 +53,36 @@ UNITS: Final = {
     Tier.EMPTYING: 1,
 }
 """What one rule, pod or node counts for; EMPTYING has no unit."""
+
+
+_LACKS: Final = {
+    Tier.HARD: 0.2,
+    Tier.PENDING: 0.0,
+    Tier.SOFT: 0.5,
+    Tier.BALANCE: 0.007,
+    Tier.FRAGMENTATION: 0.5,
+    Tier.CONSOLIDATION: 0.0,
+    Tier.EMPTYING: 1.0,
+}
+"""What a move that takes off one unit lacks of the highest gain, 1; one that takes off two lacks this part of this part, and so on."""
+
+
+def gain(tier: Tier, units: float) -> float:
+    """What it is worth, as people and ``minimumGain`` count it (0..1), that a tier falls by so many units."""
+    return 1.0 - float(_LACKS[tier] ** max(units, 0.0))
+
+
+def gains(change: IntArray, units: Mapping[Tier, int] = UNITS) -> FloatArray:
+    """The same of a change (tiers, nodes) in the first tier that it touches, by node; 0 where that does not fall."""
+    found = np.zeros(change.shape[1])
+    untouched = np.ones(change.shape[1], dtype=np.bool_)
+    for tier in Tier:
+        # Most moves are about few tiers.
+        if (row := change[tier]).any():
+            gained = 1.0 - np.power(_LACKS[tier], np.maximum(-row / units[tier], 0.0))
+            np.copyto(found, gained, where=untouched)
+            untouched &= row == 0
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -117,8 +148,7 @@ _TELLING: Final = {
 def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
     """Which of ``nodes`` (at least one) a move makes best by its change (tiers, all nodes).
 
-    Less than a thousandth of a pod or node does not count: there the policy's own gain decides, then how far nodes are emptied,
-    then the scheduler's points.
+    Less than a thousandth of a pod or node does not count: there it decides how far nodes are emptied, then the scheduler's points.
     """
     chosen = np.ones(len(nodes), dtype=np.bool_)
     for tier, telling in _TELLING.items():

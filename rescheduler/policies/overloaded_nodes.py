@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.objective import Tier, gain
 from rescheduler.policies.proposals import Batch, reluctance
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray
@@ -32,8 +32,6 @@ class OverloadedNode:
     """Which resources are above their threshold, for people."""
     measured: bool = False
     """What pods take is measured: so it is said, as nothing else tells."""
-    pressure: float
-    """The share of its fullest resource."""
     pods: list[Pod]
     kinds: list[PodClass]
     """``pods[i]`` is of class ``kinds[i]``."""
@@ -45,24 +43,20 @@ class OverloadedNode:
     """Share above the threshold, of each resource in excess."""
     capacity: FloatArray
     """What the node can hold of each of them."""
+    reliefs: FloatArray
+    """By how many nodes its badness falls without each pod."""
 
     def movable(self) -> Iterator[tuple[Pod, PodClass]]:
         """Those that may be moved."""
         return compress(zip(self.pods, self.kinds, strict=True), self.able)
 
-    def reliefs(self) -> FloatArray:
-        """Part of the node's excess that goes with each pod: the most over the resources, at most 1."""
-        parts = self.taken / np.maximum(self.capacity, 1.0) / self.excess
-        most: FloatArray = np.minimum(parts, 1.0).max(axis=1)
-        return most
-
 
 class ReliefProposals:
     """The pods of one overloaded node that are proposed."""
 
-    def __init__(self, here: OverloadedNode, policy: str) -> None:
-        self._here, self._policy = here, policy
-        self._gains: list[float] = np.minimum(here.pressure * (0.5 + 0.5 * here.reliefs()), 1.0).tolist()
+    def __init__(self, here: OverloadedNode, policy: str, least: float) -> None:
+        """``least``: what a move must take off the badness."""
+        self._here, self._policy, self._least = here, policy, least
         able: list[bool] = here.able.tolist()
         by_name = sorted(range(len(here.pods)), key=[_NAME(pod) for pod in here.pods].__getitem__)
         need = here.excess * here.capacity
@@ -95,9 +89,10 @@ class ReliefProposals:
             policy=self._policy,
             reason="NodeOverloaded",
             message=here.message + (self._uses(number) if here.measured else ""),
-            gain=self._gains[number],
+            gain=gain(Tier.BALANCE, float(here.reliefs[number])),
             tier=Tier.BALANCE,
             spare=spare,
+            least=self._least,
         )
 
 

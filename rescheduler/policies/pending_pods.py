@@ -18,12 +18,12 @@ from rescheduler.model.node_autoscaler import NodeAutoscaler, node_autoscaler_wo
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.written import document_key
-from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
@@ -88,11 +88,6 @@ class PendingPods:
             )
             for kind, pods in by_kind.items()
         )
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """A pod without a node does not move."""
-        del candidate
-        return nowhere(view)
 
     def badness(self, view: PolicyView) -> IntArray:
         """How many wait."""

@@ -13,13 +13,12 @@ import msgspec
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.near_pods import PodWish, PodWishes, change, cost, missed, without
-from rescheduler.policies.objective import ONE, TIERS, Tier, nothing, unchanged
+from rescheduler.policies.objective import ONE, TIERS, Tier, gain, nothing, unchanged
 from rescheduler.policies.proposals import (
     NODE,
     Batch,
-    Candidate,
     Proposals,
     by_gain,
     by_name,
@@ -28,7 +27,7 @@ from rescheduler.policies.proposals import (
 from rescheduler.policies.term_pairs import changes_in_pairs, matched_by, pairs_of
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, TermCount, TermKind
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, FloatArray, IntArray
+from rescheduler.scheduling.framework import MAX_NODE_SCORE, IntArray
 from rescheduler.scheduling.node_affinity import required_mask
 
 REQUIRED: Final = "required"
@@ -37,7 +36,6 @@ TYPES: Final = (REQUIRED, PREFERRED)
 NOT_NEAR: Final = "RequiredPodsNotNear"
 BRINGS_NEAR: Final = "OthersRequireIt"
 MET_ELSEWHERE: Final = "PreferredMetElsewhere"
-PREFERRED_FACTOR: Final = 0.5
 _ANTI: Final = frozenset({TermKind.PREFERRED_ANTI})
 _PARTNERS: Final = 16
 """So many of the pods that others require are looked at, those first whose move disturbs least."""
@@ -61,15 +59,10 @@ class PodAffinityArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PodAffinity:
-    """Required: gain = 1 - 0.5 / (1 + pods that a move brings near what they require), on each node where it brings any; else 0.
+    """Badness: 1 for each pod whose required pod affinity does not hold; its weight out of 100 for each preferred affinity that does not.
 
-    Where one partner that comes repairs more than one pod that leaves, the partner is proposed first.
-
-    Preferred: gain = 0.5 x what a node is better by, as a share of the pod's preferred weights about other pods, if that share is
-    at least ``minimumDifference``. A preferred affinity counts as met or not; of anti-affinity each pod counts.
-
-    Badness: 1 for each pod whose required pod affinity does not hold; its weight out of 100 for each preferred affinity that does
-    not, and for each pair of pods that preferred anti-affinity would keep apart.
+    The same for each pair of pods that preferred anti-affinity would keep apart: of anti-affinity each pod counts. Where one partner
+    that comes repairs more than one pod that leaves, the partner is proposed first.
     """
 
     name: str = "PodAffinity"
@@ -90,16 +83,6 @@ class PodAffinity:
                 if kind.pods and self._scope.proposes(kind):
                     found.extend(self._better_elsewhere(kind, view))
         return by_gain(found)
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formulas of the class."""
-        pod = candidate.pod
-        if candidate.tier is not Tier.HARD:
-            return self._preferred_gains(pod, view)
-        fall = np.maximum(-self.change(pod, pod, view)[Tier.HARD], 0)
-        kind = view.cluster.kind_of(pod)
-        needed = fall.any() if candidate.reason == BRINGS_NEAR else self._misses(kind, pod, view)
-        return np.where(fall > 0, _gain(fall), 0.0) if needed else nowhere(view)
 
     def badness(self, view: PolicyView) -> IntArray:
         """All pods, whoever may move."""
@@ -133,15 +116,6 @@ class PodAffinity:
     def _required(self, view: PolicyView) -> PodWishes:
         return PodWishes.of(TermKind.REQUIRED, view)
 
-    def _misses(self, kind: PodClass, pod: Pod, view: PolicyView) -> bool:
-        """True if the pod is not near what it requires."""
-        here = view.state.node_index[pod.node]
-        return any(
-            not wish.nearness(kind, np.array([here]), wish.counts(), int(wish.meets_itself(kind))).met[0]
-            for wish in self._required(view).about(kind, view)
-            if kind in wish.carriers
-        )
-
     def _not_near(self, wish: PodWish, view: PolicyView) -> Iterator[Batch]:
         lonely = 0
         asked = self._scope.nodes(view.nodes)
@@ -153,7 +127,7 @@ class PodAffinity:
             pods = [kind.pods[i] for i in which.tolist() if asked[kind.nodes[i]]]
             if pods:
                 message = f"no pod that its pod affinity requires is near node/{NODE} by {keys}"
-                yield self._batch(kind, by_name(pods), NOT_NEAR, message, _gain(1))
+                yield self._batch(kind, by_name(pods), NOT_NEAR, message, 1)
         if lonely:
             yield from self._partners(wish, view)
 
@@ -176,43 +150,31 @@ class PodAffinity:
             return
         fall, pod, kind = best
         message = f"{fall} pod(s) require it near and are not near node/{NODE}"
-        yield self._batch(kind, [pod], BRINGS_NEAR, message, _gain(fall), spare=fall <= 1)
+        yield self._batch(kind, [pod], BRINGS_NEAR, message, fall, spare=fall <= 1)
 
     def _better_elsewhere(self, kind: PodClass, view: PolicyView) -> Iterator[Batch]:
         weights = _weights(kind)
         if not weights:
             return
-        least = self._args.minimum_difference * weights
         asked = self._scope.nodes(view.nodes)
         reachable = required_mask(kind.spec, view.nodes) & view.nodes.usable
-        by_lead: dict[float, list[Pod]] = {}
-        leads: dict[int, float] = {}
+        by_lead: dict[int, list[Pod]] = {}
+        leads: dict[int, int] = {}
         for pod, node in zip(kind.pods, kind.nodes, strict=True):
             if not asked[node]:
                 continue
             if node not in leads:
                 better = self._lead(kind, node, view)[reachable]
-                leads[node] = float(better.max()) if len(better) else 0.0
-            if leads[node] >= least:
-                by_lead.setdefault(leads[node] / weights, []).append(pod)
+                leads[node] = int(better.max()) if len(better) else 0
+            if leads[node] >= self._args.minimum_difference * _of_weight(weights):
+                by_lead.setdefault(leads[node], []).append(pod)
         for lead, pods in by_lead.items():
-            message = f"another node is nearer to what it prefers of other pods than {NODE}, by {lead:.2g} of its weights"
-            gain = PREFERRED_FACTOR * min(lead, 1.0)
-            yield self._batch(kind, by_name(pods), MET_ELSEWHERE, message, gain)
+            share = lead / _of_weight(weights)
+            message = f"another node is nearer to what it prefers of other pods than {NODE}, by {share:.2g} of its weights"
+            yield self._batch(kind, by_name(pods), MET_ELSEWHERE, message, lead)
 
-    def _preferred_gains(self, pod: Pod, view: PolicyView) -> FloatArray:
-        kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
-        weights = _weights(kind)
-        lead = self._lead(kind, here, view) / max(weights, 1)
-        clearly = (lead >= self._args.minimum_difference) & required_mask(kind.spec, view.nodes)
-        return (
-            np.where(clearly, PREFERRED_FACTOR * np.minimum(lead, 1.0), 0.0)
-            if clearly.any()
-            else nowhere(view)
-        )
-
-    def _lead(self, kind: PodClass, here: int, view: PolicyView) -> FloatArray:
-        """By how much of its own weights a pod of the class on ``here`` would stand better on each node."""
+    def _lead(self, kind: PodClass, here: int, view: PolicyView) -> IntArray:
+        """By how much a pod of the class on ``here`` would stand better on each node, by its own preferences."""
         worse: IntArray = np.zeros(view.nodes.size, dtype=np.int64)
         for wish in PodWishes.of(TermKind.PREFERRED, view).about(kind, view):
             if kind in wish.carriers:
@@ -225,26 +187,33 @@ class PodAffinity:
             if group in kind.groups and code >= 0:
                 counts = counts - (term.column.codes == code)
             worse += _of_pair(term) * kind.terms.count(term) * counts
-        lead: FloatArray = (worse[here] - worse) * MAX_NODE_SCORE / ONE
+        lead: IntArray = worse[here] - worse
         return lead
 
     def _batch(
-        self, kind: PodClass, pods: list[Pod], reason: str, message: str, gain: float, *, spare: bool = False
+        self,
+        kind: PodClass,
+        pods: list[Pod],
+        reason: str,
+        message: str,
+        fall: int,
+        *,
+        spare: bool = False,
     ) -> Batch:
+        wish = reason == MET_ELSEWHERE
+        tier, unit = (Tier.SOFT, _of_weight(_weights(kind))) if wish else (Tier.HARD, 1)
         return Batch(
             kind=kind,
             pods=pods,
             policy=self.name,
             reason=reason,
             message=message,
-            gain=gain,
-            tier=Tier.SOFT if reason == MET_ELSEWHERE else Tier.HARD,
+            gain=gain(tier, fall / unit),
+            tier=tier,
             spare=spare,
+            unit=unit,
+            least=self._args.minimum_difference if wish else 0.0,
         )
-
-
-def _gain(fall: FloatArray | IntArray | int) -> float:
-    return 1.0 - 0.5 / (1 + fall)  # type: ignore[return-value]
 
 
 def _weights(kind: PodClass) -> int:
@@ -254,7 +223,12 @@ def _weights(kind: PodClass) -> int:
 
 
 def _of_pair(term: TermCount) -> int:
-    return ONE * term.key.weight // MAX_NODE_SCORE
+    return _of_weight(term.key.weight)
+
+
+def _of_weight(weight: int) -> int:
+    """Of a preference, in millionths of a pod."""
+    return ONE * weight // MAX_NODE_SCORE
 
 
 def _avoiding(view: PolicyView) -> list[TermCount]:

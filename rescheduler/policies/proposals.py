@@ -42,6 +42,10 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """All candidates of one group are moved or none (emptying a node); "": this one stands alone."""
     spare: bool = False
     """Badly placed only if others like it cannot move; never reported as left behind."""
+    unit: int = 0
+    """What counts as one whole pod, node or rule of its tier; 0: what it does for others, too (``UNITS``)."""
+    least: float = 0.0
+    """So many of these its tier must fall by at least, for it to move."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +62,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     tier: Tier = Tier.SOFT
     group: str = ""
     spare: bool = False
+    unit: int = 0
+    least: float = 0.0
 
     def candidate(self, pod: Pod) -> Candidate:
         """One of them."""
@@ -70,6 +76,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
             tier=self.tier,
             group=self.group,
             spare=self.spare,
+            unit=self.unit,
+            least=self.least,
         )
 
 

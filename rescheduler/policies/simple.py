@@ -21,13 +21,13 @@ import numpy as np
 from rescheduler.errors import PolicyError
 from rescheduler.model.records import Node, Pod
 from rescheduler.policies.failures import FAILURES, raised
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, unchanged
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, Tier, gain, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, reluctance
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
 from rescheduler.scheduling.memo import Memo
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
@@ -106,18 +106,6 @@ class SimplePolicy(Generic[ArgsT]):
                     found.extend(self._crowded(pods, view))
         return by_gain(found)
 
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """What the policy's own costs fall by, in pods, at most 1."""
-        pod = candidate.pod
-        less: FloatArray = np.clip(-self.change(pod, pod, view)[self.tier] / self._unit, 0.0, 1.0)
-        here, kind = view.state.node_index[pod.node], view.cluster.kind_of(pod)
-        alone = sum(int(costs[0]) for _, costs in self._alone(kind, np.array([here]), view))
-        crowd = self._crowd(kind, view)
-        beside = crowd.on_nodes()[here] if crowd is not None else []
-        if not alone and self._relief(pod, beside) <= 0:
-            return nowhere(view)
-        return less
-
     def _misplaced(self, known: PodClass, asked: BoolArray, view: PolicyView) -> Iterator[Batch]:
         for _, costs in self._alone(known, known.where, view):
             by_cost: dict[int, list[Pod]] = {}
@@ -158,14 +146,13 @@ class SimplePolicy(Generic[ArgsT]):
         return self._together(beside) - self._together([p for p in beside if p is not pod])
 
     def _batch(self, kind: PodClass, pods: list[Pod], cost: int, *, spare: bool = False) -> Batch:
-        gain = min(cost / self._unit, 1.0)
         return Batch(
             kind=kind,
             pods=pods,
             policy=self.name,
             reason=self.reason,
             message=self.message,
-            gain=gain,
+            gain=gain(self.tier, cost / self._unit),
             tier=self.tier,
             spare=spare,
         )

@@ -12,19 +12,17 @@ import numpy as np
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
-from rescheduler.policies.framework import PolicyView, nowhere
-from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Candidate, Proposals, by_gain, by_name, least_disturbing
+from rescheduler.policies.framework import PolicyView
+from rescheduler.policies.objective import ONE, Tier, gain, nothing, unchanged
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name, least_disturbing
 from rescheduler.policies.spread_groups import SpreadGroup, SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
-from rescheduler.scheduling.framework import FloatArray, IntArray
+from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.pod_topology_spread import merged_selector
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
-BASE_GAIN: Final = 0.4
-SOFT_WEIGHT: Final = 0.5
 
 
 class TopologySpreadArgs(PolicyArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -47,18 +45,12 @@ class _Crowd(NamedTuple):
     too_many: int
     """How many pods are above the least count and maxSkew."""
     message: str
-    gain: float
 
 
 class TopologySpread:
-    """Excess of a domain: pods above (least count + maxSkew), over all matching pods, movable or not.
+    """Badness: the excess of every constraint that pods in scope carry, counted once for all of them; see ``SpreadGroups``.
 
-    Gain of a node = (0.4 + 0.6 x share of the total excess that the move removes), times 0.5 if only
-    ScheduleAnyway constraints of the pod are broken; summed over all considered constraints of the pod, of
-    which none may get worse. 0 where nothing is removed. No need to move once no domain of the pod is in excess,
-    so it ends at skew <= maxSkew and never moves a pod back.
-
-    Badness: the excess of every constraint that pods in scope carry, counted once for all of them; see ``SpreadGroups``.
+    Excess of a domain: pods above (least count + maxSkew), over all matching pods, movable or not.
     """
 
     name: str = "TopologySpread"
@@ -93,35 +85,6 @@ class TopologySpread:
                 found.setdefault(pod.uid, batch)
         kept = ((batch, [pod for pod in batch.pods if found[pod.uid] is batch]) for batch in batches)
         return by_gain(msgspec.structs.replace(batch, pods=pods) for batch, pods in kept if pods)
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """By the formula of the class."""
-        pod = candidate.pod
-        here = view.state.node_index[pod.node]
-        kind = view.cluster.kind_of(pod)
-        bound = [
-            (group, int(group.codes[here]), group.skew.excess(group.counts()))
-            for constraint in self._considered(pod.spec.spread)
-            if (group := self._group(kind, constraint, view)) is not None and group.codes[here] >= 0
-        ]
-        if not any(excess[source] > 0 for _, source, excess in bound):
-            return nowhere(view)
-        removed = np.zeros(view.nodes.size)
-        total, weight = 0.0, 0.0
-        harmless = np.ones(view.nodes.size, dtype=np.bool_)
-        for group, source, excess in bound:
-            left = group.counts().copy()
-            left[source] -= 1
-            after = group.skew.totals_with_one_more(left)
-            difference = np.where(group.codes >= 0, excess.sum() - after[group.codes], 0)
-            # A move that repairs one constraint must not break another one of the pod.
-            harmless &= difference >= 0
-            if excess[source] > 0:
-                removed += difference
-                total += float(excess.sum())
-                weight = max(weight, 1.0 if group.hard else SOFT_WEIGHT)
-        gain = weight * (BASE_GAIN + (1 - BASE_GAIN) * np.minimum(removed / total, 1.0))
-        return np.where(harmless & (removed > 0), gain, 0.0)
 
     def badness(self, view: PolicyView) -> IntArray:
         """Excess of hard constraints, and of soft ones."""
@@ -176,7 +139,6 @@ class TopologySpread:
         if not excess.any():
             return
         codes, values = group.codes, view.nodes.column(constraint.topology_key).values
-        share = min(1.0, 2.0 / max(int(excess.sum()), 1))
         asked = self._scope.nodes(view.nodes)
         crowded: dict[int, list[tuple[Pod, PodClass]]] = {
             code: [] for code in np.flatnonzero(excess).tolist()
@@ -196,7 +158,6 @@ class TopologySpread:
                     f"{constraint.topology_key}={values[code]} has {plural(int(counts[code]), 'pod')}, "
                     f"the least {group.skew.least(counts)}, maxSkew is {constraint.max_skew}"
                 ),
-                gain=(1.0 if constraint.hard else SOFT_WEIGHT) * (BASE_GAIN + (1 - BASE_GAIN) * share),
             )
 
 
@@ -213,6 +174,7 @@ def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> It
     alike: defaultdict[tuple[PodClass, bool], list[Pod]] = defaultdict(list)
     for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
         alike[kind, i >= crowd.too_many].append(pod)
+    tier = Tier.HARD if constraint.hard else Tier.SOFT
     for (kind, spare), some in alike.items():
         yield Batch(
             kind=kind,
@@ -220,8 +182,8 @@ def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> It
             policy=TopologySpread.name,
             reason="SkewAboveMaximum" if constraint.hard else "SkewAboveWish",
             message=crowd.message,
-            gain=crowd.gain,
-            tier=Tier.HARD if constraint.hard else Tier.SOFT,
+            gain=gain(tier, 1),
+            tier=tier,
             spare=spare,
         )
 

@@ -18,14 +18,14 @@ import numpy as np
 
 from rescheduler.model.names import ZONE
 from rescheduler.model.records import OwnerRef, Pod
-from rescheduler.policies.framework import PolicyView, nowhere
+from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Candidate, Proposals
+from rescheduler.policies.proposals import Proposals
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.memo import Memo
 from rescheduler.scheduling.nodes import Codes
 
@@ -65,11 +65,6 @@ class WorkloadSpread:
         """None."""
         del view
         return Proposals([])
-
-    def gains(self, candidate: Candidate, view: PolicyView) -> FloatArray:
-        """None: no pod is proposed."""
-        del candidate
-        return nowhere(view)
 
     def badness(self, view: PolicyView) -> IntArray:
         """By the rule of the class."""

@@ -15,7 +15,7 @@ from rescheduler.model.records import ObjectKey
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.usage import Readings, often, usage_key
 from rescheduler.model.usage_settings import UsageSettings
-from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.planner import plan
 from rescheduler.policies.measurement import measured, unmeasured, unsettled
 from rescheduler.policies.registry import REGISTRY
@@ -136,7 +136,9 @@ def decided(cluster, state, usage, args, samples=None):
     found = dataclasses.replace(
         cluster, usage={one.node: one for one in usage}, node_samples=samples, taken_at_s=now_s
     )
-    return plan(found, [policy], PlanningInputs(aggressiveness=1.0), state).moves
+    return plan(
+        found, [policy], PlanningInputs(limits=Limits(minimum_gain=0.0), aggressiveness=1.0), state
+    ).moves
 
 
 def cycles(number, seed, share=0.5, points=15):

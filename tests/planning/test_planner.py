@@ -237,10 +237,10 @@ def test_marginal_gains_are_left_alone(decide, app):
 
 
 def test_disruption_weighs_more_the_less_aggressive(decide, app):
-    cluster = b.snapshot(
-        b.node("n1").taint("old", effect="PreferNoSchedule"), b.node("n2"), app("web", ["n1"])
-    )
-    policy = ("NodeTaints", {"include_prefer_no_schedule": True})
+    """The move of the only replica disrupts 0.3, and half a preference gains 0.25."""
+    halves = lambda pod: pod.prefers_node("disk", "ssd", weight=1).prefers_node("rack", "r1", weight=1)  # noqa: E731
+    cluster = b.snapshot(b.node("n1"), b.node("n2").label(disk="ssd"), app("web", ["n1"], halves))
+    policy = ("NodeAffinity", {"types": ("preferred",)})
     moved = [
         len(decide(cluster, policy, inputs=PlanningInputs(aggressiveness=a)).moves) for a in (0.0, 0.5, 1.0)
     ]

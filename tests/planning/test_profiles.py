@@ -6,7 +6,6 @@ import pytest
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.planning.planner import plan
-from rescheduler.policies.framework import nowhere
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
@@ -108,9 +107,6 @@ def test_a_policy_of_another_package_that_calls_itself_otherwise_keeps_to_its_pr
     class Stubborn(NodeTaints):
         def candidates(self, view):
             return super().candidates(view).by("NodeTaints")
-
-        def gains(self, candidate, view):
-            return super().gains(candidate, view) if candidate.pod.node else nowhere(view)
 
     found = configuration(profile("careful", TAINTS, protections={"priorityThreshold": 500}))
     policy = Stubborn(NodeTaintsArgs())

@@ -29,7 +29,7 @@ def test_of_equal_nodes_the_one_is_taken_that_kube_scheduler_would_choose():
         np.ones(4),
         least_gain=0.0,
         reason="R",
-        change=lambda: TotalChange(unchanged(4), ()),
+        change=TotalChange(unchanged(4), ()),
         in_group=True,
     )
     assert isinstance(found, Target)

@@ -43,7 +43,7 @@ def test_no_execute_weighs_more_than_no_schedule(decide, app):
     )
     plan = decide(cluster, "NodeTaints")
     assert [(m.pod.name, m.reason, m.gain) for m in plan.moves] == [
-        ("two-0", "UntoleratedNoExecute", 1.0),
+        ("two-0", "UntoleratedNoExecute", 0.96),
         ("one-0", "UntoleratedNoSchedule", 0.8),
     ]
 

@@ -10,6 +10,7 @@ from harness.differential.clusters import random_cluster
 from harness.differential.comparison import profile_of, snapshot_of
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
+from rescheduler.policies.objective import Tier, gain
 from rescheduler.policies.owners_wishes import owners_spec
 from rescheduler.scheduling.state import SchedulingState
 from tests.seeds import seeds, some
@@ -44,7 +45,7 @@ def assert_same(state, snapshot):
     view = PolicyView.of(snapshot, state)
     leads = leads_by_definition(state, view)
     for least in (0.02, 0.1, 0.25, 0.5):
-        wanted = {uid: 0.5 * lead for uid, lead in leads.items() if lead >= least}
+        wanted = {uid: gain(Tier.SOFT, lead) for uid, lead in leads.items() if lead >= least}
         assert gains_by_policy(view, least) == wanted
     return sum(lead >= 0.1 for lead in leads.values()), len(leads)
 

@@ -49,7 +49,7 @@ def test_the_policy_of_the_documentation_does_what_it_says(app):
     args = msgspec.convert({"quietLabel": "app", "weight": 0.9}, kind.args)
     inputs = PlanningInputs(limits=Limits())
     (move,) = plan(cluster, (kind.build(args),), inputs, SchedulingState(cluster)).moves
-    assert (move.policy, move.reason, move.gain) == ("QuietZones", "TooLoud", 0.9)
+    assert (move.policy, move.reason, move.gain) == ("QuietZones", "TooLoud", 0.4641)
     assert move.message == "wants quiet, and node/n1 is loud"
 
 
