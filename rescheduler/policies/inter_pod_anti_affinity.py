@@ -7,8 +7,7 @@ of the two may go: for each (term, domain) the smallest set of pods is chosen wh
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping
 from typing import ClassVar, Final
 
 from rescheduler.model.never_moves import belongs_to_node
@@ -37,21 +36,6 @@ class InterPodAntiAffinityArgs(
     """Nothing of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Repair:
-    """One way of repairing a domain: these pods leave it."""
-
-    leavers: tuple[Pod, ...]
-    left: int
-    """Conflicts that remain, because some that would have to leave cannot."""
-    stuck: int
-    """How many of those that would have to leave cannot."""
-
-    def size(self) -> tuple[int, int, int]:
-        """The smallest is the best."""
-        return self.left, self.stuck, len(self.leavers)
-
-
 class InterPodAntiAffinity:
     """Badness: pairs of pods that a required term keeps apart and that share a domain, one for each direction."""
 
@@ -69,16 +53,12 @@ class InterPodAntiAffinity:
         crowded = [term for term in anti if may_have_pairs(term, matched_by(term, view))]
         leavers = _Leavers(view, self._scope)
         for term in sorted(crowded, key=lambda term: _term_order(term, view.snapshot.namespaces)):
-            for members in _crowded(term, matched_by(term, view)):
-                for pod in _cheapest(members, leavers, chosen).leavers:
-                    chosen[pod.uid] = pod
+            for owners, matched in _together(term, matched_by(term, view)):
+                staying = (_without(owners, chosen), _without(matched, chosen))
+                chosen |= {pod.uid: pod for pod in _leaving(*staying, leavers)}
                 if view.spares:
                     # Where one that should leave has no place, those leave that it stands with.
-                    others |= {
-                        uid: pod
-                        for uid, pod in (members.owners | members.matched).items()
-                        if not pod.deleting and leavers.able(pod)
-                    }
+                    others |= {uid: pod for uid, pod in (owners | matched).items() if leavers.able(pod)}
         alike: defaultdict[tuple[PodClass, int, bool], list[Pod]] = defaultdict(list)
         for uid, pod in (others | chosen).items():
             alike[view.cluster.kind_of(pod), pairs_with(pod, _ANTI, view), uid not in chosen].append(pod)
@@ -115,89 +95,54 @@ class InterPodAntiAffinity:
         return elsewhere(Tier.HARD, total, view.state.node_index[pod.node])
 
 
-@dataclass(slots=True)
-class _Members:
-    """Pods of one term in one domain, by uid."""
-
-    owners: dict[str, Pod]
-    """Those that carry the term."""
-    matched: dict[str, Pod]
-    """Those that it matches."""
-
-    def conflicts(self) -> int:
-        """Pairs of an owner and another pod that its term matches."""
-        # Every pair of an owner and a matched pod is a conflict, but for a pod with itself.
-        both = self.owners.keys() & self.matched.keys()
-        return len(self.owners) * len(self.matched) - len(both)
-
-    def without(self, gone: Container[str]) -> _Members:
-        """The same once some have left."""
-        owners = {uid: pod for uid, pod in self.owners.items() if uid not in gone}
-        return _Members(owners, {uid: pod for uid, pod in self.matched.items() if uid not in gone})
-
-    def staying(self) -> _Members:
-        """Those that are not terminating."""
-        return self.without(
-            {uid for pods in (self.owners, self.matched) for uid, p in pods.items() if p.deleting}
-        )
+_Pods = dict[str, Pod]
+"""By uid."""
 
 
-def _crowded(term: TermCount, matched: PodGroup) -> Iterable[_Members]:
+def _together(term: TermCount, matched: PodGroup) -> list[tuple[_Pods, _Pods]]:
+    """By domain where there is any conflict, the pods that carry the term, and those that it matches."""
     codes = term.column.code_list
-    domains: defaultdict[int, _Members] = defaultdict(lambda: _Members({}, {}))
-    for known, owning in [*((c, True) for c in term.carriers), *((c, False) for c in matched.classes)]:
+    domains: defaultdict[int, tuple[_Pods, _Pods]] = defaultdict(lambda: ({}, {}))
+    for known, matches in [*((c, 0) for c in term.carriers), *((c, 1) for c in matched.classes)]:
         for pod, node in zip(known.pods, known.nodes, strict=True):
             if codes[node] >= 0:
-                members = domains[codes[node]]
-                (members.owners if owning else members.matched)[pod.uid] = pod
-    return [members for members in domains.values() if members.conflicts()]
+                domains[codes[node]][matches][pod.uid] = pod
+    return [
+        (owners, matched)
+        for owners, matched in domains.values()
+        if _conflicts(len(owners), len(matched), len(owners.keys() & matched.keys()))
+    ]
 
 
-def _cheapest(members: _Members, leavers: _Leavers, gone: Container[str]) -> _Repair:
-    """The repair that leaves the fewest conflicts, then with the fewest moves, then the least reluctant.
-
-    Without any conflict only three sets can stay: no owner, nothing matched, or one single pod that is both. Where none of
-    these can be had, because pods are protected or none of the policy's, whoever can leave the best of them does.
-    """
-    here = members.without(gone)
-    if not here.conflicts():
-        return _Repair((), 0, 0)
-    owners, matched = here.owners, here.matched
-    everyone = {**owners, **matched}
-    staying = here.staying()
-    repairs: list[_Repair] = []
-    both = [everyone[uid] for uid in owners.keys() & matched.keys()]
-    if both:
-        stays = max(both, key=lambda p: (not leavers.able(p), *_keep_order(p, leavers)))
-        repairs.append(_repair((p for p in everyone.values() if p is not stays), staying, leavers))
-        if len(both) == len(everyone) and not (repairs[0].stuck or stays.deleting):
-            return repairs[0]  # all can leave and all but one do; in both other ways that one leaves as well
-    repairs[:0] = [_repair(way.values(), staying, leavers) for way in (owners, matched)]
-    fewest = min(repair.size() for repair in repairs)
-    best = [repair for repair in repairs if repair.size() == fewest]
-    return best[0] if len(best) == 1 else min(best, key=lambda repair: _repair_order(repair, leavers))
+def _without(pods: _Pods, gone: Container[str]) -> _Pods:
+    return {uid: pod for uid, pod in pods.items() if uid not in gone}
 
 
-def _keep_order(pod: Pod, leavers: _Leavers) -> tuple[object, ...]:
-    return (*reluctance(pod), leavers.disruption((pod,)), -pod.created_at_s, pod.namespace, pod.name)
+def _conflicts(owners: int, matched: int, both: int) -> int:
+    """Every pair of an owner and a matched pod is one, but for a pod with itself."""
+    return owners * matched - both
 
 
-def _repair(pods: Iterable[Pod], staying: _Members, leavers: _Leavers) -> _Repair:
-    leaving = sorted((p for p in pods if not p.deleting), key=lambda p: (p.namespace, p.name))
-    able = tuple(p for p in leaving if leavers.able(p))
-    proposed = able or tuple(p for p in leaving if leavers.in_scope(p))
-    stuck = len(leaving) - len(able)
-    left = staying.without({p.uid for p in able}).conflicts() if stuck else 0
-    return _Repair(proposed, left, stuck)
-
-
-def _repair_order(repair: _Repair, leavers: _Leavers) -> tuple[object, ...]:
-    reluctances = sorted((reluctance(p) for p in repair.leavers), reverse=True)
-    return (
-        reluctances,
-        leavers.disruption(repair.leavers),
-        [(p.namespace, p.name) for p in repair.leavers],
-    )
+def _leaving(owners: _Pods, matched: _Pods, leavers: _Leavers) -> Iterator[Pod]:
+    """Who leaves a domain: the one with most conflicts, again and again, of equal ones the least reluctant; first those that may be moved."""
+    kinds: dict[tuple[bool, bool, bool], list[Pod]] = {}
+    for uid, pod in (owners | matched).items():
+        if leavers.in_scope(pod):
+            kinds.setdefault((leavers.able(pod), uid in owners, uid in matched), []).append(pod)
+    for pods in kinds.values():
+        pods.sort(key=leavers.order, reverse=True)
+    carry, match, both = len(owners), len(matched), len(owners.keys() & matched.keys())
+    while _conflicts(carry, match, both):
+        pairs = {
+            kind: kind[1] * (match - kind[2]) + kind[2] * (carry - kind[1]) for kind in kinds if kinds[kind]
+        }
+        most = max(((kind[0], number) for kind, number in pairs.items() if number), default=None)
+        if most is None:
+            return
+        worst = [kind for kind, number in pairs.items() if (kind[0], number) == most]
+        kind = min(worst, key=lambda kind: leavers.order(kinds[kind][-1]))
+        yield kinds[kind].pop()
+        carry, match, both = carry - kind[1], match - kind[2], both - (kind[1] and kind[2])
 
 
 class _Leavers:
@@ -218,13 +163,19 @@ class _Leavers:
 
     def in_scope(self, pod: Pod) -> bool:
         """True if the policy may propose it."""
-        if not self._scope.admits(pod) or belongs_to_node(pod):
+        if not self._scope.admits(pod) or belongs_to_node(pod) or pod.deleting:
             return False
         return bool(self._nodes[self._view.state.node_index[pod.node]])
 
-    def disruption(self, pods: Iterable[Pod]) -> float:
-        """What it costs to move these."""
-        return round(sum(map(self._view.disruption, pods)), 2)
+    def order(self, pod: Pod) -> tuple[object, ...]:
+        """Who leaves first: the least reluctant, then the one whose move disrupts least, then the youngest."""
+        return (
+            *reluctance(pod),
+            round(self._view.disruption(pod), 2),
+            -pod.created_at_s,
+            pod.namespace,
+            pod.name,
+        )
 
 
 def _term_order(term: TermCount, namespaces: Mapping[str, Namespace]) -> str:

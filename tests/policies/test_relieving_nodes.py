@@ -1,60 +1,6 @@
 """Which pods of an overloaded node go: the choice of a slow and obvious way to choose."""
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
-
-from rescheduler.policies.overloaded_nodes import cover
-from rescheduler.scheduling.classes import PodClass, class_key
 from rescheduler.testing import builders as b
-
-
-@st.composite
-def loads(draw):
-    """Pods, what each takes of two resources, and how much has to go."""
-    pods = []
-    for number in range(draw(st.integers(0, 6))):
-        pod = b.pod(f"p{number}").priority(draw(st.sampled_from([0, 7]))).on("n")
-        if draw(st.booleans()):
-            pod = pod.annotate({"descheduler.alpha.kubernetes.io/prefer-no-eviction": "true"})
-        pods.append(pod)
-    records = list(b.snapshot(*pods).pods.values()) if pods else []
-    amounts = st.integers(0, 5)
-    taken = [[draw(amounts), draw(amounts)] for _ in records]
-    return records, taken, [draw(st.integers(1, 9)), draw(st.integers(1, 9))]
-
-
-def covers(taken, left):
-    """Mean part of what is left that a pod takes away."""
-    parts = [min(have / want, 1.0) for have, want in zip(taken, left, strict=True) if want > 0]
-    return round(sum(parts) / len(parts), 6)
-
-
-def slowly(pods, taken, need):
-    left, free, chosen = list(need), set(range(len(pods))), []
-    rank = [
-        (pod.spec.priority, sum(have / want for have, want in zip(taken[i], need, strict=True)), pod.name)
-        for i, pod in enumerate(pods)
-    ]
-    while any(left):
-        useful = [i for i in free if covers(taken[i], left) > 0]
-        useful = [i for i in useful if not pods[i].annotations] or useful
-        if not useful:
-            break
-        best = min(useful, key=lambda i, left=tuple(left): (-covers(taken[i], left), *rank[i]))
-        chosen.append(best)
-        free.remove(best)
-        left = [max(0, want - have) for have, want in zip(taken[best], left, strict=True)]
-    return chosen
-
-
-@given(load=loads())
-def test_the_pods_that_cover_most_go_first(load):
-    pods, taken, need = load
-    kinds = [PodClass(class_key(pod), pod) for pod in pods]
-    amounts = np.array(taken, dtype=np.float64).reshape(len(pods), 2)
-    by_name = sorted(range(len(pods)), key=lambda i: (pods[i].namespace, pods[i].name))
-    assert cover(by_name, kinds, amounts, np.array(need, dtype=np.float64)) == slowly(pods, taken, need)
 
 
 def test_of_equal_pods_those_go_whose_moves_disrupt_least(decide, app):
