@@ -11,7 +11,7 @@ from rescheduler.model.records import PodPhase
 from rescheduler.model.times import format_duration
 from rescheduler.model.written import SECONDS, document_key
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.leaving_pods import Leaving, LeavingPods
+from rescheduler.policies.replacing_policy import PodsToReplace, ReplacingPolicy
 from rescheduler.policies.wire import PolicyArgs
 
 LEAST_AGE_S: Final = 600.0
@@ -26,13 +26,13 @@ class PodLifeTimeArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_key
     jitter: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.1
 
 
-class PodLifeTime(LeavingPods[PodLifeTimeArgs]):
+class PodLifeTime(ReplacingPolicy[PodLifeTimeArgs]):
     """Running pods that were created longer ago than that; each has a limit of its own, which its uid gives."""
 
     name: str = "PodLifeTime"
     reason: ClassVar[str] = "TooOld"
 
-    def leaving(self, view: PolicyView) -> Leaving:
+    def to_replace(self, view: PolicyView) -> PodsToReplace:
         """Those past their limit."""
         now_s, most_s = view.snapshot.taken_at_s, self.args.max_age_s
         why = f"is older than {format_duration(most_s)}"

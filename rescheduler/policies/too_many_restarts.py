@@ -16,8 +16,8 @@ import msgspec
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView, PolicyWarning
-from rescheduler.policies.leaving_pods import Leaving, LeavingPods
 from rescheduler.policies.proposals import NODE
+from rescheduler.policies.replacing_policy import PodsToReplace, ReplacingPolicy
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 
 
@@ -52,13 +52,13 @@ class _Outcome(enum.Enum):
     GIVEN_UP = enum.auto()
 
 
-class TooManyRestarts(LeavingPods[TooManyRestartsArgs]):
+class TooManyRestarts(ReplacingPolicy[TooManyRestartsArgs]):
     """Restarts are those of the containers together; its replacement begins at none."""
 
     name: str = "TooManyRestarts"
     reason: ClassVar[str] = "TooManyRestarts"
 
-    def leaving(self, view: PolicyView) -> Leaving:
+    def to_replace(self, view: PolicyView) -> PodsToReplace:
         """Those whose node may be why."""
         return {
             pod.uid: (pod, f"restarted {plural(self._restarts(pod), 'time')} on node/{NODE}")

@@ -23,11 +23,11 @@ from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray
 
 ArgsT = TypeVar("ArgsT", bound=PolicyArgs)
-Leaving = Mapping[str, tuple[Pod, str]]
+PodsToReplace = Mapping[str, tuple[Pod, str]]
 """By uid the pod and why it is to leave, for people, after its name."""
 
 
-class LeavingPods(ABC, Generic[ArgsT]):
+class ReplacingPolicy(ABC, Generic[ArgsT]):
     """Each such pod costs one pod in tier Soft, and nothing wherever its replacement stands."""
 
     name: str
@@ -39,7 +39,7 @@ class LeavingPods(ABC, Generic[ArgsT]):
         self._scope = args.scope()
 
     @abstractmethod
-    def leaving(self, view: PolicyView) -> Leaving:
+    def to_replace(self, view: PolicyView) -> PodsToReplace:
         """Which pods of ``view.snapshot`` are to leave; those outside of the scope may be among them."""
 
     def candidates(self, view: PolicyView) -> Proposals:
@@ -89,17 +89,17 @@ class LeavingPods(ABC, Generic[ArgsT]):
             kinds = dict.fromkeys(view.cluster.kind_of(pod) for pod, _ in self._counted(view).values())
             return [(kind, pod) for kind in kinds for pod in kind.pods if self._counts(pod, pod.node, view)]
 
-        return view.memo.of((self, LeavingPods), view.cluster.version, standing)
+        return view.memo.of((self, ReplacingPolicy), view.cluster.version, standing)
 
-    def _counted(self, view: PolicyView) -> Leaving:
+    def _counted(self, view: PolicyView) -> PodsToReplace:
         """Those in scope on known nodes. It changes with the time, too."""
 
-        def count() -> Leaving:
+        def count() -> PodsToReplace:
             return {
                 uid: (pod, why)
-                for uid, (pod, why) in self.leaving(view).items()
+                for uid, (pod, why) in self.to_replace(view).items()
                 if pod.node in view.state.node_index and self._scope.proposes(view.cluster.kind_of(pod))
             }
 
         stamp = id(view.snapshot), view.snapshot.taken_at_s
-        return view.nodes.memo.of((self, LeavingPods), stamp, count)
+        return view.nodes.memo.of((self, ReplacingPolicy), stamp, count)

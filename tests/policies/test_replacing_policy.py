@@ -128,9 +128,9 @@ def test_replicas_of_one_age_do_not_go_together(app):
         b.snapshot(b.node("n1"), owner), lambda _: {"created_at_s": born_s, "phase": PodPhase.RUNNING}
     )
     view = PolicyView.of(found, SchedulingState(found))
-    going = len(policy("PodLifeTime", max_age_s=100 * HOUR_S, jitter=0.1).leaving(view))
+    going = len(policy("PodLifeTime", max_age_s=100 * HOUR_S, jitter=0.1).to_replace(view))
     assert 10 < going < 30
-    assert len(policy("PodLifeTime", max_age_s=100 * HOUR_S, jitter=0.0).leaving(view)) == 40
+    assert len(policy("PodLifeTime", max_age_s=100 * HOUR_S, jitter=0.0).to_replace(view)) == 40
 
 
 def test_a_limit_at_which_pods_would_go_for_ever_is_refused():
