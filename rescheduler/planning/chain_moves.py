@@ -13,10 +13,8 @@ from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
-from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
+from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
-from rescheduler.planning.groups import MakesMoves
-from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.repair_drafts import (
     MOST_PODS,
     DraftedMove,
@@ -25,7 +23,7 @@ from rescheduler.planning.repair_drafts import (
     RepairDrafts,
     Wanting,
 )
-from rescheduler.planning.trial import Trial
+from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Candidate
@@ -42,22 +40,14 @@ _MOST_SEARCHES: Final = 8
 class PlansDrafts:
     """Plans moves of a draft in one decision, within budgets and limits."""
 
-    plan: MakesMoves
-    limits: LimitLedger
-    refusals: Refusals
-    budgets: BudgetLedger
+    plan: UnfinishedPlan
     drafts: RepairDrafts
-
-    @property
-    def trial(self) -> Trial:
-        """In which drafts are made, and followed."""
-        return self.drafts.trial
 
     def held(self, mover: Candidate, *, follows: bool = False) -> Blocked | None:
         """Why a pod may not be moved now with its room reserved first. ``follows``: its move begins after others."""
         return (
-            self.refusals.of(mover)
-            or self.budgets.refusal(mover.pod, mover.policy, reserves_first=True)
+            self.plan.refusals.of(mover)
+            or self.plan.budgets.refusal(mover.pod, mover.policy, reserves_first=True)
             or self.plan.limit(mover, follows=follows)
         )
 
@@ -80,7 +70,7 @@ class ChainPlanner(PlansDrafts):
 
     def draft(self, wanting: Wanting, extent: Extent | None = None) -> RepairDraft:
         """Of those of the badly placed pods that nothing holds back."""
-        free = [one for one in wanting[:MOST_PODS] if self.refusals.of(one[1]) is None]
+        free = [one for one in wanting[:MOST_PODS] if self.plan.refusals.of(one[1]) is None]
         return self.drafts.draft(free, extent)
 
     def repair(self, draft: RepairDraft) -> None:
@@ -95,7 +85,7 @@ class ChainPlanner(PlansDrafts):
         for attempt in range(_MOST_SEARCHES):
             number = self.plan.number()
             left = [one for one in stuck if not self.plan.is_planned(one[1].pod)]
-            if not left or self.limits.exhausted:
+            if not left or self.plan.limits.exhausted:
                 return
             refused = self._follow_all(self.draft(left, self.drafts.of_rest(attempt)))
             if not refused and number == self.plan.number():
@@ -105,7 +95,7 @@ class ChainPlanner(PlansDrafts):
     def _follow_all(self, draft: RepairDraft) -> Collection[tuple[str, int]]:
         """Gives what the rules refuse: uids, each with a node (an index)."""
         refused = set[tuple[str, int]]()
-        aside = draft.by_node(self.trial.state.node_index)
+        aside = draft.by_node(self.plan.trial.state.node_index)
         waiting, number = list(draft.moves), -1
         # Topology spread may refuse a move until others of the draft are planned.
         while waiting and number < self.plan.number():
@@ -119,13 +109,18 @@ class ChainPlanner(PlansDrafts):
     ) -> bool:
         """True if there is nothing more to do about it."""
         policy, candidate, node, rules = one
-        wish = None if self.limits.exhausted else self._wish(policy, candidate)
+        wish = None if self.plan.limits.exhausted else self._wish(policy, candidate)
         if wish is None:
             return True
         if wish.gains[node] <= 0:
             return False
-        drafts = self.drafts
-        chains = Chains(self.trial, drafts.objective, drafts.replacement, self.refusals.cost, refused)
+        chains = Chains(
+            self.plan.trial,
+            self.plan.objective,
+            self.plan.replacements.coming,
+            self.plan.refusals.cost,
+            refused,
+        )
         leavers = self._leavers()
         to, may_leave = AsideTo(candidate.pod, node, rules), partial(self._may_step_aside, candidate)
         found = chains.follow(wish, to, aside, may_leave, leavers)
@@ -141,7 +136,7 @@ class ChainPlanner(PlansDrafts):
     def _leavers(self) -> dict[int, list[Pod]]:
         """By node, the pods that leave it by this plan in the first stage: a chain may wait for them."""
         found: dict[int, list[Pod]] = {}
-        for move in self.trial.planned.moves:
+        for move in self.plan.trial.planned.moves:
             # Those that are under way are no part of the plan.
             if move.stage == 1 and self.plan.is_planned(move.pod):
                 found.setdefault(move.source, []).append(move.pod)
@@ -151,16 +146,16 @@ class ChainPlanner(PlansDrafts):
         """What the pod still wants; None: it is held, or nothing."""
         if self.plan.is_planned(candidate.pod) or self.held(candidate, follows=True) is not None:
             return None
-        objective, replacement = self.drafts.objective, self.drafts.replacement(candidate.pod)
+        objective, replacement = self.plan.objective, self.plan.replacements.coming(candidate.pod)
         change = objective.change(candidate.pod, replacement)
         gains = objective.gains(policy, candidate, replacement, change)
         if not (gains > 0).any():
             return None
-        least_gain = self.refusals.least_gain(candidate.pod)
+        least_gain = self.plan.refusals.least_gain(candidate.pod)
         return Wish(candidate.pod, gains, least_gain, policy.name, candidate.tier)
 
     def _may_step_aside(self, wanting: Candidate, pod: Pod) -> bool:
-        if self.plan.is_planned(pod) or not self.trial.view.movable(pod):
+        if self.plan.is_planned(pod) or not self.plan.trial.view.movable(pod):
             return False
         return self.held(makes_room(pod, wanting), follows=True) is None
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
-from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.targets import Target, Targets, TargetWish
 from rescheduler.planning.total_change import Objective, TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import Tier, lowers, nothing, worsens_wishes
@@ -231,15 +231,10 @@ class Chains:
 
     def _target(self, wish: Wish, replacement: Pod, change: TotalChange) -> Target | None:
         """Where the pod goes, by the rules of every move, but that the whole must get better: that is asked of the chain."""
-        found = Targets(self.trial).choose(
-            wish.pod,
-            replacement,
-            wish.gains,
-            least_gain=wish.least_gain,
-            reason=wish.reason,
-            change=change,
-            in_group=True,
+        asked = TargetWish(
+            wish.pod, replacement, wish.gains, change, wish.least_gain, wish.reason, in_group=True
         )
+        found = Targets(self.trial).choose(asked)
         return found if isinstance(found, Target) else None
 
 

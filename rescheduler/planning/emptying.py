@@ -9,35 +9,21 @@ it is planned. Budgets are not looked at: what they do not allow at once goes la
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import Pod, PodSpec, Toleration
-from rescheduler.planning.budgets import BudgetLedger
+from rescheduler.model.records import PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import MovablePod, SearchProblem, Source
 from rescheduler.planning.search import search
-from rescheduler.planning.targets import Targets
-from rescheduler.planning.trial import Trial
+from rescheduler.planning.unfinished_plan import UnfinishedPlan, Wanted
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
-from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
+from rescheduler.scheduling.framework import BoolArray, IntArray
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
-
-
-class Wanted(NamedTuple):
-    """Where one pod is to go."""
-
-    node: int
-    going: BoolArray
-    """Nodes that are to be emptied as well."""
-
-    def others(self, gains: FloatArray) -> FloatArray:
-        """Gains of the nodes to take where the rules do not allow that node."""
-        return np.where(self.going, 0.0, gains)
 
 
 class Chosen(NamedTuple):
@@ -58,52 +44,42 @@ class Chosen(NamedTuple):
         return Chosen(members, tuple(self.targets[i] for i in order), self.going)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emptying:
-    """Chooses nodes to empty in one trial."""
+def nodes_to_empty(
+    plan: UnfinishedPlan, policy: EmptyingPolicy, groups: Sequence[Sequence[Candidate]]
+) -> list[Chosen]:
+    """Which of the nodes are emptied together within the limits, the fewest pods for their price first.
 
-    trial: Trial
-    targets: Targets
-    budgets: BudgetLedger
-    replacement: Callable[[Pod], Pod]
-    passes: int
-
-    def choose(
-        self, policy: EmptyingPolicy, groups: Sequence[Sequence[Candidate]], most_moves: int | None
-    ) -> list[Chosen]:
-        """Which of the nodes are emptied together with at most so many moves, the fewest pods for their price first.
-
-        ``groups``: the candidates of each node, none of which is known to be refused.
-        """
-        if not groups:
-            return []
-        problem = _Problem(self, policy)
-        sources = [problem.source(members) for members in groups]
-        operator = Empty(problem.problem(sources, most_moves))
-        found = search(operator, self.passes)
-        emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
-        order = problem.order
-        going = np.zeros(len(order), dtype=np.bool_)
-        going[[order[sources[number].node] for number in emptied]] = True
-        chosen: list[Chosen] = []
-        for number in emptied:
-            members = dict(zip(sources[number].pods, groups[number], strict=True))
-            pods = operator.members[number]
-            targets = tuple(int(order[found.ways[pod].node]) for pod in pods)
-            chosen.append(Chosen(tuple(members[pod] for pod in pods), targets, going))
-        return chosen
+    ``groups``: the candidates of each node, none of which is known to be refused.
+    """
+    if not groups:
+        return []
+    problem = _Problem(plan, policy)
+    sources = [problem.source(members) for members in groups]
+    operator = Empty(problem.problem(sources, plan.limits.left))
+    found = search(operator, plan.inputs.passes)
+    emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
+    order = problem.order
+    going = np.zeros(len(order), dtype=np.bool_)
+    going[[order[sources[number].node] for number in emptied]] = True
+    chosen: list[Chosen] = []
+    for number in emptied:
+        members = dict(zip(sources[number].pods, groups[number], strict=True))
+        pods = operator.members[number]
+        targets = tuple(int(order[found.ways[pod].node]) for pod in pods)
+        chosen.append(Chosen(tuple(members[pod] for pod in pods), targets, going))
+    return chosen
 
 
 class _Problem:
     """Everything in the order of the names of nodes, so that the result does not depend on the order of reading."""
 
-    def __init__(self, emptying: Emptying, policy: EmptyingPolicy) -> None:
-        self._emptying = emptying
-        self._trial = emptying.trial
+    def __init__(self, plan: UnfinishedPlan, policy: EmptyingPolicy) -> None:
+        self._plan = plan
+        self._trial = plan.trial
         self._policy = policy
         self.order: IntArray = np.argsort(self._trial.view.nodes.ranks, kind="stable")
         self._claims: dict[object, int] = {}
-        self._conditions = Conditions(emptying.trial, emptying.targets, None, self.order)
+        self._conditions = Conditions(plan.trial, plan.targets, None, self.order)
         self._limits: list[tuple[int, Callable[[PodSpec], int]]] = []
         """Rows of resources of which pods take something else by the policy than they request."""
         for name, filling in policy.left(self._trial.view).items():
@@ -155,7 +131,7 @@ class _Problem:
         known = self._numbers.get(pod.uid)
         if known is None:
             known = self._numbers[pod.uid] = len(self._pods)
-            replacement = self._emptying.replacement(pod)
+            replacement = self._plan.replacements.coming(pod)
             self._tolerations.add(replacement.spec.tolerations)
             more = ((row, takes(replacement.spec)) for row, takes in self._limits)
             movable = self._conditions.movable(

@@ -12,61 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.budgets import Blocked, LimitLedger
+from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.decided import BeingEmptied
-from rescheduler.planning.emptying import Chosen, Emptying, Wanted
+from rescheduler.planning.emptying import Chosen, nodes_to_empty
 from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.refusals import Refusals
-from rescheduler.planning.skipped import SkippedPods
 from rescheduler.planning.steps import FirstProposals, PlannedStep
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group
+from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import EmptyingPolicy, Policy
 from rescheduler.policies.objective import lowers, nothing, reaches, worsens_wishes
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.framework import IntArray
-
-
-class MakesMoves(Protocol):
-    """What a plan lets groups do: single moves, and to take the last ones back."""
-
-    skipped: SkippedPods
-
-    def find(self, policy: Policy, candidate: Candidate, wanted: Wanted | None) -> Target | Blocked:
-        """A target, or why there is none."""
-        ...
-
-    def move_to(self, policy: Policy, candidate: Candidate, nodes: IntArray) -> int | None:
-        """Plan a move to the best of these nodes (indices), if it is better and all rules allow it, as ``move`` does; gives which."""
-        ...
-
-    def move(self, candidate: Candidate, target: Target, after: Sequence[Pod] = ()) -> None:
-        """Plan it, and spend what its eviction takes from a budget. ``after``: pods whose moves must have landed before."""
-        ...
-
-    def number(self) -> int:
-        """Of the moves planned so far."""
-        ...
-
-    def undo(self, number: int) -> None:
-        """Take back all but the first ``number`` moves, and give back what they took from budgets and limits."""
-        ...
-
-    def is_planned(self, pod: Pod) -> bool:
-        """True if the plan has moved the pod already."""
-        ...
-
-    def limit(self, candidate: Candidate, *, follows: bool = False) -> Blocked | None:
-        """Which of our own limits the move would pass, or None. ``follows``: it begins after another move of the plan."""
-        ...
-
-    def take(self, pod: Pod) -> None:
-        """Spend what the limits count of its planned move."""
-        ...
 
 
 class _Turn(NamedTuple):
@@ -122,11 +83,8 @@ _PASSES: Final = frozenset(
 class Groups:
     """Plans the groups of policies."""
 
-    def __init__(self, plan: MakesMoves, limits: LimitLedger, refusals: Refusals, emptying: Emptying) -> None:
-        self._plan = plan
-        self._limits = limits
-        self._refusals = refusals
-        self._emptying = emptying
+    def __init__(self, plan: UnfinishedPlan) -> None:
+        self._plan, self._limits, self._refusals = plan, plan.limits, plan.refusals
         self._later: dict[str, None] = {}
         """Nodes that pods are to leave in later cycles: the room that was found for them is kept."""
         self._answers: dict[tuple[object, ...], tuple[int, Blocked | None]] = {}
@@ -170,7 +128,7 @@ class Groups:
         """Plan the groups that a search over all of them chooses, and take them out of ``left``. Gives their nodes."""
         nodes: set[str] = set()
         searched = self._searched.get(policy.name)
-        if searched is not None and searched.answers(self._emptying.trial.version, left):
+        if searched is not None and searched.answers(self._plan.trial.version, left):
             self._later = dict.fromkeys(searched.later)
             return nodes
         self._later = {}
@@ -178,7 +136,7 @@ class Groups:
         open_ = {group: members for group, members in left.items() if not any(map(self._refused, members))}
         while open_ and not self._limits.exhausted:
             done = refused = False
-            for one in self._emptying.choose(policy, list(open_.values()), self._limits.left):
+            for one in nodes_to_empty(self._plan, policy, list(open_.values())):
                 if self._limits.full is not None:
                     break
                 group = one.members[0].group
@@ -196,7 +154,7 @@ class Groups:
             # Where the rules refused a pod that the numbers allowed, the others are searched again with what is left.
             if not (done and refused) or self._later:
                 break
-        self._searched[policy.name] = _Searched(self._emptying.trial.version, pods, tuple(self._later))
+        self._searched[policy.name] = _Searched(self._plan.trial.version, pods, tuple(self._later))
         return nodes
 
     def _refused(self, candidate: Candidate) -> bool:
@@ -241,13 +199,13 @@ class Groups:
             change = changes[-1] if part is None else changes[-1] - part
             refused = refusal_of_group(change, members[0].pod.node)
             if chosen is None:
-                self._answers[_question(policy, members)] = self._emptying.trial.version, refused
+                self._answers[_question(policy, members)] = self._plan.trial.version, refused
             self._refuse(members, refused, lasts=True)
             return False
         kept = self._kept(members) if chosen is None else None
         if kept is not None:
             plan.undo(start)
-            self._answers[_question(policy, members)] = self._emptying.trial.version, None
+            self._answers[_question(policy, members)] = self._plan.trial.version, None
             self._refuse(members, kept, lasts=False)
             return False
         # Limits are looked at only now: they may cut a group in two, because the rest follows in later cycles, while
@@ -258,7 +216,7 @@ class Groups:
         """True if the group was tried by itself as the others stand now, and stays; the reasons are told again."""
         version, refused = self._answers.get(_question(policy, members), (None, None))
         why = refused or self._kept(members)
-        if version != self._emptying.trial.version or why is None:
+        if version != self._plan.trial.version or why is None:
             return False
         for member in members:
             self._plan.skipped.drop(member.pod.uid)
@@ -293,7 +251,7 @@ class Groups:
                 return _NOTHING
             wanted = chosen.wanted(i) if chosen is not None else None
             turn = self._turn(candidate)
-            with self._emptying.trial.following(turn.after):
+            with self._plan.trial.following(turn.after):
                 refused = self._refusals.of(candidate, in_turn=True)
                 found = refused or plan.find(policy, candidate, wanted)
             if not isinstance(found, Target):
@@ -309,7 +267,7 @@ class Groups:
 
     def _turn(self, candidate: Candidate) -> _Turn:
         """When a pod may begin, beside the moves planned so far."""
-        budgets = self._emptying.budgets
+        budgets = self._plan.budgets
         used_up = budgets.refusal(candidate.pod, candidate.policy)
         if used_up is None or not self._limits.unlimited:
             return _Turn(used_up=used_up)

@@ -79,12 +79,12 @@ class PendingRooms(PlansDrafts):
 
     def __post_init__(self) -> None:
         self._ways = Ways(self.drafts)
-        self._members = GroupMembers(self.trial.snapshot)
+        self._members = GroupMembers(self.plan.trial.snapshot)
 
     def start_again(self) -> None:
         """The plan was taken back."""
         if self._before is not None:
-            self.trial.rollback(self._before)
+            self.plan.trial.rollback(self._before)
             self._before = None
         self._rooms.clear()
         self._ways.leavers.clear()
@@ -96,7 +96,7 @@ class PendingRooms(PlansDrafts):
 
     def touched(self) -> bool:
         """True if anything was changed in the trial for the sake of rooms; else the moves of the plan and ``left`` are all that is to be kept of it."""
-        return bool(self._rooms or self.trial.holders)
+        return bool(self._rooms or self.plan.trial.holders)
 
     def records(self) -> tuple[PendingRoom, ...]:
         """What the plan says of each pod: those with room first, in the order of the plan."""
@@ -116,20 +116,20 @@ class PendingRooms(PlansDrafts):
         gangs = gangs_of((one for one in proposals if one.pod.uid not in known), self._members)
         if not gangs:
             return
-        if self.limits.full is not None:
+        if self.plan.limits.full is not None:
             for gang in gangs:
-                self._leave(gang, self.limits.full)
+                self._leave(gang, self.plan.limits.full)
             return
-        self._before = self._before or self.trial.mark()
+        self._before = self._before or self.plan.trial.mark()
         asking = {one.pod.uid for gang in gangs for one in gang}
-        holders = {uid: holder for uid, holder in self.trial.holders.items() if uid in asking}
+        holders = {uid: holder for uid, holder in self.plan.trial.holders.items() if uid in asking}
         for holder in holders.values():
-            self.trial.take_off(holder)
+            self.plan.trial.take_off(holder)
         self._make(policy, gangs)
         placed = {room.candidate.pod.uid for room in self._rooms}
         for uid, holder in holders.items():
             if uid not in placed:
-                self.trial.state.wait(holder)
+                self.plan.trial.state.wait(holder)
 
     def _make(self, policy: PendingPods, gangs: Sequence[Gang]) -> None:
         failed = self._serve(policy, sorted(gangs, key=_order))
@@ -159,7 +159,7 @@ class PendingRooms(PlansDrafts):
         failed: list[Gang] = []
         for _, alike in groupby(gangs, key=lambda gang: -gang[0].pod.spec.priority):
             waiting = list(alike)
-            while waiting and self._drafts_left > 0 and not self.limits.exhausted:
+            while waiting and self._drafts_left > 0 and not self.plan.limits.exhausted:
                 number = _at_once(waiting)
                 left = self._repeat(policy, waiting[:number])
                 # Where one finds no room, those like it find none.
@@ -170,7 +170,7 @@ class PendingRooms(PlansDrafts):
         return failed
 
     def _kind(self, gang: Gang) -> PodClass:
-        return self.trial.state.cluster.kind_of(gang[0].pod)
+        return self.plan.trial.state.cluster.kind_of(gang[0].pod)
 
     def _repeat(self, policy: PendingPods, gangs: Sequence[Gang]) -> list[Gang]:
         """Those that find no room in a few drafts, each a shorter search than the one before."""
@@ -179,7 +179,7 @@ class PendingRooms(PlansDrafts):
             known = len(self._rooms), len(self.drafts.refused), len(self._denied)
             left = self._try(policy, left, attempt)
             same = known == (len(self._rooms), len(self.drafts.refused), len(self._denied))
-            if not left or self.limits.exhausted or (attempt and same):
+            if not left or self.plan.limits.exhausted or (attempt and same):
                 break
         return left
 
@@ -187,7 +187,7 @@ class PendingRooms(PlansDrafts):
         """Those that find no room now."""
         draft = self._draft(policy, gangs, attempt)
         drafted = {one.candidate.pod.uid: one for one in draft.moves}
-        aside = draft.by_node(self.trial.state.node_index)
+        aside = draft.by_node(self.plan.trial.state.node_index)
         # Where limits end the plan, room for most is made first.
         moves = {uid: _moves(one.node, aside) for uid, one in drafted.items()}
         ranked = sorted(gangs, key=lambda gang: sum(moves.get(one.pod.uid, 0) for one in gang))
@@ -203,7 +203,7 @@ class PendingRooms(PlansDrafts):
         def may_leave(pod: Pod) -> bool:
             if pod.uid in self._denied or (highest is not None and pod.spec.priority > highest):
                 return False
-            return self.trial.view.movable(pod) and self.held(makes_room(pod, gangs[0][0])) is None
+            return self.plan.trial.view.movable(pod) and self.held(makes_room(pod, gangs[0][0])) is None
 
         while True:
             self._drafts_left -= 1
@@ -232,7 +232,7 @@ class PendingRooms(PlansDrafts):
         rooms, found = len(self._rooms), 0
         for candidate in gang:
             one = drafted.get(candidate.pod.uid)
-            if one is not None and not self.limits.exhausted:
+            if one is not None and not self.plan.limits.exhausted:
                 way = self._ways.of(one, aside, policy.args.most_moves)
                 found += way is not None and self._take(candidate, way)
         if found and found >= least_of(gang, self._members):
@@ -244,7 +244,7 @@ class PendingRooms(PlansDrafts):
 
     def _take(self, candidate: Candidate, way: Way) -> bool:
         """Plan all moves of the way, or none: then the pod that may not be moved beside the others is denied."""
-        room = _Room(candidate, way, self.trial.mark(), self.plan.number())
+        room = _Room(candidate, way, self.plan.trial.mark(), self.plan.number())
         steps = list(way.steps)
         if steps:
             steps[-1] = steps[-1]._replace(target=_with_room(steps[-1].target, candidate.policy))
@@ -252,8 +252,8 @@ class PendingRooms(PlansDrafts):
         if denied is not None:
             self._denied.add(denied.uid)
             return False
-        self.trial.arrive(candidate.pod, way.node)
-        self._ways.leavers.setdefault(self.trial.state.node_index[way.node], []).extend(_new(way))
+        self.plan.trial.arrive(candidate.pod, way.node)
+        self._ways.leavers.setdefault(self.plan.trial.state.node_index[way.node], []).extend(_new(way))
         self._rooms.append(room)
         return True
 
@@ -261,10 +261,10 @@ class PendingRooms(PlansDrafts):
         """Take back all but the first so many rooms of the plan, of which they are the last."""
         while len(self._rooms) > rooms:
             room = self._rooms.pop()
-            leavers = self._ways.leavers[self.trial.state.node_index[room.way.node]]
+            leavers = self._ways.leavers[self.plan.trial.state.node_index[room.way.node]]
             del leavers[len(leavers) - len(_new(room.way)) :]
             self.plan.undo(room.moves)
-            self.trial.rollback(room.mark)
+            self.plan.trial.rollback(room.mark)
 
     def _leave(self, gang: Gang, why: Blocked) -> None:
         for candidate in gang:
@@ -283,11 +283,11 @@ class PendingRooms(PlansDrafts):
         found, least = self._found.get(gang[0].pod.uid, 0), least_of(gang, self._members)
         if (len(gang) > 1 and found) or least > len(gang):
             return Blocked(SkipReason.GROUP, words_of(gang[0].pod, found, len(gang), least), "gang")
-        return self.limits.full
+        return self.plan.limits.full
 
     def _explained(self, policy: PendingPods, wanted: Sequence[Candidate]) -> Mapping[str, Blocked]:
         """What only explains neither ends the decision nor changes it: its defects are told in place of the words. By uid."""
-        mark, moved = self.trial.mark(), self.trial.hypothetical
+        mark, moved = self.plan.trial.mark(), self.plan.trial.hypothetical
 
         def may_leave(pod: Pod) -> bool:
             return self.comes_back(pod) and pod.uid not in moved
@@ -304,7 +304,7 @@ class PendingRooms(PlansDrafts):
             words = f"{NO_WAY} ({_DEFECT}: {error!r})"
             return {one.pod.uid: Blocked(SkipReason.NO_TARGET, words, "") for one in wanted}
         finally:
-            self.trial.rollback(mark)
+            self.plan.trial.rollback(mark)
 
 
 def _moves(node: int, aside: Mapping[int, Sequence[AsideTo]], depth: int = MOST_DEPTH) -> int:

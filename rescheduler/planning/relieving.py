@@ -8,7 +8,7 @@ no others help.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,17 +16,12 @@ from typing import Final
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.planning.availability import AvailabilityLedger
-from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.groups import MakesMoves
 from rescheduler.planning.limits import shorter
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
-from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.search import search
-from rescheduler.planning.targets import Targets
-from rescheduler.planning.trial import Trial
+from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import Overload
 from rescheduler.policies.low_node_utilization import LowNodeUtilization
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
@@ -45,25 +40,20 @@ LEAST_OF_NODE: Final = 8
 """... or at so many, if that is more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Relieving:
     """Chooses pods and targets in one trial."""
 
-    plan: MakesMoves
-    limits: LimitLedger
-    availability: AvailabilityLedger
-    refusals: Refusals
-    trial: Trial
-    targets: Targets
-    budgets: BudgetLedger
-    replacement: Callable[[Pod], Pod]
-    passes: int
-    few: bool
-    """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at."""
+    plan: UnfinishedPlan
+
+    @property
+    def _few(self) -> bool:
+        """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at."""
+        return not self.plan.inputs.unlimited
 
     def run(self, policy: LowNodeUtilization, proposals: Proposals) -> Proposals:
         """Plan what a search over all candidates finds. Gives what is left to ask about one by one."""
-        if self.limits.exhausted:
+        if self.plan.limits.exhausted:
             return proposals
         batches = proposals.queue().rest()
         # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
@@ -73,7 +63,7 @@ class Relieving:
         refused: set[str] = set()
         held_back: Counter[int] = Counter()
         for _ in range(SEARCHES):
-            overload = None if self.limits.exhausted else policy.overload(self.trial.view)
+            overload = None if self.plan.limits.exhausted else policy.overload(self.plan.trial.view)
             if overload is None:
                 break
             found, open_ = self.take_part(overload, open_, refused, held_back)
@@ -116,19 +106,19 @@ class Relieving:
         # What refuses most pods of a cluster in which much is wanting goes first.
         return (
             not self.plan.is_planned(pod)
-            and self.availability.refusal(pod, batch.policy) is None
-            and self.refusals.of_pod(pod, batch.policy, batch.gain, batch.tier) is None
-            and self.limits.refusal(pod) is None
+            and self.plan.availability.refusal(pod, batch.policy) is None
+            and self.plan.refusals.of_pod(pod, batch.policy, batch.gain, batch.tier) is None
+            and self.plan.limits.refusal(pod) is None
         )
 
     def _nodes(self, overload: Overload) -> list[str]:
         """The nodes whose pods are looked at."""
         shares = strain(overload.above / np.maximum(overload.capacity, 1.0), np.array(overload.weights))
         number = int(np.count_nonzero(shares))
-        worst = np.lexsort((self.trial.view.nodes.ranks, -shares))
-        left = number if self.limits.left is None else max(NODES_OF_ENDING_PLAN, self.limits.left)
-        most = min(number, NODES_WITHIN_LIMITS if self.few else left)
-        return [self.trial.state.node_names[i] for i in worst[:most].tolist()]
+        worst = np.lexsort((self.plan.trial.view.nodes.ranks, -shares))
+        left = number if self.plan.limits.left is None else max(NODES_OF_ENDING_PLAN, self.plan.limits.left)
+        most = min(number, NODES_WITHIN_LIMITS if self._few else left)
+        return [self.plan.trial.state.node_names[i] for i in worst[:most].tolist()]
 
     def _search(
         self,
@@ -138,11 +128,11 @@ class Relieving:
         refused: set[str],
     ) -> bool:
         """True if another search may find more, because the rules refused something."""
-        problem = _Problem(self, policy, overload, pods)
+        problem = _Problem(self.plan, policy, overload, pods)
         known = len(refused)
-        passes = shorter(self.passes) if refused and not self.few else self.passes
-        for number, candidate in problem.moves(self.limits.left, passes):
-            if self.limits.exhausted:
+        passes = shorter(self.plan.inputs.passes) if refused and not self._few else self.plan.inputs.passes
+        for number, candidate in problem.moves(self.plan.limits.left, passes):
+            if self.plan.limits.exhausted:
                 return False
             if self.plan.limit(candidate) is not None:
                 continue
@@ -160,19 +150,19 @@ class _Problem:
 
     def __init__(
         self,
-        relieving: Relieving,
+        plan: UnfinishedPlan,
         policy: LowNodeUtilization,
         overload: Overload,
         pods: Sequence[tuple[Batch, Pod]],
     ) -> None:
-        trial = relieving.trial
-        self._relieving = relieving
+        trial = plan.trial
+        self._plan = plan
         self._policy = policy
         self._overload = overload
         self._view = trial.view
         self._order: IntArray = np.argsort(trial.view.nodes.ranks, kind="stable")
-        self._conditions = Conditions(trial, relieving.targets, relieving.budgets, self._order, apart=True)
-        keys = {id(pod): (reluctance(batch.kind), relieving.refusals.disruption(pod)) for batch, pod in pods}
+        self._conditions = Conditions(trial, plan.targets, plan.budgets, self._order, apart=True)
+        keys = {id(pod): (reluctance(batch.kind), plan.refusals.disruption(pod)) for batch, pod in pods}
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
         self._costs = {pod: 0.5 + 0.5 * ranks[key] / len(ranks) for pod, key in keys.items()}
         """By the identity of a pod, 0.5 to 1: of equal pods the least reluctant goes, then that whose move disrupts least."""
@@ -223,7 +213,7 @@ class _Problem:
 
     def _movable(self, batch: Batch, pod: Pod, targets: Sequence[int]) -> MovablePod:
         takes = self._policy.takes(pod, self._view)
-        replacement = self._relieving.replacement(pod)
+        replacement = self._plan.replacements.coming(pod)
         return self._conditions.movable(
             pod,
             replacement,

@@ -46,24 +46,27 @@ class Target(NamedTuple):
     """In mode StartFirst: the replacement as it is created."""
 
 
-class _Wish(NamedTuple):
+class TargetWish(NamedTuple):
     """What a target is looked for."""
 
     pod: Pod
     replacement: Pod
-    unadopted: Pod | None
-    """The replacement as mode StartFirst creates it; None in mode ReserveFirst."""
     gains: FloatArray
-    least_gain: float
-    reason: str
+    """By node; nodes at or below 0 are no better."""
     change: TotalChange
-    """What the move changes for all policies together."""
-    in_group: bool
-    """True: the change of the whole group counts, not that of this move."""
-    fits: BoolArray
-    """Nodes that take it."""
-    required: Required | None
-    """A pod that stays and requires it near."""
+    """What a move changes for all policies together."""
+    least_gain: float = 0.0
+    reason: str = ""
+    in_group: bool = False
+    """True: the change of the whole group counts, not that of this move, which must get better else."""
+    unadopted: Pod | None = None
+    """The replacement as mode StartFirst creates it, which must fit beside the old pod as well; None in mode ReserveFirst."""
+
+    def at(self, nodes: IntArray | int) -> TargetWish:
+        """The same for these nodes (indices) only."""
+        only = np.zeros_like(self.gains)
+        only[nodes] = self.gains[nodes]
+        return self._replace(gains=only)
 
 
 class Targets:
@@ -97,41 +100,25 @@ class Targets:
         self._alive.extend((pod, replacement))
         return found
 
-    def choose(
-        self,
-        pod: Pod,
-        replacement: Pod,
-        gains: FloatArray,
-        *,
-        least_gain: float,
-        reason: str,
-        change: TotalChange,
-        in_group: bool = False,
-        unadopted: Pod | None = None,
-    ) -> Target | Blocked:
-        """The best node, or why there is none, for a pod without a ``known_refusal``.
-
-        ``gains``: by node; nodes at or below 0 are no better. ``change``: what a move changes for all policies
-        together, which must get better, unless that is judged for a whole group.
-        ``unadopted``: the replacement as mode StartFirst creates it; it must fit beside the old pod as well.
-        """
+    def choose(self, wish: TargetWish) -> Target | Blocked:
+        """The best node, or why there is none, for a pod without a ``known_refusal``."""
+        pod, replacement, gains, unadopted = wish.pod, wish.replacement, wish.gains, wish.unadopted
         if not (gains > 0).any():
             words = f"no node would be better than node/{pod.node}: {self._nearest(pod, gains)}"
             return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
         trial = self._trial
-        swaps = trial.planned.left_for(trial.state.node_index[pod.node], pod)
-        if swaps:
+        if swaps := trial.planned.left_for(trial.state.node_index[pod.node], pod):
             gains = gains.copy()
             gains[swaps] = 0.0
+            wish = wish._replace(gains=gains)
         fitting = self._fitting(pod, replacement, gains, unadopted)
         if isinstance(fitting, Blocked):
             return fitting
-        allowed = np.ones_like(gains, dtype=np.bool_)
-        wish = _Wish(pod, replacement, unadopted, gains, least_gain, reason, change, in_group, *fitting)
+        allowed, required = fitting
         refused: Blocked | None = None
-        while refused is None or (allowed & fitting[0]).any():
+        while refused is None or allowed.any():
             with trial.without(pod):
-                found = self._choose(wish, allowed)
+                found = self._choose(wish, allowed, required)
                 if not isinstance(found, Target):
                     break
                 relies = trial.leaning_on(pod, replacement, found.node)
@@ -174,10 +161,9 @@ class Targets:
         words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
         return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
 
-    def _choose(self, wish: _Wish, allowed: BoolArray) -> Target | Blocked:
-        """Meanwhile the pod is off its node."""
-        pod, gains, required = wish.pod, wish.gains, wish.required
-        feasible_targets = allowed & wish.fits
+    def _choose(self, wish: TargetWish, allowed: BoolArray, required: Required | None) -> Target | Blocked:
+        """Of the nodes ``allowed``, which take it; ``required``: a pod that stays and requires it near. Meanwhile the pod is off its node."""
+        pod, gains, feasible_targets = wish.pod, wish.gains, allowed.copy()
         number = int(np.count_nonzero(feasible_targets))
         if required is not None:
             feasible_targets &= required.nodes | (wish.change.total[Tier.HARD] < 0)
@@ -320,7 +306,7 @@ class Targets:
                 other[i] |= bool(reasons)
         return same, other
 
-    def _best(self, wish: _Wish, fit: BoolArray, last: BoolArray) -> int:
+    def _best(self, wish: TargetWish, fit: BoolArray, last: BoolArray) -> int:
         first = fit & ~last
         nodes = np.flatnonzero(first if first.any() else fit)
         nodes = nodes[best(wish.change.total, nodes)]

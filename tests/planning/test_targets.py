@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rescheduler.planning.targets import Target, Targets
+from rescheduler.planning.targets import Target, Targets, TargetWish
 from rescheduler.planning.total_change import TotalChange
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
@@ -24,13 +24,7 @@ def test_of_equal_nodes_the_one_is_taken_that_kube_scheduler_would_choose():
     trial = Trial(snapshot, PolicyView.of(snapshot, state), set())
     (pod,) = snapshot.pods.values()
     found = Targets(trial).choose(
-        pod,
-        pod,
-        np.ones(4),
-        least_gain=0.0,
-        reason="R",
-        change=TotalChange(unchanged(4), ()),
-        in_group=True,
+        TargetWish(pod, pod, np.ones(4), TotalChange(unchanged(4), ()), reason="R", in_group=True)
     )
     assert isinstance(found, Target)
     assert found.node == "large"
