@@ -311,9 +311,9 @@ class Reconciler:
     def _tend_hints(self) -> None:
         hinted, snapshot = self._index.kept.nodes.hinted, self._index.snapshot
 
-        def refused(uid: str) -> object:
+        def refused(uid: str) -> bool:
             workload = snapshot.workloads.get(uid)
-            return workload is not None and creation_refused(snapshot, workload)
+            return workload is not None and bool(creation_refused(snapshot, workload))
 
         self._config_maps.follow_hints(avoid_keys(hinted, self._now_s, refused), self._now_s)
         for call in self.memory.hints.changes(snapshot.nodes, hinted, snapshot.workloads, self._now_s):

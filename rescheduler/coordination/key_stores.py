@@ -119,7 +119,7 @@ MOST_BYTES: Final = 512 * 1024
 
 
 def avoid_keys(
-    hinted: Iterable[Node], now_s: float, refused: Callable[[str], object] = lambda _: False
+    hinted: Iterable[Node], now_s: float, refused: Callable[[str], bool] = lambda _: False
 ) -> dict[str, str]:
     """What ConfigMap ``avoid-nodes`` should contain. ``hinted``: all nodes with hints.
 
