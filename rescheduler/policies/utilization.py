@@ -138,10 +138,6 @@ class Load:
             found = self._shares[resource] = self.divide(self.amounts[resource], resource)
         return found
 
-    def share_at(self, resource: str, node: int) -> float:
-        """``share`` of one node."""
-        return self.amount_at(resource, node) / float(self._divisors[resource][node])
-
     def before(self, resource: str) -> FloatArray:
         """The share of each node before the moves planned so far."""
         if self._view.settled:
