@@ -1,5 +1,6 @@
 """Each guard that the documents promise, through the assembled controller: taken out, one of these tests fails."""
 
+import dataclasses
 import itertools
 import queue
 import threading
@@ -8,12 +9,14 @@ from types import SimpleNamespace
 import pytest
 from scenes import LEASE, Scene, refusal
 
-from harness.histories.program import Events
-from kube_sandbox.controllers.unstructured import spec
+from harness.histories.program import Events, Program
+from harness.histories.user_requests import MOVE
+from kube_sandbox.controllers.unstructured import spec, status
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller import loop as loop_module
 from rescheduler.controller.assembly import assemble
-from rescheduler.controller.ports import ClockPorts, GatePorts, Ports, ReportPorts
+from rescheduler.controller.loop import Loop
+from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts
 from rescheduler.controller.sender import ApiSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
@@ -224,6 +227,21 @@ def test_the_next_decision_waits_until_the_moves_of_the_last_one_are_in_the_cach
     scene.until(begun)
     scene.advance_busily(4.5)
     assert len(begun()) == 1, "movesAtOnce is 1, and the cache does not show that one is under way"
+
+
+def test_one_decision_ends_only_once_the_cache_shows_its_moves(scene, monkeypatch):
+    """``run --once``: what the cache does not show yet would be taken for moves that have ended and were cleared away."""
+    ports, turn, ended = Program._ports, Loop.turn, []
+    monkeypatch.setattr(Program, "_ports", lambda self: dataclasses.replace(ports(self), once=True))
+    monkeypatch.setattr(Loop, "turn", lambda self: turn(self) and not ended.append(scene.now_s))
+    scene.taint("n1")
+    program = scene.start(document=TWO_POLICIES, timings=LoopTimings(expectations_s=60.0))
+    program.caches.stall(Kind.POD_MIGRATION, scene.now_s + 30.0)
+    scene.until(lambda: scene.api.list(MOVE))
+    scene.advance_busily(20.0)
+    assert not ended
+    scene.until(lambda: ended)
+    assert [status(move)["phase"] for move in scene.api.list(MOVE)] == ["Succeeded"]
 
 
 def test_a_placeholder_is_created_once_while_the_cache_does_not_show_it(scene):
