@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from rescheduler.cli.move_checks import CheckedMove, check_moves, several_budgets
 from rescheduler.configuration.document import Configuration
@@ -24,10 +25,14 @@ from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.pinned_pods import pinned_by
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.replacements.replacement import Replacements
+from rescheduler.scheduling.framework import BoolArray
+from rescheduler.scheduling.node_affinity import NodeAffinity
+from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.state import SchedulingState
+from rescheduler.scheduling.volume_binding import VolumeBinding
+from rescheduler.scheduling.volume_zone import VolumeZone
 
 _ORDERS: Final = 4
 """So many orders are tried for each stage until all pods have a place."""
@@ -303,3 +308,30 @@ def _unmanaged(pod: Pod) -> str:
 def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
     changed = {name: msgspec.structs.replace(snapshot.nodes[name], unschedulable=True) for name in nodes}
     return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
+
+
+_RULES: Final[Mapping[str, FilterPlugin]] = {
+    "its nodeSelector or node affinity": NodeAffinity(),
+    "its volume": VolumeBinding(),
+    "the zone of its volume": VolumeZone(),
+}
+
+
+def pinned_by(state: SchedulingState, pod: Pod, replacement: Pod, leaving: Collection[str]) -> str:
+    """What lets ``replacement`` go back to the node of ``pod``, and to no node but ``leaving``; "" if nothing does so."""
+    own = state.node_index.get(pod.node)
+    if own is None:
+        return ""
+    ask, cluster = state.cluster.ask(replacement), state.cluster
+    others: BoolArray = np.asarray([name not in leaving for name in state.node_names], dtype=np.bool_)
+    words: list[str] = []
+    for what, rule in _RULES.items():
+        mask = rule.mask(ask, cluster)
+        if mask is None:
+            continue
+        if not mask[own]:
+            return ""
+        if (others & ~mask).any():
+            words.append(what)
+        others &= mask
+    return "" if others.any() else " and ".join(words)

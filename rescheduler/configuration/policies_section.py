@@ -19,12 +19,12 @@ from rescheduler.configuration.strictyaml import Path
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.written import DocumentSection
 from rescheduler.planning.limits import Protections
-from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.high_node_utilization import HighNodeUtilizationArgs
 from rescheduler.policies.keeping_empty import KeepingRule
 from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
 from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
+from rescheduler.policies.simple import FAILURES, raised
 from rescheduler.policies.wire import NamespaceFilter, PolicyArgs, in_profile
 from rescheduler.suggestions import did_you_mean
 

@@ -24,6 +24,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import earliest
 from rescheduler.planning.beginning import MOST_ENTRIES, HeldBack, MoveToBegin, held_back
+from rescheduler.planning.history import still_resting
 from rescheduler.planning.limits import Limits, longest_cooldown_s
 from rescheduler.planning.past_moves import (
     BACKOFF_MEMORY_S,
@@ -35,7 +36,6 @@ from rescheduler.planning.past_moves import (
     uid_of,
     workload_of,
 )
-from rescheduler.planning.workload_rest import still_resting
 
 _PRUNE_EVERY_S: Final = 10.0
 

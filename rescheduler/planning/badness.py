@@ -2,16 +2,44 @@
 
 The numbers are those that decide (policies/objective.py), tier by tier, not rounded and not worked out anew: so what a plan
 shows before it, its moves and what it shows after them add up. Pure data.
+
+Policies and rules work with arrays, whose elements look like numbers and are none for JSON and YAML. Records are what leaves
+``planning``, so their base, ``Record``, is the one place where that ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from functools import cache
+from typing import Final, get_args
 
-from rescheduler.planning.record import Record
+import msgspec
+import numpy as np
+
 from rescheduler.policies.objective import Tier
 from rescheduler.scheduling.framework import IntArray
+
+_NUMBERS: Final = frozenset({bool, int, float})
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A record whose fields have no numpy scalars. Tuples are left as they are: those of records hold records and text."""
+
+    def __post_init__(self) -> None:
+        """Also after ``msgspec.structs.replace``."""
+        for name in _with_numbers(type(self)):
+            value = getattr(self, name)
+            if isinstance(value, np.generic):
+                msgspec.structs.force_setattr(self, name, value.item())
+
+
+@cache
+def _with_numbers(record: type[Record]) -> tuple[str, ...]:
+    """The fields of a record that may have numbers."""
+    fields = msgspec.structs.fields(record)
+    return tuple(
+        field.name for field in fields if not _NUMBERS.isdisjoint({field.type, *get_args(field.type)})
+    )
 
 
 class Badness(Record, frozen=True, omit_defaults=True):

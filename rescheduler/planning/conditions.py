@@ -20,7 +20,7 @@ from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.problem import Amounts, Mark, MovablePod, Spread
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.trial import Trial
-from rescheduler.policies.spread_counts import Domains
+from rescheduler.policies.spread_groups import Domains
 from rescheduler.scheduling.classes import PodClass, TermKind
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.matching import Matcher, NamespaceScope, matcher_of

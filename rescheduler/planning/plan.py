@@ -10,8 +10,7 @@ import msgspec
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.node_marks import NodeMark
 from rescheduler.model.records import ObjectKey
-from rescheduler.planning.badness import Badness, MoveEffect, NodeCount
-from rescheduler.planning.record import Record
+from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, Record
 
 
 class SkipReason(enum.StrEnum):

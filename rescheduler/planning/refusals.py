@@ -17,12 +17,11 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.budgets import Blocked, BudgetLedger
 from rescheduler.planning.change_windows import ChangeWindow, opening
-from rescheduler.planning.history import History
+from rescheduler.planning.history import History, rest_s
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector, Protectors, keeps_local_data
 from rescheduler.planning.start_first_mode import StartFirst
-from rescheduler.planning.workload_rest import rest_s
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 

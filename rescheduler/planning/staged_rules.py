@@ -168,7 +168,7 @@ class _Counts:
 class StagedSpread:
     """The pods of a spread after each stage of moves.
 
-    Every move holds at the end of its stage and of each later one, as ``planned_spread`` asks of a plan.
+    Every move holds at the end of its stage and of each later one, as ``PlannedSpread`` asks of a plan.
     """
 
     def __init__(self, spread: Spread, stages: int) -> None:

@@ -8,7 +8,7 @@ after the other, and also all at once: none relies on a pod that another one bri
 relies on the order where ``at_once`` is not asked for.)
 
 A move that begins after others (``Move.after``) is judged with those as done (``landed``): it may use the rooms that they leave.
-It is of a later stage than they are, and no move relies on one of a later stage than its own (``planned_spread``).
+It is of a later stage than they are, and no move relies on one of a later stage than its own (``PlannedSpread``).
 One that only waits for its turn in a budget uses no such room (``following``).
 
 In mode StartFirst the replacement is judged beside the running old pod, as it is before its adoption, and once more as

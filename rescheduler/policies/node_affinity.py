@@ -17,11 +17,10 @@ from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, UNITS, Tier, gain, in_tier
-from rescheduler.policies.owners_wishes import owners_terms
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
 from rescheduler.policies.score_leads import ScoreLeads, score_lead
-from rescheduler.policies.score_potential import ScorePotential
+from rescheduler.policies.score_potential import ScorePotential, owners_terms
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray, NodeIndices

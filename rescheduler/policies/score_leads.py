@@ -24,7 +24,7 @@ from rescheduler.policies.other_nodes_scores import (
     tells_only_its_class,
     told_by_few,
 )
-from rescheduler.policies.owners_wishes import owners_spec
+from rescheduler.policies.score_potential import owners_spec
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.node_affinity import required_mask

@@ -12,15 +12,16 @@ place. Part of the interface for policies from other packages (``PolicyType.inte
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
+from pathlib import PurePath
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
 from rescheduler.errors import PolicyError
 from rescheduler.model.records import Node, Pod
-from rescheduler.policies.failures import FAILURES, raised
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier, gain, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
@@ -313,3 +314,13 @@ def _nameless(kind: PodClass) -> Pod:
 
 def _by_name(pod: Pod) -> tuple[str, str]:
     return pod.namespace, pod.name
+
+
+FAILURES: Final = (Exception, SystemExit)
+"""What a policy of another package may raise: it must not end the process either."""
+
+
+def raised(error: BaseException) -> str:
+    """As "raised KeyError: 'x' (noise.py:7)"."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"raised {type(error).__name__}: {error} ({PurePath(last.filename).name}:{last.lineno})"

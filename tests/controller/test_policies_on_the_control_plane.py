@@ -17,7 +17,7 @@ from harness.controlplane.world import WORLD, World, is_ready, node_of
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.model.names import API_VERSION, HOSTNAME
 from rescheduler.model.times import format_seconds
-from rescheduler.policies import pod_life_time
+from rescheduler.policies import replacing_policy
 from rescheduler.policies.registry import REGISTRY
 
 DECISIONS = 2
@@ -152,7 +152,7 @@ def too_many_restarts(world):
     return Fault({"requireHealthyReplicas": False}, 1, lambda: places(world, "web") not in ([], [first]))
 
 
-def pod_life_time_(world):
+def pod_life_time(world):
     first = world.node("first")
     start(world, "web")
     second = world.node("second")
@@ -235,7 +235,7 @@ FAULTS = {
     "TopologySpread": topology_spread,
     "Duplicates": duplicates,
     "TooManyRestarts": too_many_restarts,
-    "PodLifeTime": pod_life_time_,
+    "PodLifeTime": pod_life_time,
     "LowNodeUtilization": low_node_utilization,
     "HighNodeUtilization": high_node_utilization,
     "Defragmentation": defragmentation,
@@ -250,7 +250,7 @@ def test_no_policy_is_left_out():
 
 @pytest.fixture
 def world(request, monkeypatch):
-    monkeypatch.setattr(pod_life_time, "LEAST_AGE_S", 1.0)
+    monkeypatch.setattr(replacing_policy, "LEAST_AGE_S", 1.0)
     with World(request.getfixturevalue("control_plane").api(), "policy") as world:
         yield world
 

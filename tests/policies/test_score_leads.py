@@ -11,7 +11,7 @@ from harness.differential.comparison import profile_of, snapshot_of
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.node_affinity import NodeAffinity, NodeAffinityArgs
 from rescheduler.policies.objective import Tier, gain
-from rescheduler.policies.owners_wishes import owners_spec
+from rescheduler.policies.score_potential import owners_spec
 from rescheduler.scheduling.state import SchedulingState
 from tests.seeds import seeds, some
 

@@ -14,10 +14,10 @@ from rescheduler.model.measured import NodeUsage
 from rescheduler.model.usage import PodUsage, Readings, usage_key
 from rescheduler.planning import badness
 from rescheduler.planning import plan as plan_records
+from rescheduler.planning.badness import Record
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import PolicySummary
 from rescheduler.planning.planner import plan
-from rescheduler.planning.record import Record
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.cluster_status import ClusterPicture, SeenObjects, Trends, cluster_status, limited
 from rescheduler.reports.explanation import explanation_document, explanation_text
