@@ -108,11 +108,11 @@ class ChainPlanner(PlansDrafts):
         self, one: DraftedMove, aside: Mapping[int, Sequence[AsideTo]], refused: set[tuple[str, int]]
     ) -> bool:
         """True if there is nothing more to do about it."""
-        policy, candidate, node, rules = one
+        policy, candidate, to = one
         wish = None if self.plan.limits.exhausted else self._wish(policy, candidate)
         if wish is None:
             return True
-        if wish.gains[node] <= 0:
+        if wish.gains[to.node] <= 0:
             return False
         chains = Chains(
             self.plan.trial,
@@ -122,11 +122,11 @@ class ChainPlanner(PlansDrafts):
             refused,
         )
         leavers = self._leavers()
-        to, may_leave = AsideTo(candidate.pod, node, rules), partial(self._may_step_aside, candidate)
+        may_leave = partial(self._may_step_aside, candidate)
         found = chains.follow(wish, to, aside, may_leave, leavers)
-        if not found and not aside.get(node):
+        if not found and not aside.get(to.node):
             # What keeps it off may be pods that leave by this plan: then it waits for those of another node.
-            others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != node)
+            others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != to.node)
             for at in islice(others, _MOST_OTHERS):
                 found = found or chains.follow(wish, to._replace(node=at, rules=()), {}, may_leave, leavers)
         if found:

@@ -138,6 +138,22 @@ class Chains:
         self.trial.rollback(mark)
         return found
 
+    def room(
+        self,
+        to: AsideTo,
+        drafted: Mapping[int, Sequence[AsideTo]],
+        leavers: Mapping[int, Sequence[Pod]],
+        most_moves: int,
+    ) -> list[ChainStep]:
+        """How a pending pod gets room on a node: the moves of those that step aside, at most so many, and its own arrival; empty: it gets none.
+
+        ``leavers``: by node, pods that leave it for rooms that were planned before.
+        """
+        wish = Wish(to.pod, np.zeros(0), 0.0, "", Tier.PENDING)
+        stands = self.trial.planned.stage_of
+        found = self.follow(wish, to, drafted, lambda other: not stands(other.uid), leavers)
+        return found if len(found) - 1 <= most_moves else []
+
     def _follow(
         self, wish: Wish, to: AsideTo, aside: Aside, leavers: Mapping[int, Sequence[Pod]]
     ) -> list[ChainStep]:

@@ -17,14 +17,13 @@ from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.chain_moves import PlansDrafts, makes_room
-from rescheduler.planning.chains import AsideTo
+from rescheduler.planning.chains import AsideTo, ChainStep
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
 from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
-from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, RepairDraft
+from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, Extent, RepairDraft
 from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import TrialMark
-from rescheduler.planning.ways import Way, Ways
-from rescheduler.planning.why_no_room import NO_WAY, explaining, why_no_room
+from rescheduler.planning.why_no_room import NO_WAY, Nearest, explaining, why_no_room
 from rescheduler.policies.objective import Tier, nothing
 from rescheduler.policies.pending_pods import MOST_DEPTH, PendingPods
 from rescheduler.policies.proposals import Candidate, Proposals
@@ -49,11 +48,23 @@ class _Room(NamedTuple):
     """Room that stands in the plan."""
 
     candidate: Candidate
-    way: Way
+    way: Sequence[ChainStep]
+    """The moves that make it, and the arrival of the pod."""
     mark: TrialMark
     """The trial before it."""
     moves: int
     """Of the plan before it."""
+
+    @property
+    def node(self) -> str:
+        """Where it is."""
+        return self.way[-1].target.node
+
+    @property
+    def new(self) -> tuple[Pod, ...]:
+        """Pods that leave the node for the first time with these moves."""
+        moved = {step.pod.uid for step in self.way}
+        return tuple(pod for pod in self.way[-1].after if pod.uid in moved)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +76,8 @@ class PendingRooms(PlansDrafts):
     explains: bool
     """True: who stands in the way, and what holds them, is said of pods that find no room. That takes a search more."""
     _rooms: list[_Room] = field(default_factory=list)
-    _ways: Ways = field(init=False)
+    _leavers: dict[int, list[Pod]] = field(default_factory=dict)
+    """By node: pods that leave it for rooms that stand in the plan."""
     _drafts_left: int = _MOST_DRAFTS
     _denied: set[str] = field(default_factory=set)
     """Uids of pods that a budget or a limit keeps from moving with the others of a way."""
@@ -78,7 +90,6 @@ class PendingRooms(PlansDrafts):
     """By uid of the first pod of a gang: how many found room when the gang was planned last."""
 
     def __post_init__(self) -> None:
-        self._ways = Ways(self.drafts)
         self._members = GroupMembers(self.plan.trial.snapshot)
 
     def start_again(self) -> None:
@@ -87,7 +98,7 @@ class PendingRooms(PlansDrafts):
             self.plan.trial.rollback(self._before)
             self._before = None
         self._rooms.clear()
-        self._ways.leavers.clear()
+        self._leavers.clear()
         self.drafts.refused.clear()
         self._drafts_left = _MOST_DRAFTS
         self._denied.clear()
@@ -104,7 +115,7 @@ class PendingRooms(PlansDrafts):
 
     def arrivals(self) -> list[tuple[Pod, str]]:
         """The pods, also those of Reservations, that get room, with their nodes."""
-        return [(room.candidate.pod, room.way.node) for room in self._rooms]
+        return [(room.candidate.pod, room.node) for room in self._rooms]
 
     def pods(self) -> int:
         """How many pending pods get room."""
@@ -189,7 +200,7 @@ class PendingRooms(PlansDrafts):
         drafted = {one.candidate.pod.uid: one for one in draft.moves}
         aside = draft.by_node(self.plan.trial.state.node_index)
         # Where limits end the plan, room for most is made first.
-        moves = {uid: _moves(one.node, aside) for uid, one in drafted.items()}
+        moves = {uid: _moves(one.to.node, aside) for uid, one in drafted.items()}
         ranked = sorted(gangs, key=lambda gang: sum(moves.get(one.pod.uid, 0) for one in gang))
         placed = {id(gang) for gang in ranked if self._place(policy, gang, drafted, aside)}
         return [gang for gang in gangs if id(gang) not in placed]
@@ -208,7 +219,8 @@ class PendingRooms(PlansDrafts):
         while True:
             self._drafts_left -= 1
             asking = [one for gang in some for one in gang]
-            draft = self._ways.draft(policy, asking, may_leave, passes=passes, loses_wishes=attempt > 0)
+            extent = Extent.of_rooms(policy.args, passes, may_leave, self._leavers, loses_wishes=attempt > 0)
+            draft = self.drafts.draft([(policy, one) for one in asking], extent)
             uids = {one.candidate.pod.uid for one in draft.moves}
             found = {id(gang): sum(one.pod.uid in uids for one in gang) for gang in some}
             short = [gang for gang in some if 0 < found[id(gang)] < least_of(gang, self._members)]
@@ -233,8 +245,8 @@ class PendingRooms(PlansDrafts):
         for candidate in gang:
             one = drafted.get(candidate.pod.uid)
             if one is not None and not self.plan.limits.exhausted:
-                way = self._ways.of(one, aside, policy.args.most_moves)
-                found += way is not None and self._take(candidate, way)
+                way = self.drafts.chains.room(one.to, aside, self._leavers, policy.args.most_moves)
+                found += bool(way) and self._take(candidate, way)
         if found and found >= least_of(gang, self._members):
             return True
         if found:
@@ -242,18 +254,18 @@ class PendingRooms(PlansDrafts):
         self._undo(rooms)
         return False
 
-    def _take(self, candidate: Candidate, way: Way) -> bool:
+    def _take(self, candidate: Candidate, way: Sequence[ChainStep]) -> bool:
         """Plan all moves of the way, or none: then the pod that may not be moved beside the others is denied."""
         room = _Room(candidate, way, self.plan.trial.mark(), self.plan.number())
-        steps = list(way.steps)
+        steps = list(way[:-1])
         if steps:
             steps[-1] = steps[-1]._replace(target=_with_room(steps[-1].target, candidate.policy))
         denied = self.take_all(candidate, steps)
         if denied is not None:
             self._denied.add(denied.uid)
             return False
-        self.plan.trial.arrive(candidate.pod, way.node)
-        self._ways.leavers.setdefault(self.plan.trial.state.node_index[way.node], []).extend(_new(way))
+        self.plan.trial.arrive(candidate.pod, room.node)
+        self._leavers.setdefault(self.plan.trial.state.node_index[room.node], []).extend(room.new)
         self._rooms.append(room)
         return True
 
@@ -261,8 +273,8 @@ class PendingRooms(PlansDrafts):
         """Take back all but the first so many rooms of the plan, of which they are the last."""
         while len(self._rooms) > rooms:
             room = self._rooms.pop()
-            leavers = self._ways.leavers[self.plan.trial.state.node_index[room.way.node]]
-            del leavers[len(leavers) - len(_new(room.way)) :]
+            leavers = self._leavers[self.plan.trial.state.node_index[room.node]]
+            del leavers[len(leavers) - len(room.new) :]
             self.plan.undo(room.moves)
             self.plan.trial.rollback(room.mark)
 
@@ -298,8 +310,8 @@ class PendingRooms(PlansDrafts):
             return self.held(makes_room(pod, candidate))
 
         try:
-            ways = Ways(explaining(self.drafts, len(wanted)), self._ways.leavers)
-            return why_no_room(policy, wanted, ways, may_leave, held_back)
+            nearest = Nearest(policy, explaining(self.drafts, len(wanted)), self._leavers, may_leave)
+            return why_no_room(wanted, nearest, held_back)
         except Exception as error:  # noqa: BLE001 - whatever it is, the decision has been made without it
             words = f"{NO_WAY} ({_DEFECT}: {error!r})"
             return {one.pod.uid: Blocked(SkipReason.NO_TARGET, words, "") for one in wanted}
@@ -334,21 +346,15 @@ def _with_room(target: Target, policy: str) -> Target:
     return target._replace(change=target.change + placed, effects=effects)
 
 
-def _new(way: Way) -> tuple[Pod, ...]:
-    """Pods that leave the node for the first time with this way."""
-    moved = {step.pod.uid for step in way.steps}
-    return tuple(pod for pod in way.after if pod.uid in moved)
-
-
 def _record(room: _Room) -> PendingRoom:
-    candidate, way = room.candidate, room.way
+    candidate, (*steps, arrival) = room.candidate, room.way
     return PendingRoom(
         pod=_ref(candidate.pod),
         policy=candidate.policy,
         reservation=room_of_pod(candidate.pod),
-        node=way.node,
-        moves=tuple(_ref(step.pod) for step in way.steps),
-        after=tuple(map(_ref, way.after)),
+        node=room.node,
+        moves=tuple(_ref(step.pod) for step in steps),
+        after=tuple(map(_ref, arrival.after)),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
-from rescheduler.planning.chains import AsideTo
+from rescheduler.planning.chains import AsideTo, Chains
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.problem import MovablePod, SearchProblem
 from rescheduler.planning.repair import Repair
@@ -30,7 +30,7 @@ from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import Policy
 from rescheduler.policies.objective import ONE, Tier, worsens_wishes
-from rescheduler.policies.pending_pods import PendingPods
+from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.proposals import Candidate, reluctance
 from rescheduler.policies.topology_spread import TopologySpread
 from rescheduler.scheduling.amounts import held_amount
@@ -65,13 +65,11 @@ Wanting = Sequence[tuple[Policy, Candidate]]
 
 
 class DraftedMove(NamedTuple):
-    """A badly placed or pending pod and the node (an index) that it is to go to."""
+    """A badly placed or pending pod, and where it is to go."""
 
     policy: Policy
     candidate: Candidate
-    node: int
-    rules: tuple[Pod, ...] = ()
-    """Those that must have left before because rules keep it away from them."""
+    to: AsideTo
 
 
 class RepairDraft(NamedTuple):
@@ -119,6 +117,28 @@ class Extent(NamedTuple):
     counts_on: Collection[str] | None = None
     """Of which planned moves of the first stage the rooms are used afterwards, by uid; None: of all."""
 
+    @classmethod
+    def of_rooms(
+        cls,
+        args: PendingPodsArgs,
+        passes: int,
+        may_leave: Callable[[Pod], bool],
+        leavers: Mapping[int, Sequence[Pod]],
+        *,
+        loses_wishes: bool,
+    ) -> Extent:
+        """Of a draft of rooms for pending pods. ``leavers``: by node, pods that leave it for rooms that were planned before."""
+        return cls(
+            passes,
+            stages=args.depth + 1,
+            early=args.depth + 1,
+            ring=RING,
+            may_leave=may_leave,
+            loses_wishes=loses_wishes,
+            most_aside=args.most_moves,
+            counts_on={pod.uid for pods in leavers.values() for pod in pods},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RepairDrafts:
@@ -136,6 +156,11 @@ class RepairDrafts:
     """Pods of the nodes that are looked at, in all."""
     refused: set[tuple[str, int]] = field(default_factory=set)
     """Moves that the rules refused when a draft was followed: uids, each with a node (an index). No draft has them again."""
+
+    @property
+    def chains(self) -> Chains:
+        """Judges moves of pods that step aside for rooms: what that costs is not looked at."""
+        return Chains(self.trial, self.objective, self.replacement, lambda _: 0.0, self.refused)
 
     def of_rest(self, attempt: int) -> Extent:
         """For those that are left beside the planned moves, in more stages. Each attempt is a shorter search than those before."""
@@ -241,7 +266,7 @@ class _Problem:
             pod, node = self._pods[number], int(self._order[found.ways[number].node])
             rules = tuple(self._pods[other] for other in operator.state.made_way(number))
             if repairs:
-                moves.append(DraftedMove(*self._wanting[pod.uid], node, rules))
+                moves.append(DraftedMove(*self._wanting[pod.uid], AsideTo(pod, node, rules)))
             else:
                 aside.append(AsideTo(pod, node, rules))
         return RepairDraft(

@@ -7,22 +7,22 @@ node, beside the pending pod; nothing is planned. The work is bounded, so a way 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import Blocked, BudgetLedger
+from rescheduler.planning.chains import ChainStep
 from rescheduler.planning.plan import SkipReason
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import disruption_of
-from rescheduler.planning.repair_drafts import RepairDrafts
+from rescheduler.planning.repair_drafts import Extent, RepairDrafts
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
-from rescheduler.planning.ways import Way, Ways
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
@@ -60,26 +60,52 @@ def explaining(drafts: RepairDrafts, pods: int) -> RepairDrafts:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """Looks for ways with few moves, whatever holds those that step aside."""
+
+    policy: PendingPods
+    drafts: RepairDrafts
+    leavers: Mapping[int, Sequence[Pod]]
+    """By node: pods that leave it for rooms that were planned before."""
+    may_leave: Callable[[Pod], bool]
+    """True for all pods that may be named."""
+
+    def ways(self, wanted: Sequence[Candidate]) -> dict[str, Sequence[ChainStep]]:
+        """By uid, for each pod alone: the moves, and its arrival."""
+        drafts, found = self.drafts, dict[str, Sequence[ChainStep]]()
+        extent = Extent.of_rooms(self.policy.args, 1, self.may_leave, self.leavers, loses_wishes=True)
+        for _ in range(_ROUNDS):
+            number, refused = len(found), len(drafts.refused)
+            left = [(self.policy, one) for one in wanted if one.pod.uid not in found]
+            draft = drafts.draft(left, extent)
+            aside = draft.by_node(drafts.trial.state.node_index)
+            for one in draft.moves:
+                way = drafts.chains.room(one.to, aside, self.leavers, self.policy.args.most_moves)
+                if way:
+                    found[one.candidate.pod.uid] = way
+            # What one of them takes in a draft another one lacks: those are looked at again without it.
+            if len(found) == len(wanted) or (number, refused) == (len(found), len(drafts.refused)):
+                break
+        return found
+
+
 def why_no_room(
-    policy: PendingPods,
-    wanted: Sequence[Candidate],
-    ways: Ways,
-    may_leave: Callable[[Pod], bool],
-    held: Callable[[Candidate, Pod], Blocked | None],
+    wanted: Sequence[Candidate], nearest: Nearest, held: Callable[[Candidate, Pod], Blocked | None]
 ) -> dict[str, Blocked]:
-    """By uid. ``may_leave``: true for all pods that would come back. ``held``: what keeps one of them from being moved now for a pending one."""
-    state = ways.drafts.trial.state
+    """By uid. ``held``: what keeps a pod from being moved now for a pending one."""
+    trial = nearest.drafts.trial
     found: dict[str, Blocked] = {}
     for one in wanted:
-        never = _never(one.pod, ways.drafts.trial)
+        never = _never(one.pod, trial)
         if never is not None:
             found[one.pod.uid] = never
-    nearest = nearest_ways(policy, [one for one in wanted if one.pod.uid not in found], ways, may_leave)
+    ways = nearest.ways([one for one in wanted if one.pod.uid not in found])
     for one in wanted:
-        if one.pod.uid in nearest:
-            found[one.pod.uid] = _held_back(one, nearest[one.pod.uid], held)
+        if one.pod.uid in ways:
+            found[one.pod.uid] = _held_back(one, ways[one.pod.uid], held)
         elif one.pod.uid not in found:
-            only = _only_node(one.pod, state)
+            only = _only_node(one.pod, trial.state)
             words = _ONLY_NO_WAY.format(only) if only else NO_WAY
             found[one.pod.uid] = Blocked(SkipReason.NO_TARGET, words, "")
     return found
@@ -105,26 +131,6 @@ def _only_node(pod: Pod, state: SchedulingState) -> str:
     return state.node_names[int(np.flatnonzero(mask)[0])]
 
 
-def nearest_ways(
-    policy: PendingPods, wanted: Sequence[Candidate], ways: Ways, may_leave: Callable[[Pod], bool]
-) -> dict[str, Way]:
-    """By uid, for each pod alone a way with few moves, whatever holds those that step aside."""
-    trial, found = ways.drafts.trial, dict[str, Way]()
-    for _ in range(_ROUNDS):
-        number, refused = len(found), len(ways.drafts.refused)
-        left = [one for one in wanted if one.pod.uid not in found]
-        draft = ways.draft(policy, left, may_leave, passes=1, loses_wishes=True)
-        aside = draft.by_node(trial.state.node_index)
-        for one in draft.moves:
-            way = ways.of(one, aside, policy.args.most_moves)
-            if way is not None:
-                found[one.candidate.pod.uid] = way
-        # What one of them takes in a draft another one lacks: those are looked at again without it.
-        if len(found) == len(wanted) or (number, refused) == (len(found), len(ways.drafts.refused)):
-            break
-    return found
-
-
 def _refused(pod: Pod, state: SchedulingState) -> Blocked:
     result = state.filter(pod)
     if result.everywhere is not None:
@@ -143,12 +149,15 @@ def _refused(pod: Pod, state: SchedulingState) -> Blocked:
     )
 
 
-def _held_back(wanted: Candidate, way: Way, held: Callable[[Candidate, Pod], Blocked | None]) -> Blocked:
-    moved = " and ".join(f"{step.pod.key} (to {step.target.node})" for step in way.steps)
-    why = [(step.pod, found) for step in way.steps if (found := held(wanted, step.pod)) is not None]
+def _held_back(
+    wanted: Candidate, way: Sequence[ChainStep], held: Callable[[Candidate, Pod], Blocked | None]
+) -> Blocked:
+    *steps, arrival = way
+    moved = " and ".join(f"{step.pod.key} (to {step.target.node})" for step in steps)
+    why = [(step.pod, found) for step in steps if (found := held(wanted, step.pod)) is not None]
     text = "; ".join(f"{pod.key}: {found.message}" for pod, found in why) or _TOGETHER
     reason, by = (why[0][1].reason, why[0][1].by) if why else (SkipReason.NO_TARGET, "")
-    return Blocked(reason, f"it would fit on {way.node} if {moved} moved; {text}", by)
+    return Blocked(reason, f"it would fit on {arrival.target.node} if {moved} moved; {text}", by)
 
 
 _POLICY: Final = PendingPods(PendingPodsArgs(move_higher_priorities=True))
@@ -204,13 +213,11 @@ class NearestWays:
             return None
         wanted = Candidate(pod=pod, policy=_POLICY.name, reason="", message="", gain=0.0, tier=Tier.PENDING)
         for may_leave in (lambda one: self._is_free(one, pod.spec.priority), self._comes_back):
-            ways = Ways(explaining(self._drafts, 1))
-            way = nearest_ways(_POLICY, [wanted], ways, may_leave).get(pod.uid)
+            way = Nearest(_POLICY, explaining(self._drafts, 1), {}, may_leave).ways([wanted]).get(pod.uid)
             if way is not None:
-                steps = (
-                    StepAside(step.pod, step.target.node, self._held(pod, step.pod)) for step in way.steps
-                )
-                return NearestWay(way.node, tuple(steps))
+                *moves, arrival = way
+                steps = (StepAside(step.pod, step.target.node, self._held(pod, step.pod)) for step in moves)
+                return NearestWay(arrival.target.node, tuple(steps))
         return None
 
     def _is_free(self, pod: Pod, highest: int) -> bool:

@@ -348,8 +348,8 @@ def test_a_pod_that_is_only_expected_never_steps_aside():
 def test_what_only_explains_neither_ends_nor_changes_a_decision(monkeypatch):
     """It fails in the middle of a search, with moves of its own in the trial."""
 
-    def failing(policy, wanted, ways, may_leave, held):
-        trial = ways.drafts.trial
+    def failing(wanted, nearest, held):
+        trial = nearest.drafts.trial
         trial.take_off(next(one for one in trial.snapshot.pods.values() if one.name == "b-1"))
         raise LookupError("some defect")
 
