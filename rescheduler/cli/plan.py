@@ -65,17 +65,19 @@ def run(
                 "--prove is about whole plans: leave out --next-cycle, or limit it by --max-moves"
             )
         need_solver()  # told before the cluster is read
+    # A report on the terminal shows the warnings itself.
+    warned = terminal_width() is None or output_file is not None or not is_text(output)
     hindered: tuple[str, ...] = ()
     if paths:
         read = ReadConfiguration(load_configuration(cluster.config_file))
     else:
         controller = live_controller(cluster)
         read, hindered = controller.read, controller.warnings()
-        for text in hindered:
+        for text in hindered if warned else ():
             warn(text)
     configuration = read.configuration
     profile = load_profile(scheduler_config, configuration)
-    found = read_for(cluster, configuration, paths=paths, more_paths=more_paths, now=now)
+    found = read_for(cluster, configuration, paths=paths, more_paths=more_paths, now=now, warned=warned)
     state = SchedulingState(found.snapshot, profile)
     inputs = msgspec.structs.replace(
         configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort

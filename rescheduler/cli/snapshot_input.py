@@ -66,9 +66,11 @@ def read_input(
     rules: ReplacementRules = DEFAULT_RULES,
     namespace: str = "",
     pod_usage: bool = False,
+    warned: bool = True,
 ) -> SnapshotInput:
-    """Read a dump if paths are given, else the live cluster; warnings are written to stderr too.
+    """Read a dump if paths are given, else the live cluster.
 
+    ``warned``: warnings are written to stderr too.
     ``rules``: which controllers replace their pods, by configuration.
     ``namespace``: where the controller of the live cluster keeps its ConfigMaps, if not as the options say.
     ``pod_usage``: measured usage of pods too; a dump tells what is in it.
@@ -92,7 +94,7 @@ def read_input(
             )
             found = read.state.snapshot(time.time() if moment is None else moment, read_rules(read, rules))
         texts = read.warnings if found.nodes else (*read.warnings, "the live cluster has no nodes")
-    for text in texts:
+    for text in texts if warned else ():
         warn(text)
     return SnapshotInput(
         snapshot=found, source=", ".join((*paths, *more_paths)) or "live cluster", warnings=texts

@@ -8,7 +8,7 @@ no others help.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -166,9 +166,8 @@ class _Problem:
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
         self._costs = {pod: 0.5 + 0.5 * ranks[key] / len(ranks) for pod, key in keys.items()}
         """By the identity of a pod, 0.5 to 1: of equal pods the least reluctant goes, then that whose move disrupts least."""
-        self._batches: list[tuple[Batch, Pod]] = sorted(
-            pods, key=lambda one: (keys[id(one[1])], one[1].namespace, one[1].name)
-        )
+        by_name = sorted(pods, key=lambda one: (keys[id(one[1])], one[1].namespace, one[1].name))
+        self._batches = _in_turn(by_name, keys)
 
     def moves(self, most_moves: int | None, passes: int) -> Iterator[tuple[int, Candidate]]:
         """Who goes, with a number, in an order in which each fits after those before it."""
@@ -224,6 +223,24 @@ class _Problem:
             cost=self._costs[id(pod)],
             takes=takes,
         )
+
+
+def _in_turn(
+    pods: Sequence[tuple[Batch, Pod]], keys: Mapping[int, tuple[object, ...]]
+) -> list[tuple[Batch, Pod]]:
+    """Of pods with equal keys first one that shares its node with most replicas of its controller, then one of another controller.
+
+    Otherwise names would decide, and two replicas of one controller would meet on the emptiest node.
+    """
+    owners = [pod.controller or pod.uid for _, pod in pods]
+    together = Counter((owner, pod.node) for owner, (_, pod) in zip(owners, pods, strict=True))
+    turns: Counter[object] = Counter()
+    ranks = []
+    for owner, (_, pod) in zip(owners, pods, strict=True):
+        ranks.append((*keys[id(pod)], -together[owner, pod.node], turns[owner]))
+        together[owner, pod.node] -= 1
+        turns[owner] += 1
+    return [pods[i] for i in sorted(range(len(pods)), key=ranks.__getitem__)]
 
 
 def _liked(conditions: Conditions, pod: Pod, replacement: Pod, policy: str) -> BoolArray:

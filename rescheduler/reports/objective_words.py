@@ -59,6 +59,8 @@ def headline(plan: Plan) -> str:
     """What the plan makes better, and which pods stay: "3 moves: repairs 2 of 3 violations; 1 pod that breaks rules stays for want of room"."""
     parts = [*_tiers(plan)]
     if not plan.moves:
+        if not parts and not any(policy.badly_placed for policy in plan.before.policies):
+            return "Nothing to move: no policy finds a badly placed pod."
         return "; ".join(["Nothing to move", *parts]) + "."
     moves = plural(len(plan.moves), "move")
     return f"{moves}: {'; '.join(parts)}" if parts else moves
@@ -116,6 +118,8 @@ def _overloaded(plan: Plan, before: int, after: int) -> Iterator[str]:
         yield f"{plural(nodes, 'node')} above targetThresholds {verb(nodes, 'becomes', 'become')} {then:,}"
     elif _differ(before, after):
         yield f"what {plural(nodes, 'node')} {verb(nodes, 'holds', 'hold')} above targetThresholds {_way(before, after, 's')} nodes"
+    elif nodes:
+        yield f"{plural(nodes, 'node')} {verb(nodes, 'stays', 'stay')} above targetThresholds"
 
 
 def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
@@ -126,6 +130,8 @@ def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
         yield f"the price of nodes in use {_way(before.consolidation, after.consolidation, 's')}"
     if then > nodes:
         yield f"takes {plural(then - nodes, 'node')} more in use"
+    if nodes and not plan.moves:
+        yield f"{plural(nodes, 'node')} {verb(nodes, 'stays', 'stay')} in use"
     if (
         then == nodes
         and after.consolidation == before.consolidation

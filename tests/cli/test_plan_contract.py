@@ -168,3 +168,15 @@ def test_all_pending_says_of_each_pod_what_is_said_of_it_alone(command, dump):
     assert verdicts["web-0"] == verdicts["web-1"] != verdicts["api-0"]
     assert [each["feasible"] for each in verdicts["web-nominated"]] == [True, False]
     assert [each["feasible"] for each in verdicts["web-0"]] == [False, False]
+
+
+def test_a_report_on_a_terminal_tells_each_warning_once(command, dump, untidy, monkeypatch):
+    path, warning = dump(untidy), "the dump has no ResourceQuotas"
+    apart = command("plan", "--from", path)
+    assert warning in apart.stderr
+    assert warning in apart.stdout
+    monkeypatch.setattr("rescheduler.cli.plan.terminal_width", lambda: 2000)
+    report = command("plan", "--from", path)
+    assert warning in report.stdout
+    assert warning not in report.stderr
+    assert warning in command("plan", "--from", path, "-o", "json").stderr

@@ -147,7 +147,7 @@ def test_a_dry_run_once_prints_the_plan_and_writes_nothing(cluster, ended):
     install(running.transport)
     done = ended("--once", "--dry-run")
     assert done.exit_code == 0, done.output
-    assert "Nothing to move." in done.stdout
+    assert "Nothing to move: no policy finds a badly placed pod." in done.stdout
     leases = json.loads(KubeApi(running.transport).get("/apis/coordination.k8s.io/v1/leases"))["items"]
     assert [lease for lease in leases if lease["metadata"]["namespace"] == "rescheduler"] == []
 

@@ -43,3 +43,28 @@ def test_a_zone_that_the_plan_leaves_without_pods_is_told(decide, app):
     assert plan.metadata.warnings == (
         "no pods but those of DaemonSets are left in zone z0: an autoscaler may remove all nodes there",
     )
+
+
+def test_of_equal_pods_those_leave_whose_replicas_stay_apart(decide, app):
+    """Twelve equal workloads stand on four full nodes: no two replicas of one are needed to fill the empty node."""
+    apps = [
+        app(f"app{k:02}", [f"n{(k + j) % 4}" for j in range(3)], lambda s: s.cpu("600m")) for k in range(12)
+    ]
+    full = [b.node(f"n{i}").cpu("8").zone("abcd"[i]) for i in range(4)]
+    plan = decide(
+        b.snapshot(full, b.node("n4").cpu("8").zone("e"), *apps),
+        ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}),
+    )
+    assert len(plan.moves) == 6
+    assert len({move.controller for move in plan.moves}) == 6
+    assert plan.metadata.warnings == ()
+
+
+def test_of_equal_pods_one_leaves_that_shares_its_node_with_a_replica(decide, app):
+    alone = app("alone", ["n0", "n1"], lambda s: s.cpu("1"))
+    pair = app("pair", ["n0", "n0"], lambda s: s.cpu("1"))
+    plan = decide(
+        b.snapshot([b.node(f"n{i}").cpu("4") for i in range(3)], alone, pair),
+        ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}),
+    )
+    assert [move.controller.name for move in plan.moves] == ["pair"]

@@ -55,7 +55,13 @@ def test_a_plan_without_moves_says_what_stays_and_why():
         ("NodeTaints", {}),
     )
     assert headline(found) == "Nothing to move; 1 pod that breaks rules stays for want of room."
-    assert headline(made(b.snapshot(b.node("n1")), ("NodeTaints", {}))) == "Nothing to move."
+    good = "Nothing to move: no policy finds a badly placed pod."
+    assert headline(made(b.snapshot(b.node("n1")), ("NodeTaints", {}))) == good
+    full = b.snapshot(b.node("n1").cpu("1"), b.node("n2").cpu("1"), pods_of("web", "n1", "n2", milli=900))
+    above = "Nothing to move; 2 nodes stay above targetThresholds."
+    assert headline(made(full, ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}))) == above
+    in_use = "Nothing to move; 2 nodes stay in use."
+    assert headline(made(full, ("HighNodeUtilization", {"thresholds": {"cpu": 95.0}}))) == in_use
 
 
 def test_overloaded_nodes_and_emptied_nodes_are_counted():
@@ -86,7 +92,8 @@ def test_violations_that_stay_have_their_reason_whichever_policy_looked_first():
     both = [("NodeTaints", {}), ("HighNodeUtilization", {"thresholds": {"cpu": 50.0}})]
     for entries in (both, both[::-1]):
         found = made(cluster, *entries)
-        assert headline(found) == "Nothing to move; 2 pods that break rules stay for want of room."
+        words = "Nothing to move; 2 pods that break rules stay for want of room; 2 nodes stay in use."
+        assert headline(found) == words
         assert {one.policy for one in found.skipped} == {"NodeTaints"}
 
 
