@@ -170,8 +170,8 @@ def test_all_pending_says_of_each_pod_what_is_said_of_it_alone(command, dump):
     assert [each["feasible"] for each in verdicts["web-0"]] == [False, False]
 
 
-def test_a_report_on_a_terminal_tells_each_warning_once(command, dump, untidy, monkeypatch):
-    path, warning = dump(untidy), "the dump has no ResourceQuotas"
+def test_a_report_on_a_terminal_tells_each_warning_once(command, dump, crowded, monkeypatch):
+    path, warning = dump(crowded), "the dump has no PodDisruptionBudgets"
     apart = command("plan", "--from", path)
     assert warning in apart.stderr
     assert warning in apart.stdout
