@@ -20,7 +20,7 @@ from rescheduler.conversion.evictor import (
 from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
 from rescheduler.conversion.failed_pods import convert_failed_pods
 from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Plugin
-from rescheduler.policies.replacing_policy import LEAST_AGE_S
+from rescheduler.policies.pod_life_time import LEAST_AGE_S
 from rescheduler.policies.wire import PERCENT
 
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")

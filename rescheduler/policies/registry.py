@@ -21,12 +21,8 @@ from rescheduler.policies.node_health import NodeHealth, NodeHealthArgs
 from rescheduler.policies.node_taints import NodeTaints, NodeTaintsArgs
 from rescheduler.policies.pending_pods import PendingPods, PendingPodsArgs
 from rescheduler.policies.pod_affinity import PodAffinity, PodAffinityArgs
-from rescheduler.policies.replacing_policy import (
-    PodLifeTime,
-    PodLifeTimeArgs,
-    TooManyRestarts,
-    TooManyRestartsArgs,
-)
+from rescheduler.policies.pod_life_time import PodLifeTime, PodLifeTimeArgs
+from rescheduler.policies.too_many_restarts import TooManyRestarts, TooManyRestartsArgs
 from rescheduler.policies.topology_spread import TopologySpread, TopologySpreadArgs
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
