@@ -17,7 +17,7 @@ from harness.controlplane.world import WORLD, World, is_ready, node_of
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.model.names import API_VERSION, HOSTNAME
 from rescheduler.model.times import format_seconds
-from rescheduler.policies import pod_life_time
+from rescheduler.policies import pod_life_time as policy
 from rescheduler.policies.registry import REGISTRY
 
 DECISIONS = 2
@@ -250,7 +250,7 @@ def test_no_policy_is_left_out():
 
 @pytest.fixture
 def world(request, monkeypatch):
-    monkeypatch.setattr(pod_life_time, "LEAST_AGE_S", 1.0)
+    monkeypatch.setattr(policy, "LEAST_AGE_S", 1.0)
     with World(request.getfixturevalue("control_plane").api(), "policy") as world:
         yield world
 
