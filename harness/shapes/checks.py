@@ -12,7 +12,7 @@ import msgspec
 
 from harness.differential.comparison import snapshot_of
 from harness.differential.manifests import Manifest
-from harness.differential.plans.cases import Case
+from harness.differential.plans.case import Case
 from harness.rest.cycles import moved
 from rescheduler.model.kinds import RESOURCES
 from rescheduler.model.never_moves import belongs_to_node

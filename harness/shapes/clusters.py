@@ -11,12 +11,12 @@ import msgspec
 from harness.differential.configurations import random_configuration
 from harness.differential.manifests import Manifest, metadata
 from harness.differential.plans.births import Admission
-from harness.differential.plans.cases import Case
+from harness.differential.plans.case import Case
 from harness.differential.plans.controllers import bound, ending
 from harness.differential.plans.dumps import Form
-from harness.differential.plans.nodes import Site
 from harness.differential.pod_resources import GPU
-from harness.shapes.nodes import drivers, random_sites
+from harness.shapes.ageing import Ageing
+from harness.shapes.nodes import Site, drivers, random_sites
 from harness.shapes.policies import random_inputs, random_policies
 from harness.shapes.templates import NAMESPACES, PATIENT, PRIORITIES
 from harness.shapes.workloads import budgets, claims, count, workload
@@ -34,43 +34,58 @@ _REFUSED = {
 """Long before the time of the snapshots, which is 0."""
 
 
-def random_shapes(seed: int, *, tight: bool = False) -> Case:
-    """The case of a seed; the same for the same arguments. ``tight``: nodes are full, and more pods wait."""
+def random_shapes(seed: int, *, tight: bool = False, aged: bool = False) -> Case:
+    """The case of a seed; the same for the same arguments.
+
+    ``tight``: nodes are full, and more pods wait. ``aged``: what comes back for a pod is often another pod than it is.
+    """
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
-    sites, admission = random_sites(rng), Admission(priorities=PRIORITIES)
+    age = Ageing(seed) if aged else None
+    sites, admission = random_sites(rng), age.admission if age else Admission(priorities=PRIORITIES)
     objects: list[Manifest] = [site.manifest for site in sites]
     objects.extend(drivers(rng, sites))
-    objects.extend(_kinds())
+    objects.extend(_kinds(admission))
     counted: list[Manifest] = []
     pods: list[Manifest] = []
+    claimed: set[str] = set()
     for number in range(rng.choice((18, 26) if tight else (3, 6, 9, 14))):
-        made = workload(rng, number, admission, sites)
+        made = workload(rng, number, sites)
+        if age:
+            age.change(made)
+            age.admit(made.pods)
+        else:
+            for pod in made.pods:
+                admission.admit(pod)
         objects.extend(made.objects)
         counted.extend(budgets(rng, made))
         for pod in made.pods:
             site = _place(rng, pod, sites, tight=tight)
-            objects.extend(claims(rng, pod, site))
-            pods.append(_live(rng, pod, site))
+            for claim in claims(rng, pod, site):
+                if claim["metadata"]["uid"] not in claimed:
+                    objects.append(claim)
+                claimed.add(claim["metadata"]["uid"])
+            live = _live(rng, pod, site)
+            pods.append(age.moved_before(live, made.objects) if age else live)
     for budget in counted:
         count(budget, pods)
     configuration = random_configuration(rng) if rng.random() < 0.3 else None
-    return Case(
-        [*objects, *pods, *counted],
-        admission,
-        configuration,
-        random_policies(rng),
-        random_inputs(rng),
-        Form.OBJECTS,
-    )
+    objects += [*pods, *counted]
+    policies, inputs, form = random_policies(rng), random_inputs(rng), Form.OBJECTS
+    if age:
+        policies, inputs, form = age.policies(policies), age.inputs(inputs), age.form()
+    return Case(objects, admission, configuration, policies, inputs, form)
 
 
-def _kinds() -> list[Manifest]:
+def _kinds(admission: Admission) -> list[Manifest]:
     made: list[Manifest] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, labels=dict(labels))}
         for name, labels in NAMESPACES.items()
     ]
     for name, value in PRIORITIES.items():
-        head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata(name)}
+        head: Manifest = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        head["metadata"] = metadata(name)
+        if name == admission.default_class:
+            head["globalDefault"] = True
         made.append({**head, "value": value, **({"preemptionPolicy": "Never"} if name == PATIENT else {})})
     wait = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata("wait")}
     made.append(

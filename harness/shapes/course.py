@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harness.differential.plans.cases import Case
+from harness.differential.plans.case import Case
 from harness.rest.cycles import Been, badness_of, moved, swapped
 from harness.shapes.checks import company_broken, profile_of, wrong_sums
 from harness.shapes.settling import settled, with_rooms_taken

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, field
 from typing import Final
 
 from harness.differential.manifests import Manifest, metadata
-from harness.differential.plans.nodes import Site
 from harness.differential.pod_resources import GPU
 
 HOST: Final = "kubernetes.io/hostname"
@@ -25,6 +25,25 @@ _READY: Final = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _CORDONED: Final = "node.kubernetes.io/unschedulable"
 _GOES_SOON: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+
+
+@dataclass(slots=True)
+class Site:
+    """A node and what is free on it while the running pods are placed."""
+
+    manifest: Manifest
+    cpu_milli: int
+    memory_bytes: int
+    pods: int
+    weight: int
+    """How often pods are placed here: some nodes are crowded, some almost empty."""
+    devices: int
+    ports: set[int] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return str(self.manifest["metadata"]["name"])
 
 
 def random_sites(rng: random.Random) -> list[Site]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Final
@@ -186,3 +187,44 @@ SHAPES: Final[tuple[Shape, ...]] = (
     _claims_devices,
 )
 """What a template may have, those more than once that most plans are about."""
+
+
+def _another_size(rng: random.Random, made: Manifest, _app: str) -> None:
+    size = {"cpu": rng.choice(("10m", "500m", "1500m", "3")), "memory": rng.choice(("32Mi", "512Mi", "3Gi"))}
+    _main(made)["resources"]["requests"] |= size
+
+
+def _another_version(rng: random.Random, made: Manifest, _app: str) -> None:
+    """Words among them that a dump must quote."""
+    made["metadata"]["labels"]["version"] = rng.choice(
+        (*_VERSIONS, "2e832088", "1e5", "0x1f", "yes", "1_000")
+    )
+
+
+def _other_constraints(rng: random.Random, made: Manifest, app: str) -> None:
+    made["spec"].pop("topologySpreadConstraints", None)
+    made["spec"].pop("affinity", None)
+    rng.choice((_spread, _together_or_apart))(rng, made, app)
+
+
+def _no_tolerations(_rng: random.Random, made: Manifest, _app: str) -> None:
+    made["spec"].pop("tolerations", None)
+
+
+def _named_node(rng: random.Random, made: Manifest, _app: str) -> None:
+    if rng.random() < 0.3:
+        made["spec"]["nodeName"] = "n0"
+
+
+_CHANGES: Final[tuple[Shape, ...]] = (
+    *(_another_size, _another_size, _another_version, _other_constraints, _other_constraints),
+    *(_nodes, _tolerates, _no_tolerations, _port, _priority, _named_node),
+)
+
+
+def changed(rng: random.Random, template: Manifest, app: str) -> Manifest:
+    """The template after a change or two that people make of it; its labels ``app`` and ``own`` stay."""
+    made = copy.deepcopy(template)
+    for change in rng.sample(_CHANGES, rng.choice((1, 1, 2))):
+        change(rng, made, app)
+    return made

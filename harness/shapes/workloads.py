@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.differential.manifests import Manifest, metadata, namespaced
-from harness.differential.plans.births import Admission, pod_of, stateful_pod
-from harness.differential.plans.nodes import Site
-from harness.shapes.nodes import DRIVER, HOST, ZONE
+from harness.differential.plans.births import pod_of, stateful_pod
+from harness.shapes.nodes import DRIVER, HOST, ZONE, Site
 from harness.shapes.templates import NAMESPACES, template_of
 
 APPS: Final = ("a", "b", "c", "d", "e")
@@ -25,6 +24,8 @@ _KINDS: Final = (
     *("StatefulSet",) * 4,
     *("ReplicationController", "Job", "DaemonSet", "Pod"),
 )
+SHARED_MODES: Final = ("ReadWriteMany", "ReadWriteOncePod")
+"""Claims that several pods name begin so, in small letters."""
 _CLAIM: Final = {
     "accessModes": ["ReadWriteOnce"],
     "resources": {"requests": {"storage": "1Gi"}},
@@ -40,8 +41,8 @@ class Made:
     pods: list[Manifest] = field(default_factory=list)
 
 
-def workload(rng: random.Random, number: int, admission: Admission, sites: Sequence[Site]) -> Made:
-    """A workload with up to 9 pods."""
+def workload(rng: random.Random, number: int, sites: Sequence[Site]) -> Made:
+    """A workload with up to 9 pods, as its controller makes them."""
     app, namespace = rng.choice(APPS), rng.choice(sorted(NAMESPACES))
     name, made = f"{app}{number}", Made()
     template = template_of(rng, app)
@@ -59,8 +60,6 @@ def workload(rng: random.Random, number: int, admission: Admission, sites: Seque
     else:
         versions = {"ReplicaSet": "apps/v1", "ReplicationController": "v1", "Job": "batch/v1"}
         _plain(rng, namespaced(versions[kind], kind, namespace, name, {}), template, replicas, made)
-    for pod in made.pods:
-        admission.admit(pod)
     return made
 
 
@@ -130,18 +129,19 @@ def _stateful(rng: random.Random, owner: Manifest, template: Manifest, replicas:
         "updateRevision": revision,
     }
     made.objects.append(owner)
-    made.objects.append(_revision(owner, revision, template))
+    made.objects.append(revision_of(owner, revision, template))
     made.pods.extend(stateful_pod(template, revision, owner, i) for i in range(replicas))
 
 
-def _revision(owner: Manifest, name: str, template: Manifest) -> Manifest:
+def revision_of(owner: Manifest, name: str, template: Manifest, number: int = 1) -> Manifest:
+    """As the controller of StatefulSets stores it (newRevision)."""
     meta = owner["metadata"]
     reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": meta["name"], "uid": meta["uid"]}
     labels = {**template["metadata"]["labels"], "controller.kubernetes.io/hash": name.rpartition("-")[2]}
     found = namespaced("apps/v1", "ControllerRevision", meta["namespace"], name, {})
     del found["spec"]
     found["metadata"] |= {"labels": labels, "ownerReferences": [{**reference, "controller": True}]}
-    return {**found, "data": {"spec": {"template": {**template, "$patch": "replace"}}}, "revision": 1}
+    return {**found, "data": {"spec": {"template": {**template, "$patch": "replace"}}}, "revision": number}
 
 
 def _plain(rng: random.Random, owner: Manifest, template: Manifest, replicas: int, made: Made) -> None:
@@ -203,13 +203,14 @@ def claims(rng: random.Random, pod: Manifest, site: Site | None) -> Iterator[Man
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if name is None:
             continue
-        claim = namespaced("v1", "PersistentVolumeClaim", namespace, name, dict(_CLAIM))
+        modes = [mode for mode in SHARED_MODES if name.startswith(mode.lower())] or _CLAIM["accessModes"]
+        claim = namespaced("v1", "PersistentVolumeClaim", namespace, name, {**_CLAIM, "accessModes": modes})
         claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
         claim["spec"]["volumeName"] = f"{namespace}-{name}"
         claim["status"] = {"phase": "Bound"}
         spec: Manifest = {
             "capacity": {"storage": "1Gi"},
-            "accessModes": _CLAIM["accessModes"],
+            "accessModes": modes,
             "storageClassName": "wait",
             "csi": {"driver": DRIVER, "volumeHandle": f"{namespace}-{name}"},
             "claimRef": {"namespace": namespace, "name": name, "uid": claim["metadata"]["uid"]},

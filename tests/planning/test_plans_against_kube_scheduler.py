@@ -2,18 +2,19 @@
 
 import pytest
 
-from harness.differential.plans.cases import random_case
 from harness.differential.plans.judging import Tally, judge
+from harness.shapes.clusters import random_shapes
+from tests.planning.test_plans_of_every_shape import SEEDS
 
-SEEDS = (2, 3, 4, 8, 9, 10, 11, 13, 14, 16, 18, 19, 21, 25, 26, 28, 29, 30, 31, 32, 33, 38)
+AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165)
 
 
 @pytest.mark.realcluster
 def test_kube_scheduler_takes_every_replacement_where_it_is_planned(program):
     tally, refused = Tally(), []
-    for seed in SEEDS:
-        refused += [f"seed {seed}: {found}" for found in judge(random_case(seed), program, tally)]
+    for case in [random_shapes(seed, aged=True) for seed in AGED] + [random_shapes(seed) for seed in SEEDS]:
+        refused += [str(found) for found in judge(case, program, tally)]
     assert not refused, "\n".join(refused[:5])
-    assert tally.moves > 30
+    assert tally.moves > 80
     assert set(tally.modes) == {"ReserveFirst", "StartFirst"}
     assert {"ReplicaSet", "StatefulSet", "ReplicationController"} <= set(tally.owners)

@@ -9,10 +9,10 @@ from collections import Counter
 import click
 
 from harness.controlplane.binaries import BinariesMissing
-from harness.differential.plans.cases import random_case
 from harness.differential.plans.dumps import Misread
 from harness.differential.plans.judging import Tally, judge
 from harness.differential.program import Program, build
+from harness.shapes.clusters import random_shapes
 
 _COMMAND = "python -m harness.differential.plans"
 
@@ -44,7 +44,8 @@ def main(moves: int, first: int, show: int) -> None:
 
 def _judged(seed: int, program: Program, tally: Tally) -> list[str]:
     try:
-        return [str(found) for found in judge(random_case(seed), program, tally)]
+        case = random_shapes(seed, tight=seed % 4 == 0, aged=True)
+        return [str(found) for found in judge(case, program, tally)]
     except Misread as wrong:
         tally.misread += 1
         return [str(wrong)]

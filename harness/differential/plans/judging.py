@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.differential.manifests import Manifest
-from harness.differential.plans.cases import Case
+from harness.differential.plans.case import Case
 from harness.differential.plans.dumps import read
 from harness.differential.plans.replay import Script, script
 from harness.differential.program import Program

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.differential.manifests import Manifest
-from harness.differential.plans.cases import Case
+from harness.differential.plans.case import Case
 from harness.differential.plans.controllers import Controllers, NoReplacement, bound, ending
 from harness.differential.program import Moment
 from rescheduler.model.migration import MoveMode
