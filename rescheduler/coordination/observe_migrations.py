@@ -133,7 +133,7 @@ class MigrationObserver:
             ),
             owner_of_reservation=self._owns((replacement and replacement.pod) or pod, reservation),
             budgets=budgets,
-            availability=self.unbudgeted.of(now, pod) if same and not budgets else None,
+            availability=self.unbudgeted.of(now, pod, budgeted=bool(budgets)) if same else None,
             claimant=claimant or (room.claimant if room else None),
             ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
             evicts_first=self._evicts_first(now, pod) if same and pod else "",

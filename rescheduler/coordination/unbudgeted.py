@@ -1,6 +1,7 @@
 """How many pods are available of the workloads that no PodDisruptionBudget protects, as of this moment of a round. Pure.
 
-The API server keeps two evictions apart where a budget selects both pods. Without one this is done here: a pod whose move
+The API server keeps two evictions apart where a budget selects both pods. Without one this is done here, and always for a
+StatefulSet that creates its pods in order: a pod whose move
 has the intent to evict in its status counts as unavailable, also if that status was written in this very round. So of two
 moves of one workload that could evict in the same round, the first one does, and the second one sees it.
 """
@@ -14,7 +15,7 @@ from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.records import Pod
-from rescheduler.planning.availability import Availability, availability_of, missing_pods
+from rescheduler.planning.availability import Availability, availability_of, is_in_order, missing_pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +27,8 @@ class UnbudgetedWorkloads:
     """Change during the round."""
     now_s: float
 
-    def of(self, migration: PodMigration, pod: Pod | None) -> Availability | None:
-        """The availability of the workload of ``pod`` without the pods that other moves evict.
+    def of(self, migration: PodMigration, pod: Pod | None, *, budgeted: bool = False) -> Availability | None:
+        """The availability of the workload of ``pod`` without the pods that other moves evict. ``budgeted``: a budget selects the pod.
 
         None if it does not matter: the move is not about to evict, or its replacement is Ready before the eviction.
         """
@@ -37,6 +38,8 @@ class UnbudgetedWorkloads:
         if status.mode is MoveMode.START_FIRST:
             return None
         snapshot = self.index.snapshot
+        if budgeted and not is_in_order(snapshot, pod):
+            return None
         return availability_of(
             pod,
             snapshot.top_workload(pod),

@@ -225,17 +225,15 @@ def budgets_allow(draft: Draft) -> bool:
 
 
 def availability_allows(draft: Draft) -> bool:
-    """False if no budget selects the pod and its eviction would leave too few available pods of its workload.
+    """False if its workload cannot do without the pod now, by its own order or because no budget says how many may be unavailable.
 
     Whoever asked for it will evict it without room soon, however few are available: rather with it, a little earlier.
     """
     availability, pod = draft.observed.availability, draft.observed.pod
-    refusal = availability.refusal(pod) if availability is not None and pod is not None else ""
-    if (
-        availability is None
-        or not refusal
-        or draft.now_s >= draft.settings.at_last_s(draft.observed.migration)
-    ):
+    if availability is None or pod is None:
+        return True
+    refusal = availability.refusal(pod, budgeted=bool(draft.observed.budgets))
+    if not refusal or draft.now_s >= draft.settings.at_last_s(draft.observed.migration):
         return True
     draft.say(Why.TOO_FEW_AVAILABLE, refusal)
     draft.wake(availability.settles_at_s)

@@ -271,7 +271,7 @@ class ObservedMigration:
     budgets: tuple[DisruptionBudget, ...] = ()
     """Those that select the pod."""
     availability: Availability | None = None
-    """That of the pod's workload; None if it does not limit the move: a budget does, or the replacement starts first."""
+    """That of the pod's workload; None if it does not limit the move: only a budget does, or the replacement starts first."""
     claimant: Pod | None = None
     """The pod that claimed the Reservation."""
     ungated: Pod | None = None

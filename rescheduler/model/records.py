@@ -421,6 +421,8 @@ class Workload(Namespaced, frozen=True, gc=False, kw_only=True):
     """Pods of a StatefulSet's current revision."""
     first_ordinal: int = 0
     """spec.ordinals.start of a StatefulSet."""
+    in_order: bool = False
+    """A StatefulSet with podManagementPolicy OrderedReady: it creates a pod once all before it are available."""
     job: JobState | None = None
     """Of a Job only."""
     creation_refused: str = ""

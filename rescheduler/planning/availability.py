@@ -1,9 +1,14 @@
-"""How many pods of a workload may be unavailable at once where no PodDisruptionBudget selects them. Pure.
+"""Whether a workload can do without a pod now: how many are available, and whether its controller would bring this one back at once. Pure.
+
+Where no PodDisruptionBudget selects the pods, this says how many may be unavailable.
 
 The limit is a quarter of the replicas, rounded down, and at least one: the default ``maxUnavailable`` of a Deployment's
 rolling update, with the least that allows any move. Pods are counted as the disruption controller counts them: what the
 workload wants minus what is available, so that a pod that is missing, terminating or not Ready uses the limit up, whoever
 is to blame. Available is meant as in ``IsPodAvailable`` of k8s.io/kubernetes/pkg/api/v1/pod: Ready for ``minReadySeconds``.
+
+Whatever a budget says, a StatefulSet that creates its pods in order brings none back before those with lower numbers are
+available (``processReplica`` of pkg/controller/statefulset). So its pods are evicted one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ _PART: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Availability:
-    """The pods of one workload that no PodDisruptionBudget selects."""
+    """The pods of one workload."""
 
     workload: str
     """Kind, namespace and name."""
@@ -41,17 +46,25 @@ class Availability:
     """Uids of the available pods, without those whose eviction is decided."""
     settles_at_s: float | None = None
     """When the next Ready pod becomes available; None: no pod waits for its minReadySeconds."""
+    unavailable: int | None = None
+    """Of a StatefulSet that creates its pods in order: the lowest number whose pod is not available; None: all are."""
+    absent: int | None = None
+    """Likewise, whose pod does not exist, ends, or is about to be evicted."""
 
     @property
     def most_unavailable(self) -> int:
         """How many pods may be unavailable at once."""
         return max(1, self.wanted // _PART)
 
-    def refusal(self, pod: Pod, taken: int = 0) -> str:
-        """Why the eviction of the pod would leave too few, or "". ``taken``: available pods that other moves take.
+    def refusal(self, pod: Pod, taken: int = 0, *, budgeted: bool = False) -> str:
+        """Why the pod may not be evicted now, or "". ``taken``: available pods that other moves take. ``budgeted``: a budget says how many.
 
         A pod that is not Ready takes nothing: it is unavailable already.
         """
+        if first := self._comes_first(pod):
+            return f"{self.workload} creates its pods in order (podManagementPolicy OrderedReady): {first} must be available first"
+        if budgeted:
+            return ""
         available = len(self.available) - taken
         missing = self.wanted - available
         # One may always be unavailable.
@@ -61,6 +74,12 @@ class Availability:
             f"{available} of {self.wanted} pods of {self.workload} are available without those that are being moved; "
             f"at most {self.most_unavailable} may be unavailable, because no PodDisruptionBudget selects the pod and says otherwise"
         )
+
+    def _comes_first(self, pod: Pod) -> str:
+        """The pod that its controller would bring back before this one; "" if there is none."""
+        first = self.unavailable
+        found = first if first is not None and first < _number(pod) else self.absent
+        return "" if found is None else f"{pod.name.rpartition('-')[0]}-{found}"
 
 
 def availability_of(
@@ -81,8 +100,11 @@ def availability_of(
     available: set[str] = set()
     settles_at_s: float | None = None
     live = 0
+    staying: dict[int, str] = {}
     for each in pods:
         live += not each.terminal
+        if not (each.deleting or each.uid in leaving):
+            staying[_number(each)] = each.uid
         if each.deleting or not each.ready:
             continue
         due_s = _available_at_s(each, min_ready_s)
@@ -91,12 +113,34 @@ def availability_of(
         else:
             settles_at_s = due_s if settles_at_s is None else min(settles_at_s, due_s)
     known = workload is not None and workload.kind in _WITH_REPLICAS
+    available.difference_update(leaving)
     return Availability(
         workload=_name(pod, workload),
         wanted=workload.replicas if known and workload is not None else live + missing,
-        available=frozenset(available.difference(leaving)),
+        available=frozenset(available),
         settles_at_s=settles_at_s,
+        unavailable=next((n for n in _numbers_in_order(workload) if staying.get(n) not in available), None),
+        absent=next((n for n in _numbers_in_order(workload) if n not in staying), None),
     )
+
+
+def is_in_order(snapshot: Snapshot, pod: Pod) -> bool:
+    """True for a pod of a StatefulSet that creates its pods one after the other."""
+    workload = snapshot.workloads.get(pod.controller.uid) if pod.controller is not None else None
+    return workload is not None and workload.in_order
+
+
+def _numbers_in_order(workload: Workload | None) -> range:
+    """Those of the pods that a StatefulSet creates one after the other."""
+    if workload is None or not workload.in_order:
+        return range(0)
+    return range(workload.first_ordinal, workload.first_ordinal + workload.replicas)
+
+
+def _number(pod: Pod) -> int:
+    """That of a StatefulSet's pod; -1 where its name ends with none."""
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() else -1
 
 
 def missing_pods(snapshot: Snapshot) -> Counter[str]:
@@ -155,21 +199,22 @@ class AvailabilityLedger:
         """Uid of a workload -> uids of the controllers of its pods."""
         self._missing: Counter[str] = Counter()
         self._known: dict[str, Availability] = {}
-        self._refusals: dict[tuple[str, int, bool, bool], Blocked | None] = {}
+        self._refusals: dict[tuple[object, ...], Blocked | None] = {}
         """The answers by all that ``Availability.refusal`` looks at: tens of thousands of pods are asked about in each round."""
         self._workloads: dict[str, str] = {}
         """Uid of a controller of pods -> uid of the workload."""
 
     def refusal(self, pod: Pod, policy: str = "") -> Blocked | None:
-        """Why the eviction of the pod would leave too few pods of its workload, or None."""
-        if self._covered(pod):
+        """Why its workload cannot do without the pod now, or None."""
+        covered, in_order = self._covered(pod), is_in_order(self._snapshot, pod)
+        if covered and not in_order:
             return None
         uid = self._workload(pod)
         found = self._of(uid, pod)
         taken = self._taken.get(uid, 0)
-        alike = uid, taken, pod.ready, pod.uid in found.available
+        alike = uid, taken, covered, pod.ready, pod.uid in found.available, pod.name if in_order else ""
         if alike not in self._refusals:
-            message = found.refusal(pod, taken)
+            message = found.refusal(pod, taken, budgeted=covered)
             refused = Blocked(SkipReason.TOO_FEW_AVAILABLE, message, found.workload) if message else None
             self._refusals[alike] = refused
         known = self._refusals[alike]

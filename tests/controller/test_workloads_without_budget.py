@@ -1,4 +1,4 @@
-"""Workloads that no PodDisruptionBudget selects, under the highest aggressiveness: few of their pods are away at once."""
+"""Workloads that no PodDisruptionBudget selects, or that bring pods back in order: few of their pods are away at once."""
 
 from itertools import pairwise
 
@@ -136,5 +136,46 @@ def test_a_pod_that_is_not_ready_moves_although_the_limit_is_used_up():
     sick = web.scene.pods()[0]
     web.say_ready(sick, "False")
     name = web.scene.move(sick, "n2")
+    web.scene.until(lambda: web.scene.over(name))
+    assert web.scene.phase(name) == "Succeeded"
+
+
+NUMBERED = {"podManagementPolicy": "OrderedReady", "updateStrategy": {"type": "OnDelete"}}
+
+
+def test_no_pod_is_evicted_that_a_stateful_set_would_bring_back_after_one_that_is_not_ready():
+    """Whatever the budget says: web-3 would be created once web-0 is available, and its room is not held as long."""
+    web = Counted(4, kind="StatefulSet", **NUMBERED)
+    web.scene.budget(maxUnavailable=2)
+    web.scene.start()
+    first, *_, last = web.scene.pods()
+    web.say_ready(first, "False")
+    name = web.scene.move(last, "n2")
+    web.scene.until(lambda: web.scene.reason(name) == "TooFewAvailable")
+    web.scene.advance(20.0)
+    assert "web-0 must be available first" in web.scene.state(name)["message"]
+    assert not web.scene.calls.of(lambda c: c.evicts)
+    web.say_ready(first, "True")
+    web.scene.until(lambda: web.scene.over(name))
+    assert web.scene.phase(name) == "Succeeded"
+
+
+def test_pods_that_a_stateful_set_brings_back_in_order_are_evicted_one_by_one():
+    web = Counted(4, kind="StatefulSet", **NUMBERED)
+    web.scene.budget(maxUnavailable=4)
+    web.scene.start()
+    moves = [web.scene.move(pod, "n2") for pod in web.scene.pods()]
+    web.scene.until(lambda: web.scene.over(*moves), 300.0)
+    assert {web.scene.phase(m) for m in moves} == {"Succeeded"}
+    assert web.fewest == 3
+
+
+def test_the_first_pod_of_a_stateful_set_waits_for_none():
+    web = Counted(4, kind="StatefulSet", **NUMBERED)
+    web.scene.budget(maxUnavailable=2)
+    web.scene.start()
+    first, *_, last = web.scene.pods()
+    web.say_ready(last, "False")
+    name = web.scene.move(first, "n2")
     web.scene.until(lambda: web.scene.over(name))
     assert web.scene.phase(name) == "Succeeded"

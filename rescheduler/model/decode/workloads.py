@@ -70,6 +70,7 @@ class WorkloadSpecWire(Wire):
     paused: bool | None = None
     suspend: bool | None = None
     ordinals: OrdinalsWire | None = None
+    pod_management_policy: str | None = None
     completions: int | None = None
     pod_failure_policy: Raw = ABSENT
     active_deadline_seconds: int | None = None
@@ -141,6 +142,7 @@ def workload(
         partition=strategy.rolling_update.partition if stateful and strategy.rolling_update else None,
         current_replicas=status.current_replicas or 0,
         first_ordinal=(spec.ordinals.start or 0) if spec.ordinals else 0,
+        in_order=stateful and spec.pod_management_policy != "Parallel",
         revision=status.update_revision or (meta.annotations or {}).get(_REVISION) or "",
         created_at_s=created_at(meta),
         job=_job(spec, status) if kind is Kind.JOB else None,
