@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rescheduler.model.never_moves import never_moves
-from rescheduler.model.records import JobState, OwnerRef, Pod, Workload
+from rescheduler.model.records import JobState, OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import GroupKind, KindThere, ReplacementRules
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 
@@ -226,10 +226,18 @@ def _template_refuses(workload: Workload, named: str) -> Iterator[NotReplaced]:
             f"would return to node/{workload.template_node}: the template of its {named} sets spec.nodeName"
         )
         yield NotReplaced(NoReplacement.TEMPLATE_NAMES_NODE, message)
-    gates = workload.template.gates if workload.template is not None else ()
-    if gates:
-        message = f"would wait for another program: the template of its {named} has scheduling gates ({', '.join(gates)})"
+    if workload.template is not None:
+        yield from waits_for_others(workload.template, f"the template of its {named} has")
+
+
+def waits_for_others(spec: PodSpec, given_by: str) -> Iterator[NotReplaced]:
+    """What keeps a new pod from being placed alone. ``given_by``: the beginning of a sentence that ends with it."""
+    if spec.gates:
+        message = f"would wait for another program: {given_by} scheduling gates ({', '.join(spec.gates)})"
         yield NotReplaced(NoReplacement.TEMPLATE_GATED, message)
+    if spec.scheduling_group:
+        message = f"would wait for other pods: {given_by} scheduling group {spec.scheduling_group}"
+        yield NotReplaced(NoReplacement.GROUP, message)
 
 
 def _named(workload: Workload) -> str:

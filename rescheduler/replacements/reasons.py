@@ -20,7 +20,7 @@ class NoReplacement(enum.StrEnum):
     OWNED_BY_POD = "OwnedByPod"
     """It, or its controller, is deleted with another pod."""
     GROUP = "Group"
-    """Its controller restarts a whole group of pods when one of them is lost."""
+    """Its controller restarts a whole group of pods when one of them is lost, or the new pod is placed with a group."""
     CONTROLLER_GONE = "ControllerGone"
     """Its controller does not exist any more, or is being deleted."""
     RELEASED = "Released"

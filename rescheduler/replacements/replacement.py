@@ -22,7 +22,7 @@ import msgspec
 from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.replacements.controllers import Asked, not_replaced
+from rescheduler.replacements.controllers import Asked, not_replaced, waits_for_others
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 from rescheduler.replacements.siblings import Alike, NewestPods, PodsOf
@@ -179,11 +179,7 @@ def _admission_refuses(admitted: AdmittedPod) -> NotReplaced | None:
     if admitted.spec is None:
         message = f"would not be replaced: the API server refuses the new pod: {admitted.refusal}"
         return NotReplaced(NoReplacement.NOT_ADMITTED, message)
-    if admitted.spec.gates:
-        gates = ", ".join(admitted.spec.gates)
-        message = f"would wait for another program: admission adds scheduling gates to the new pod ({gates})"
-        return NotReplaced(NoReplacement.TEMPLATE_GATED, message)
-    return None
+    return next(waits_for_others(admitted.spec, "the API server gives the new pod"), None)
 
 
 def _none(refusal: NotReplaced) -> Replacement:

@@ -228,6 +228,23 @@ def test_a_pod_that_the_api_server_refuses_has_no_replacement():
     assert found.message.endswith("violates PodSecurity")
 
 
+GROUP = {"podGroupName": "gang"}
+
+
+def test_a_pod_that_would_come_back_as_a_member_of_a_group_waits_for_the_others():
+    """The old pod is none: the template, or admission, has changed since."""
+    owner = b.replicaset("web")
+    old = owner.pod("web-0").on("n1")
+    grouped = owner.set("spec.template.spec.schedulingGroup", GROUP)
+    found = comes_back("web-0", grouped, old)
+    assert (found.pod, found.reason) == (None, NoReplacement.GROUP)
+    assert "gang" in found.message
+    (workload,) = b.snapshot(*NODES, grouped).workloads.values()
+    admitted = {TemplateKey(workload.uid): AdmittedPod(spec=workload.template, asked_at_s=1.0)}
+    found = comes_back("web-0", owner, old, admitted=admitted)
+    assert (found.pod, found.reason) == (None, NoReplacement.GROUP)
+
+
 # None comes, or none that a scheduler places
 
 
