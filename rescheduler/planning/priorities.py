@@ -8,7 +8,7 @@ A pending pod counts by kube-scheduler's own rules (1.37): it is not gated, its 
 Never, it is not nominated to another node, no node takes it as it is, and of the pods of lower priority on the node one
 of those that land must go (``scheduling.preemption``; budgets only change the order). A pod with preemptionPolicy
 Never counts if it tolerates our hand-over taint: nothing keeps it out between the placeholder's end and the binding.
-Left out: pods of schedulers whose rules are not known.
+Left out: pods of schedulers whose rules are not known. Devices (``spec.resourceClaims``) are taken to be free on every node.
 
 A move preempts nobody, so a node whose room pods of lower priority hold is no target; the reason names them.
 
@@ -109,14 +109,15 @@ def higher_priority_waits(
         for pod in candidates[:MOST_JUDGED]:
             if _kind(pod) in nowhere:
                 continue
-            asked = tolerating(pod)
-            feasible = state.feasible(pod).copy()
+            plain = _without_claims(pod)
+            asked = tolerating(plain)
+            feasible = state.feasible(plain).copy()
             feasible[index] = state.feasible_at(asked, index)
             if (
                 feasible.any()
             ):  # kube-scheduler binds it there, so the next one does not count on that capacity
                 state.remove(pod)
-                state.place(pod, state.node_names[int(np.flatnonzero(feasible)[0])])
+                state.place(plain, state.node_names[int(np.flatnonzero(feasible)[0])])
                 continue
             victim = _victim(state, asked, landed, node, budgets)
             if victim is not None:
@@ -152,6 +153,13 @@ def _victim(
 def _holds_out(pod: Pod) -> bool:
     """True for a pod that our hand-over taint does not keep off a node."""
     return tolerates(pod.spec.tolerations, _TAINT)
+
+
+def _without_claims(pod: Pod) -> Pod:
+    """Where its devices are is not judged: a node is not safe from it because of that."""
+    if not pod.spec.resource_claims:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resource_claims=False))
 
 
 def tolerating(pod: Pod) -> Pod:

@@ -74,6 +74,13 @@ def test_a_pod_that_would_not_preempt_it_does_not(pod):
     assert who(*NODES, OWNER, pod) is None
 
 
+def test_a_pod_with_device_claims_counts_as_if_every_node_had_its_devices():
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    assert who(*NODES, OWNER, waiting().set("spec.resourceClaims", claims)) == "waits"
+    small = waiting(cpu="1").set("spec.resourceClaims", claims)
+    assert who(*NODES, OWNER, small) is None
+
+
 def test_a_pod_that_fits_elsewhere_goes_there_and_only_one_fits_there():
     nodes = (b.node("n1").cpu("4"), b.node("n2").cpu("3"))
     assert who(*nodes, OWNER, waiting()) is None
