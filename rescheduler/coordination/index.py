@@ -101,14 +101,9 @@ class RoundIndex:
         One that the cache does not show yet says by its name what is above it (without a uid): pods and controllers have
         separate watches.
         """
-        result: list[OwnerRef] = []
-        ref = pod.controller
-        while ref is not None and all(ref.uid != known.uid for known in result):
-            result.append(ref)
-            workload = self.snapshot.workloads.get(ref.uid)
-            if workload is None:
-                result += _above(ref, pod)
-            ref = workload.controller if workload else None
+        result = list(self.snapshot.controllers_from(pod.controller))
+        if result and result[-1].uid not in self.snapshot.workloads:
+            result += _above(result[-1], pod)
         return tuple(result)
 
     def pods_of(self, controller_uid: str) -> Iterable[Pod]:

@@ -130,7 +130,8 @@ def controllers_of(owner: ReservationOwner, index: RoundIndex) -> tuple[str, ...
 
 def _could_make(owner: ReservationOwner, workload: Workload, index: RoundIndex) -> bool:
     if owner.controller is not None and owner.controller != ControllerRef():
-        refs = _chain(workload, index)
+        own = OwnerRef(workload.api_version, workload.kind, workload.name, workload.uid)
+        refs = index.snapshot.controllers_from(own)
         if not any(controller_matches(owner.controller, workload.namespace, ref) for ref in refs):
             return False
     if owner.label_selector is not None and not owner.label_selector.matches(workload.template_labels):
@@ -140,14 +141,6 @@ def _could_make(owner: ReservationOwner, workload: Workload, index: RoundIndex) 
         named = not owner.object.name or owner.object.name.startswith(f"{workload.name}-")
         return in_namespace and named
     return owner.controller is not None or owner.label_selector is not None
-
-
-def _chain(workload: Workload, index: RoundIndex) -> tuple[OwnerRef, ...]:
-    own = OwnerRef(workload.api_version, workload.kind, workload.name, workload.uid)
-    if workload.controller is None:
-        return (own,)
-    above = index.snapshot.workloads.get(workload.controller.uid)
-    return (own, workload.controller, *(_chain(above, index)[1:] if above else ()))
 
 
 class TaintSwitches(NamedTuple):

@@ -7,7 +7,7 @@ ClusterState its ChangeLog says: no change is missed, and where it cannot tell, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -46,6 +46,8 @@ from rescheduler.model.storage_records import (
 if TYPE_CHECKING:
     from rescheduler.model.usage import NodeSamples, PodUsage
 
+MOST_ABOVE: Final = 8
+"""Controllers above each other that count. Kubernetes' own are two; anybody may chain thousands, or let two own each other."""
 _EMPTY: MappingProxyType[Any, Any] = MappingProxyType({})
 
 
@@ -111,15 +113,18 @@ class Snapshot:
     def top_of(self, owner: OwnerRef | None) -> Workload | None:
         """The topmost known controller from ``owner`` on."""
         found: Workload | None = None
-        seen: set[str] = set()  # owners that own each other must not make it turn for ever
-        while owner is not None and owner.uid not in seen:
-            seen.add(owner.uid)
-            above = self.workloads.get(owner.uid)
-            if above is None:
-                break
-            found = above
-            owner = above.controller
+        for each in self.controllers_from(owner):
+            found = self.workloads.get(each.uid, found)
         return found
+
+    def controllers_from(self, owner: OwnerRef | None) -> Iterator[OwnerRef]:
+        """``owner``, and the controllers above it, as far as they are known; at most MOST_ABOVE."""
+        for _ in range(MOST_ABOVE):
+            if owner is None:
+                return
+            yield owner
+            above = self.workloads.get(owner.uid)
+            owner = above.controller if above is not None else None
 
     def workload_uid(self, pod: Pod) -> str:
         """Uid of ``top_workload``; the direct owner's where nothing is known of it; empty without an owner."""
