@@ -13,8 +13,10 @@ pods as their ReplicaSets make them, DaemonSets on some of the clusters.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -218,6 +220,15 @@ def random_cluster(kind: Kind, seed: int) -> RandomCluster:
         _uneven(draft, thresholds)
         wanted = policies(LowNodeUtilization=_arguments(thresholds))
     return RandomCluster(kind, seed, draft.snapshot(more), wanted, thresholds)
+
+
+def with_budgets(cluster: RandomCluster) -> RandomCluster:
+    """The same cluster, each application of it with a budget that lets one pod go at a time."""
+    replicas = Counter(pod.controller.name for pod in cluster.snapshot.pods.values() if pod.controller)
+    replicas.pop("agent", None)
+    counted = [b.pdb(name).allows(1, healthy=number).build() for name, number in sorted(replicas.items())]
+    snapshot = dataclasses.replace(cluster.snapshot, budgets={budget.key: budget for budget in counted})
+    return dataclasses.replace(cluster, snapshot=snapshot)
 
 
 def policies(*names: str, **arguments: dict[str, Any]) -> tuple[Policy, ...]:
