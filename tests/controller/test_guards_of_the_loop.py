@@ -15,11 +15,12 @@ from kube_sandbox.controllers.unstructured import spec, status
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller import loop as loop_module
 from rescheduler.controller.assembly import assemble
-from rescheduler.controller.loop import Loop
+from rescheduler.controller.loop import GATE_KEYS_CHANGED, Loop
 from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Ports, ReportPorts
 from rescheduler.controller.sender import ApiSender
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.reflector import ChangeType, Gaps, InformerEvent
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.kinds import Kind
 from rescheduler.testing import builders as b
 
@@ -214,6 +215,26 @@ def test_a_standby_looks_once_a_second(scene):
     assert not scene.calls.sent
 
 
+def test_rounds_take_no_more_than_half_of_the_time_however_fast_events_come(scene):
+    class Busy(Queue):
+        def get(self, block=True, timeout=None):  # noqa: FBT002 - the signature of the standard library
+            self.put(GATE_KEYS_CHANGED)
+            return super().get(block, min(timeout, 0.01))
+
+    events, begun = Busy(stop_after=500), []
+
+    def cpu():
+        """Asked at the begin and at the end of a round: each takes a quarter of a second."""
+        begun.append(events.now_s)
+        return 0.25 * len(begun)
+
+    loop = assembled(scene, events, clocks=ClockPorts(monotonic=events.clock, cpu=cpu))
+    loop.run(events.stop)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(begun[::2])]
+    assert len(pauses) > 10
+    assert pauses == pytest.approx([0.25] * len(pauses), abs=0.02)
+
+
 # Own writes -----------------------------------------------------------------------------------------
 
 
@@ -269,6 +290,22 @@ def test_a_call_that_fails_is_tried_again_ever_more_rarely(scene):
     assert 5 <= len(tries) <= 9
     assert pauses[0] < 1.0
     assert pauses[-1] > 8.0
+
+
+def test_a_gate_that_cannot_be_read_is_asked_for_once_a_second(scene):
+    events, asked = Queue(stop_after=20), []
+
+    def ready():
+        asked.append(events.now_s)
+        raise TransportError("no answer")
+
+    loop = assembled(
+        scene, events, clocks=ClockPorts(monotonic=events.clock, cpu=lambda: 0.0), gate=GatePorts(ready=ready)
+    )
+    loop.run(events.stop)
+    assert loop.decision is None
+    assert len(asked) > 3
+    assert min(later - earlier for earlier, later in itertools.pairwise(asked)) > 0.99
 
 
 @pytest.mark.parametrize("said", [{}, {"retry-after": "0"}, {"details": {"retryAfterSeconds": -1}}])
