@@ -2,7 +2,6 @@
 
 ``python bench/run.py [--sizes 500 1000 5000] [--only PART ...]``. Ends with 1 if a bar on growth is broken: those hold on any
 machine. Bars on seconds and bytes are for two quiet cores; a broken one is marked and does not fail the run.
-Traces are taken from the folder ``RESCHEDULER_DATA``, if it is set.
 """
 
 from __future__ import annotations
@@ -232,22 +231,12 @@ def controller(board: Board, sizes: Sequence[int]) -> None:
             board.figure(f"{nodes} nodes, run: {name}", value, "", bars.get(name) if nodes >= 5000 else None)
 
 
-def traces(board: Board, sizes: Sequence[int]) -> None:
-    """Plans on public traces."""
-    del board, sizes
-    if os.environ.get("RESCHEDULER_DATA"):
-        subprocess.run([sys.executable, "-m", "bench.traces"], cwd=ROOT, check=True)
-    else:
-        print("  RESCHEDULER_DATA is not set: left out")
-
-
 PARTS: dict[str, Callable[[Board, Sequence[int]], None]] = {
     "deciding": deciding,
     "commands": commands,
     "events": events,
     "reconciling": reconciling,
     "controller": controller,
-    "traces": traces,
 }
 
 

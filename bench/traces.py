@@ -1,10 +1,7 @@
-"""Plans on public traces of real clusters: imbalance before and after, moves, seconds.
-
-``RESCHEDULER_DATA=FOLDER python -m bench.traces`` or ``python -m bench.traces FOLDER``; a trace that is not in the folder is left out.
+"""Public traces of real clusters as snapshots, for ``bench.public_data``.
 
 | folder | what it is | start state |
 |---|---|---|
-| bytedance-vmr | two VM clusters, placed | theirs |
 | bytedance-rasa-m3 | microservices, placed | theirs |
 | openb-gpu2023 | GPU cluster, not placed | at random where there is room, seed 42, in the order of creation |
 | huawei-topology | VMs with groups, not placed | likewise; 64 racks, servers dealt out in turn |
@@ -17,15 +14,12 @@ from __future__ import annotations
 import csv
 import gzip
 import json
-import os
 import random
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.planning import NOW_S, policies
+from bench.planning import NOW_S
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -41,9 +35,6 @@ from rescheduler.model.records import (
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.planner import plan
-from rescheduler.scheduling.state import SchedulingState
 
 MIB = 1 << 20
 PODS_PER_NODE = 500
@@ -67,7 +58,6 @@ class Trace:
         """By group, the number of each flavour."""
         self._free: dict[str, list[int]] = {}
         self._rng = random.Random(SEED)
-        self.unplaced = 0
 
     def node(
         self,
@@ -90,7 +80,6 @@ class Trace:
         asked = (spec.requests.cpu_milli, spec.requests.memory_bytes, spec.requests.scalar(GPU))
         where = node or self._somewhere(asked)
         if not where:
-            self.unplaced += 1
             return False
         self._free[where] = [have - need for have, need in zip(self._free[where], asked, strict=True)]
         labels = LabelSet({"app": owner})
@@ -145,20 +134,6 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def vmr(folder: Path) -> Iterator[tuple[str, Trace]]:
-    document = json.loads(gzip.decompress((folder / "medium_279pm_2089vm.json.gz").read_bytes()))
-    for cluster in document["cluster_list"]:
-        trace = Trace()
-        for host in cluster["host_info"]:
-            memory = sum(int(numa["memory_huge_total_mb"]) for numa in host["numa"]) * MIB
-            trace.node(host["node_id"], host["node_cpu"] * 1000, memory, zone=f"rack-{host['rack_id']}")
-        for vm in cluster["vm_instance"]:
-            cpu = sum(int(part["cpu"] * 1000) for part in vm["numa"])
-            memory = sum(int(part["mem_mb"]) for part in vm["numa"]) * MIB
-            trace.pod(vm["instance_id"], f"of-{vm['instance_id']}", spec_of(cpu, memory), vm["host_id"])
-        yield f"bytedance-vmr {len(trace.nodes)} hosts", trace
-
-
 def rasa(folder: Path) -> Iterator[tuple[str, Trace]]:
     document = json.loads(gzip.decompress((folder / "M3.json.gz").read_bytes()))
     trace, place = Trace(), {}
@@ -173,10 +148,6 @@ def rasa(folder: Path) -> Iterator[tuple[str, Trace]]:
         for container in service["ContainerList"]:
             trace.pod(container, service["Service"], spec, place[container])
     yield "bytedance-rasa-m3", trace
-
-
-def openb(folder: Path) -> Iterator[tuple[str, Trace]]:
-    yield "openb-gpu2023 default", openb_start(folder)
 
 
 def openb_start(folder: Path, *, running: bool = False, most_gpu: float = 1.0, spread: bool = False) -> Trace:
@@ -222,51 +193,3 @@ def huawei(folder: Path) -> Iterator[tuple[str, Trace]]:
             spec = spec_of(int(row["flavor_vcpus"]) * 1000, memory, **constraints)
             trace.pod(f"vm-{number}", owner, spec)
         yield f"huawei-topology {sequence}", trace
-
-
-LOADERS: dict[str, Callable[[Path], Iterator[tuple[str, Trace]]]] = {
-    "bytedance-vmr": vmr,
-    "bytedance-rasa-m3": rasa,
-    "openb-gpu2023": openb,
-    "huawei-topology": huawei,
-}
-
-
-def report(label: str, trace: Trace) -> None:
-    """Plan and print two lines."""
-    snapshot = trace.snapshot()
-    start = time.process_time()
-    state = SchedulingState(snapshot)
-    result = plan(snapshot, policies(), PlanningInputs(unlimited=True), state)
-    seconds = time.process_time() - start
-    before, after = result.before, result.after
-    print(
-        f"{label:26} {len(trace.nodes):5d} nodes {len(trace.pods):5d} pods  "
-        f"imbalance cpu {before.cpu_imbalance:.4f} -> {after.cpu_imbalance:.4f}  "
-        f"memory {before.memory_imbalance:.4f} -> {after.memory_imbalance:.4f}  "
-        f"moves {len(result.moves):5d}  {seconds:6.2f} s CPU"
-    )
-    placed = {p.name: p.badly_placed for p in after.policies}
-    found = ", ".join(f"{p.name} {p.badly_placed} -> {placed[p.name]}" for p in before.policies)
-    print(f"{'':26} badly placed: {found}; empty nodes {before.empty_nodes} -> {after.empty_nodes}; "
-          f"{trace.unplaced} found no room at the start")  # fmt: skip
-
-
-def main() -> int:
-    """Every trace that is in the folder."""
-    given = sys.argv[1] if sys.argv[1:] else os.environ.get("RESCHEDULER_DATA", "")
-    if not given:
-        print("no folder of traces: set RESCHEDULER_DATA or name it", file=sys.stderr)
-        return 2
-    for name, load in LOADERS.items():
-        folder = Path(given) / name
-        if not folder.is_dir():
-            print(f"{name:26} not in {given}")
-            continue
-        for label, trace in load(folder):
-            report(label, trace)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
