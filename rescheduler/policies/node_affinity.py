@@ -19,7 +19,7 @@ from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, UNITS, Tier, gain, in_tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.score_leads import ScoreLeads, score_lead
+from rescheduler.policies.score_leads import clearly_beaten, score_lead
 from rescheduler.policies.score_potential import ScorePotential, owners_terms
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -195,24 +195,30 @@ class NodeAffinity:
         return view.nodes.memo.of((self, "recent labels"), stamp, find)
 
     def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
-        """One pod of each class and node is judged for all of them: they are interchangeable."""
-        found: list[Batch] = []
-        leads = ScoreLeads(self._args.minimum_score_difference, view)
+        asked = self._scope.nodes(view.nodes)
         # A pod that is judged without its hint may be of a class that was not there before.
-        for known in tuple(view.cluster.classes):
-            if not known.pods or not self._scope.proposes(known):
-                continue
-            asked = self._scope.nodes(view.nodes)[known.where].tolist()
-            pods = [
-                p for p, in_scope in zip(known.pods, asked, strict=True) if in_scope and p.uid not in named
-            ]
-            worse: dict[float, list[Pod]] = {}
-            for pod, lead in leads.of(pods, known):
-                worse.setdefault(lead, []).append(pod)
-            for lead, those in worse.items():
-                message = f"kube-scheduler would score another node {lead:.0%} higher than {NODE}"
-                found.append(self._batch(known, those, SCORED_ELSEWHERE, message, lead))
-        return found
+        kinds = [known for known in view.cluster.classes if known.pods and self._scope.proposes(known)]
+        standing = (
+            (
+                known,
+                [
+                    p
+                    for p, node in zip(known.pods, known.nodes, strict=True)
+                    if asked[node] and p.uid not in named
+                ],
+            )
+            for known in kinds
+        )
+        return [
+            self._batch(
+                known,
+                pods,
+                SCORED_ELSEWHERE,
+                f"kube-scheduler would score another node {lead:.0%} higher than {NODE}",
+                lead,
+            )
+            for known, lead, pods in clearly_beaten(standing, self._args.minimum_score_difference, view)
+        ]
 
     def _batch(
         self, known: PodClass, pods: list[Pod], reason: str, message: str, worse: float, *, least: float = 0.0

@@ -131,21 +131,6 @@ class InterPodAffinity:
         return Behind(most, np.zeros(len(here), dtype=np.bool_))
 
 
-def is_scored(kind: PodClass, cluster: Cluster) -> bool:
-    """True if preferred terms of the pod, or terms of others that match it, may be scored."""
-    spec = kind.spec
-    if spec.pod_affinity_preferred or spec.pod_anti_affinity_preferred:
-        return True
-    return any(_weight(term, cluster) for term in cluster.terms_about(kind))
-
-
-def required_columns(kind: PodClass, cluster: Cluster) -> list[Column]:
-    """The topology keys of all required terms that pods of the class carry, or that keep them off."""
-    required = TermKind.REQUIRED, TermKind.REQUIRED_ANTI
-    carried = [term.column for term in kind.terms if term.key.kind in required]
-    return carried + [t.column for t in cluster.terms_about(kind) if t.key.kind is TermKind.REQUIRED_ANTI]
-
-
 def _terms(kind: PodClass, cluster: Cluster) -> _Terms:
     return kind.memo.of("required_terms", None, lambda: _bind(kind, cluster))
 

@@ -13,7 +13,7 @@ import numpy as np
 from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import HostPort, ObjectKey, Pod
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import IntArray, NodeIndices
+from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.per_node_answers import PerNodeAnswers
 
@@ -57,15 +57,6 @@ class Occupancy:
             self.ephemeral[node] += delta * held.ephemeral_bytes
         for name, amount in held.scalars:
             self._scalar(name)[node] += delta * amount
-
-    def add_one_each(self, like: Pod, nodes: NodeIndices, delta: int) -> None:
-        """Count a pod that holds what ``like`` holds on each of these nodes, no two of which are the same, or take it back (-1)."""
-        self.answers.touch_all(nodes)
-        for resource, amount in like.held.items():
-            self.requested(resource)[nodes] += delta * amount
-        self.pods[nodes] += delta
-        self.score_cpu[nodes] += delta * like.held_score_cpu_milli
-        self.score_memory[nodes] += delta * like.held_score_memory_bytes
 
     def add_many(self, like: Sequence[Pod], lengths: Sequence[int], nodes: Sequence[int]) -> None:
         """Count many pods at once: ``lengths[i]`` pods that hold what ``like[i]`` holds, and so on, on these nodes."""

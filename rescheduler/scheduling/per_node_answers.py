@@ -32,14 +32,6 @@ class PerNodeAnswers:
     def touch(self, node: int) -> None:
         """What the node holds is different now."""
         self._touched.append(node)
-        self._keep_short()
-
-    def touch_all(self, nodes: NodeIndices) -> None:
-        """The same of several nodes."""
-        self._touched.extend(nodes.tolist())
-        self._keep_short()
-
-    def _keep_short(self) -> None:
         if len(self._touched) > 2 * len(self._everything):
             self._forgotten += len(self._touched)
             self._touched.clear()

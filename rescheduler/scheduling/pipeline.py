@@ -121,14 +121,10 @@ class Pipeline:
             sums += weight * points
         return sums
 
-    def points(
-        self, ask: Ask, cluster: Cluster, nodes: NodeIndices, *, but: str = ""
-    ) -> Iterator[tuple[str, int, IntArray]]:
-        """(plugin, weight, points of each of the feasible ``nodes``); plugins that skip the pod are missing, and ``but``."""
+    def points(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
+        """(plugin, weight, points of each of the feasible ``nodes``); plugins that skip the pod are missing."""
         if len(nodes):
             for plugin, weight in self._scores:
-                if plugin.name == but:
-                    continue
                 points = plugin.score(ask, cluster, nodes)
                 if points is not None:
                     yield plugin.name, weight, points

@@ -22,7 +22,6 @@ from rescheduler.scheduling.node_affinity import required_mask
 from rescheduler.scheduling.nodes import Column, NodeTable
 from rescheduler.scheduling.plugin import Behind, PossibleNodes
 from rescheduler.scheduling.spread_score import SoftConstraint, spread_behind, spread_score
-from rescheduler.scheduling.spread_without import SpreadWithout
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 SKEW = "node(s) didn't match pod topology spread constraints"
@@ -181,32 +180,6 @@ def hard_groups(kind: PodClass, cluster: Cluster) -> list[Sequence[PodClass]]:
     if PodTopologySpread.name in cluster.profile.disabled:
         return []
     return [hard.group.classes for hard in _hard(kind, cluster)]
-
-
-def is_spread(kind: PodClass, cluster: Cluster, *, hard: bool) -> bool:
-    """True if the pod has hard (or soft) constraints, or the profile has defaults for it."""
-    return bool(_hard(kind, cluster) if hard else _soft(kind, cluster))
-
-
-def spread_without(
-    kind: PodClass, standing: tuple[PodClass, NodeIndices], cluster: Cluster, nodes: NodeIndices
-) -> SpreadWithout | None:
-    """What the soft constraints score for each of many pods alone; None if there are none, or if the profile does not score them.
-
-    ``kind``: of the pods as they are asked about; ``standing``: their class and where they stand; ``nodes``: that are feasible.
-    """
-    constraints = _soft(kind, cluster)
-    if not constraints or PodTopologySpread.name not in dict(cluster.profile.weights):
-        return None
-    return SpreadWithout(constraints, standing, cluster.nodes, nodes, require_all_keys=_whole(kind, cluster))
-
-
-def counted_domains(kind: PodClass, cluster: Cluster, node: int) -> tuple[int, ...]:
-    """By hard constraint: the domain in which a pod on the node (an index) counts; -1: in none."""
-    return tuple(
-        hard.column.code_list[node] if hard.counted is None or hard.counted[node] else -1
-        for hard in _hard(kind, cluster)
-    )
 
 
 def _within_skew(hard: _Hard, counts: IntArray, joining: int) -> BoolArray:

@@ -37,12 +37,12 @@ def spread_score(
     require_all_keys: bool,
 ) -> IntArray:
     """Normalised scores of the feasible nodes (0..100); 0 for nodes without the keys if all are required."""
-    keyed = keyed_nodes(constraints, table, require_all_keys=require_all_keys)
+    keyed = _keyed_nodes(constraints, table, require_all_keys=require_all_keys)
     scored = keyed[nodes]
     raw = np.zeros(len(nodes), dtype=np.float64)
     for constraint in constraints:
         raw += _contribution(constraint, nodes, scored, keyed)
-    points = rounded(raw)
+    points = _rounded(raw)
     return _normalise(np.where(scored, points, 0), scored)
 
 
@@ -55,8 +55,8 @@ def _contribution(
         points = _points(constraint, constraint.group.per_node.dense()[nodes], int(scored.sum()))
         return points if column.complete else np.where(column.present[nodes], points, 0.0)
     seen = np.zeros(len(column.values) + 1, dtype=np.bool_)
-    seen[with_unlabelled(column)[nodes][scored]] = True
-    by_domain = _points(constraint, domain_counts(constraint, keyed), int(seen.sum()))
+    seen[_with_unlabelled(column)[nodes][scored]] = True
+    by_domain = _points(constraint, _domain_counts(constraint, keyed), int(seen.sum()))
     # A node without the label has code -1, which finds the last one by itself.
     return np.append(by_domain, 0.0)[column.codes[nodes]]
 
@@ -81,7 +81,7 @@ def spread_behind(
     kind, here = standing
     if any(constraint.max_skew < 1 for constraint in constraints):
         return unknown(here)
-    keyed = keyed_nodes(constraints, table, require_all_keys=require_all_keys)
+    keyed = _keyed_nodes(constraints, table, require_all_keys=require_all_keys)
     surplus, own = np.zeros(len(here)), np.zeros(len(here))
     for constraint in constraints:
         above, counts = _above_the_fewest(constraint, keyed, (kind, here), possible)
@@ -111,7 +111,7 @@ def _above_the_fewest(
         )
         size = len(keyed)
     else:
-        sums = domain_counts(constraint, keyed)
+        sums = _domain_counts(constraint, keyed)
         counts = sums[column.codes[here]] if len(sums) else np.zeros(len(here), dtype=np.int64)
         counts = counts - itself * (keyed & constraint.counted)[here]
         domains = possible.memo.of(
@@ -128,7 +128,7 @@ def _above_the_fewest(
     return above, counts
 
 
-def keyed_nodes(
+def _keyed_nodes(
     constraints: tuple[SoftConstraint, ...], table: NodeTable, *, require_all_keys: bool
 ) -> BoolArray:
     """Nodes that are scored: all, or those with the keys of all constraints."""
@@ -143,7 +143,7 @@ def _weight(size: int) -> float:
     return math.log(size + 2)
 
 
-def domain_counts(constraint: SoftConstraint, keyed: BoolArray) -> IntArray:
+def _domain_counts(constraint: SoftConstraint, keyed: BoolArray) -> IntArray:
     """Pods in each domain, of the nodes that count."""
     counted, column, group = keyed & constraint.counted, constraint.column, constraint.group
     if bool(counted.all()):
@@ -157,13 +157,13 @@ def domain_counts(constraint: SoftConstraint, keyed: BoolArray) -> IntArray:
     return sums
 
 
-def with_unlabelled(column: Column) -> Codes:
+def _with_unlabelled(column: Column) -> Codes:
     """The domain of every node. kube-scheduler reads a label that is absent as an empty value, so both are one domain."""
     nameless = column.code_of.get("")
     return column.codes if nameless is None else np.where(column.present, column.codes, nameless)
 
 
-def rounded(values: FloatArray) -> IntArray:
+def _rounded(values: FloatArray) -> IntArray:
     """Halves away from zero, as Go's math.Round; values are not negative."""
     whole = np.floor(values)
     return (whole + (values - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004 -- a half

@@ -183,20 +183,9 @@ class SchedulingState:
         """The totals of ``score`` for the feasible ``nodes`` in their order, at less cost."""
         return self._pipeline.totals(self.cluster.ask(pod), self.cluster, nodes)
 
-    def points(self, pod: Pod, nodes: NodeIndices, *, but: str = "") -> Iterator[tuple[str, int, IntArray]]:
-        """Plugin, weight and points of ``score`` for the feasible ``nodes`` in their order, at less cost; ``but``: a plugin that is not asked."""
-        return self._pipeline.points(self.cluster.ask(pod), self.cluster, nodes, but=but)
-
-    def points_alone(
-        self, pod: Pod, like: Pod, here: NodeIndices, nodes: NodeIndices, *, but: str = ""
-    ) -> list[tuple[str, int, IntArray]]:
-        """The ``points`` once each node of ``here`` has lost a pod that holds what ``like`` holds, of plugins that count no pods."""
-        occupancy = self.cluster.occupancy
-        occupancy.add_one_each(like, here, -1)
-        try:
-            return list(self.points(pod, nodes, but=but))
-        finally:
-            occupancy.add_one_each(like, here, 1)
+    def points(self, pod: Pod, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
+        """Plugin, weight and points of ``score`` for the feasible ``nodes`` in their order, at less cost."""
+        return self._pipeline.points(self.cluster.ask(pod), self.cluster, nodes)
 
     def behind(
         self, pod: Pod, here: NodeIndices, possible: PossibleNodes
