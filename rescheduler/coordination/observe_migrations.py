@@ -126,6 +126,7 @@ class MigrationObserver:
             creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
+            refused=self.memory.backoff.refusal(key),
             reservation_refused=refused,
             room_held=reservation is not None and self._room_held(name),
             room_ready_since_s=self.memory.sightings.since(

@@ -133,10 +133,13 @@ def reserving(draft: Draft) -> None:
     if draft.observed.reservation_refused:
         draft.fail(Why.RESERVATION_UNFIT, draft.observed.reservation_refused)
     elif reservation is None:
+        name = draft.status.reservation_name
         if draft.observed.migration.reservation_ref:
-            draft.fail(Why.RESERVATION_FAILED, f"Reservation {draft.status.reservation_name} does not exist")
-        else:
-            _create(draft)
+            draft.fail(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
+            return
+        if refused := draft.observed.refused:
+            draft.say(Why.RESERVING, f"the API server refuses Reservation {name}: {refused}")
+        _create(draft)
     elif reservation.deleting:
         draft.fail(Why.RESERVATION_FAILED, f"Reservation {reservation.name} is being deleted")
     elif draft.room_ready:

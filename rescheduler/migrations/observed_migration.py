@@ -260,6 +260,8 @@ class ObservedMigration:
     """Node affinity of the volumes that the pod's claims are bound to."""
     reservation: Reservation | None = None
     """That of ``reservation_name``, if the move may use it."""
+    refused: str = ""
+    """With which words the API server has refused the last call of the move, if it has."""
     reservation_refused: str = ""
     """Why it may not: a Reservation of that name is not for this move."""
     room_held: bool = True

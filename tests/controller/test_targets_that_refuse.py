@@ -6,7 +6,7 @@ The whole controller on the sandbox in virtual time. What refuses is a rule of t
 import itertools
 
 import pytest
-from scenes import Scene
+from scenes import Scene, refusal
 
 from harness.histories.admission import OF_PLACEHOLDERS, placeholder_policy
 from kube_sandbox.controllers.unstructured import labels, spec
@@ -125,3 +125,23 @@ def test_a_quota_that_is_used_up_is_not_laid_to_the_node():
     scene.until(lambda: len(tried(scene)) == 3, 1000.0)
     scene.calls.answers.clear()
     scene.until(lambda: bool(scene.on("n2")), 400.0)
+
+
+def test_a_move_says_with_which_words_its_reservation_is_refused():
+    """As the policy for large templates refuses it."""
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.workload()
+    scene.start()
+    refusing = [True]
+    scene.calls.answer(
+        lambda call: call.method == "POST" and call.path.endswith("/reservations") and refusing[0],
+        lambda _: refusal(422, "Invalid"),
+    )
+    name = scene.move(scene.pods()[0], "n2")
+    scene.until(lambda: "the API server refuses Reservation" in scene.state(name).get("message", ""))
+    version = scene.get_move(name)["metadata"]["resourceVersion"]
+    scene.advance(20.0)
+    assert scene.get_move(name)["metadata"]["resourceVersion"] == version, "it is said once"
+    refusing[0] = False
+    scene.until(lambda: scene.over(name))
+    assert scene.phase(name) == "Succeeded"
