@@ -343,6 +343,12 @@ def _unjudged(pod: Pod, judges: Callable[[str], bool]) -> Iterator[Protected]:
             f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
             "spec.schedulingGroup",
         )
+    if any(volume.kind is VolumeKind.EPHEMERAL for volume in spec.volumes):
+        yield Protected(
+            SkipReason.NOT_SUPPORTED,
+            "has an ephemeral volume, whose claim is not judged before the new pod exists",
+            "spec.volumes",
+        )
     if not judges(spec.scheduler_name):
         yield Protected(
             SkipReason.NOT_SUPPORTED,

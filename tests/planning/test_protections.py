@@ -67,6 +67,10 @@ def test_an_ordinary_pod_may_move(web, owner):
         ),
         (lambda p: p.scheduler("other"), ("NotSupported", "other")),
         (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
+        (
+            lambda p: p.set("spec.volumes", [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]),
+            ("NotSupported", "spec.volumes"),
+        ),
         (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), ("Protected", "rescheduler.dev/evict")),
         (
             lambda p: p.annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
