@@ -37,10 +37,6 @@ def test_pages_add_up_to_the_list_at_one_version(api, config_maps):
     assert "c9" not in listed
 
 
-def test_a_broken_continue_token_is_refused(api, config_maps):
-    assert api.get(config_maps, limit="3", **{"continue": "nonsense"}).status == 400
-
-
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
@@ -137,22 +133,3 @@ def test_watch_list_streams_the_list_and_marks_its_end(api, config_maps):
     assert [event["type"] for event in events] == ["ADDED"] * 4 + ["BOOKMARK"]
     assert events[-1]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
     assert int(events[-1]["object"]["metadata"]["resourceVersion"]) > 0
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"sendInitialEvents": "true"},
-        {"sendInitialEvents": "true", "resourceVersionMatch": "Exact", "allowWatchBookmarks": "true"},
-        {"resourceVersionMatch": "NotOlderThan"},
-    ],
-)
-def test_watch_list_options_must_fit_together(api, config_maps, query):
-    first = next(iter(api.watch(config_maps, seconds=2, **query)))
-    assert first["type"] == "HTTP"
-    assert first["status"] == 422
-
-
-def test_an_unknown_kind_is_not_found(api):
-    assert api.get("/apis/example.com/v1/things").status == 404
-    assert api.get("/api/v1/namespaces/default/pods/nothing").body["reason"] == "NotFound"

@@ -1,10 +1,6 @@
-"""Eviction, binding and scale: the exact answers."""
+"""Evictions under budgets, and scale: what the controllers behind them make of it. Single answers: ``test_apiserver_same_answers``."""
 
 import pytest
-
-from harness.controlplane.world import node_of
-
-WRONG_UID = "11111111-1111-1111-1111-111111111111"
 
 
 @pytest.fixture
@@ -44,12 +40,6 @@ def test_a_dry_run_of_an_eviction_answers_and_does_nothing(world, ready):
     assert "deletionTimestamp" not in world.get_pod(ready[0]["metadata"]["name"])["metadata"]
 
 
-def test_the_uid_of_an_eviction_must_be_the_pods(world, ready):
-    answer = world.evict(ready[0], uid=WRONG_UID)
-    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
-    assert "deletionTimestamp" not in world.get_pod(ready[0]["metadata"]["name"])["metadata"]
-
-
 def test_a_budget_blocks_with_its_name(world, ready):
     world.budget("tight", "web", maxUnavailable=0)
     wait_budget(world, "tight", 0)
@@ -80,62 +70,12 @@ def test_two_budgets_on_one_pod_are_an_error(world, ready):
         assert "more than one PodDisruptionBudget" in answer.body["message"]
 
 
-def test_the_eviction_of_an_unknown_pod_is_not_found(world):
-    pod = {"metadata": {"name": "nothing", "uid": WRONG_UID}}
-    assert world.evict(pod).status == 404
-
-
-def test_a_terminating_pod_is_evicted_again(world):
-    node = world.node("a")
-    pod = world.pod("slow", nodeName=node, grace=5, annotations={"sandbox.rescheduler.dev/stop-after": "1.5"})
-    world.wait(lambda: world.get_pod("slow")["status"].get("phase") == "Running")
-    assert world.evict(pod).status == 201
-    assert world.evict(pod).status == 201
-
-
 def test_a_pending_pod_is_evicted_past_a_budget(world):
     world.budget("all", "web", maxUnavailable=0)
     wait_budget(world, "all", 0, pods=0)
     pod = world.pod("gated", gates=["example.com/wait"], labels={"app": "web"})
     assert world.evict(pod).status == 201
     assert world.api.get(world.path("pods", "gated")).status == 404
-
-
-def bind(world, name, node, **metadata):
-    body = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": name, **metadata},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-    }
-    return world.api.create(world.path("pods", name, "binding"), body)
-
-
-def test_a_binding_sets_the_node_once(world):
-    node = world.node("a")
-    pod = world.pod("p", schedulerName="nobody")
-    assert bind(world, "p", node, uid=WRONG_UID).status == 409
-    assert bind(world, "p", node, uid=pod["metadata"]["uid"]).status == 201
-    assert node_of(world.get_pod("p")) == node
-    assert bind(world, "p", node).status == 409
-    scheduled = next(c for c in world.get_pod("p")["status"]["conditions"] if c["type"] == "PodScheduled")
-    assert scheduled["status"] == "True"
-
-
-def test_a_gated_pod_cannot_be_bound(world):
-    node = world.node("a")
-    world.pod("p", gates=["example.com/wait"])
-    answer = bind(world, "p", node)
-    assert answer.status == 409
-    assert "scheduling gates" in answer.body["message"].lower() or "schedulingGates" in answer.body["message"]
-
-
-def test_binding_clears_the_nomination(world):
-    node = world.node("a")
-    pod = world.pod("p", schedulerName="nobody")
-    world.nominate(pod, node).expect(200)
-    bind(world, "p", node).expect(201)
-    assert "nominatedNodeName" not in world.get_pod("p")["status"]
 
 
 def test_scale_reads_and_writes_replicas(world):

@@ -73,13 +73,33 @@ def eviction(name, **options):
     }
 
 
-def config_map(name, finalizers=None, **data):
+def config_map(name, finalizers=None, labels=None, **data):
     metadata = {"name": name, **({"finalizers": finalizers} if finalizers else {})}
+    metadata |= {"labels": labels} if labels else {}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 def gates(*names):
     return [{"name": name} for name in names]
+
+
+def required(*nodes, only=()):
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}]}
+    if only:
+        term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": list(only)}]
+    wish = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"affinity": {"nodeAffinity": wish}}
+
+
+def ungated(name, gate, **spec):
+    """One patch takes a gate off and changes what the pod asks for."""
+    body = {"spec": {"schedulingGates": [{"name": gate, "$patch": "delete"}], **spec}}
+    return ("PATCH", f"{T}/pods/{name}", body, STRATEGIC)
+
+
+def conditions(name, *types):
+    found = [{"type": one, "status": "True"} for one in types]
+    return ("PATCH", f"{T}/pods/{name}/status", {"status": {"conditions": found}}, STRATEGIC)
 
 
 REQUESTS = [
@@ -133,6 +153,28 @@ REQUESTS = [
     ("PATCH", f"{T}/pods/a", [{"op": "add", "path": "/metadata/labels/new", "value": "1"}], JSON_PATCH),
     ("PATCH", f"{T}/pods/a", {"x": 1}, "application/json"),
     ("PATCH", f"{T}/pods/none", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+    ("PATCH", f"{T}/pods/a", {}, "application/nonsense"),
+    ("PATCH", f"{T}/pods/a", {"metadata": {"uid": "wrong"}}, STRATEGIC),
+    conditions("a", "example.com/a"),
+    conditions("a", "example.com/b"),
+    # Changing gated pods: what they ask for may become narrower, until the last gate is gone.
+    ("POST", f"{T}/pods", pod("gated", schedulingGates=gates("x.io/g", "x.io/h"))),
+    ("PATCH", f"{T}/pods/gated", {"spec": {"schedulingGates": gates("x.io/g", "x.io/i")}}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": {"nodeSelector": {"disk": "ssd"}}}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": {"nodeSelector": {"disk": None}}}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": required("n1", "n2")}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": required("n1", "n2", "n3")}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": required("n1", "n2", only=["n1"])}, MERGE),
+    ungated("gated", "x.io/h"),
+    ungated("gated", "x.io/g", **required("n1", only=["n1"])),
+    ("PATCH", f"{T}/pods/gated", {"spec": required("n2", only=["n1"])}, MERGE),
+    ("PATCH", f"{T}/pods/gated", {"spec": {"nodeSelector": {"disk": "hdd"}}}, MERGE),
+    (
+        "PATCH",
+        f"{T}/pods/gated",
+        {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}},
+        STRATEGIC,
+    ),
     # binding and eviction
     ("POST", f"{T}/pods/g/binding", binding("g")),
     ("POST", f"{T}/pods/a/binding", binding("a", uid="wrong")),
@@ -160,6 +202,11 @@ REQUESTS = [
     ("POST", f"{APPS}/deployments", workload("Deployment", "d", replicas=0)),
     ("GET", f"{APPS}/deployments/d/scale", None),
     ("PATCH", f"{APPS}/deployments/d/scale", {"spec": {"replicas": -1}}, MERGE),
+    (
+        "PUT",
+        f"{APPS}/deployments/d/scale",
+        {"metadata": {"name": "d", "namespace": "same", "resourceVersion": "1"}},
+    ),
     ("POST", f"{APPS}/replicasets", workload("ReplicaSet", "r", replicas=0)),
     ("POST", f"{APPS}/statefulsets", workload("StatefulSet", "s", replicas=0, serviceName="s")),
     ("POST", f"{APPS}/daemonsets", workload("DaemonSet", "ds")),
@@ -188,6 +235,29 @@ REQUESTS = [
         f"{T}/configmaps/cm2",
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm2", "resourceVersion": "1"}},
     ),
+    ("PUT", f"{T}/configmaps/cm2", config_map("cm2", z="9")),
+    ("POST", f"{T}/configmaps", config_map("-a")),
+    ("POST", f"{T}/configmaps", config_map("x" * 254)),
+    ("POST", f"{T}/configmaps", config_map("one", labels={"a": "1"}, x="1", y="2")),
+    (
+        "PATCH",
+        f"{T}/configmaps/one",
+        {"data": {"x": None, "z": "3"}, "metadata": {"labels": {"a": None}}},
+        MERGE,
+    ),
+    (
+        "PATCH",
+        f"{T}/configmaps/one",
+        [{"op": "test", "path": "/data/y", "value": "2"}, {"op": "replace", "path": "/data/y", "value": "5"}],
+        JSON_PATCH,
+    ),
+    # dry runs
+    ("POST", f"{T}/configmaps?dryRun=All", config_map("ghost", a="b")),
+    ("GET", f"{T}/configmaps/ghost", None),
+    ("PATCH", f"{T}/configmaps/one?dryRun=All", {"data": {"y": "8"}}, MERGE),
+    ("DELETE", f"{T}/configmaps/one?dryRun=All", None),
+    ("GET", f"{T}/configmaps/one", None),
+    ("DELETE", f"{T}/configmaps/one", {"preconditions": {"uid": "wrong"}}),
     # lists and paths
     ("GET", f"{T}/pods?labelSelector=a%20b", None),
     ("GET", f"{T}/pods?fieldSelector=spec.zzz=1", None),
@@ -196,6 +266,7 @@ REQUESTS = [
     ("GET", f"{T}/pods?resourceVersion=999999999", None),
     ("GET", f"{T}/pods?resourceVersionMatch=Exact", None),
     ("GET", f"{T}/pods?watch=1&sendInitialEvents=true", None),
+    ("GET", f"{T}/pods?watch=1&resourceVersionMatch=NotOlderThan", None),
     ("GET", "/apis/nope/v1/things", None),
     ("GET", "/api/v1/things", None),
     ("GET", "/nope", None),
