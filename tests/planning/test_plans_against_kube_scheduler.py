@@ -6,7 +6,7 @@ from harness.differential.plans.judging import Tally, judge
 from harness.shapes.clusters import random_shapes
 from tests.planning.test_plans_of_every_shape import SEEDS
 
-AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165)
+AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165, 230, 713)
 
 
 @pytest.mark.realcluster
