@@ -20,7 +20,7 @@ from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.gated_pods import RELEASE, why_gated
 from rescheduler.model.never_moves import holds_gate
 from rescheduler.model.own_objects import who_waits
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.history import History
@@ -152,7 +152,7 @@ def reservation_notes(snapshot: Snapshot, pod: Pod) -> tuple[str, ...]:
         return tuple(_move_notes(snapshot, pod))
     if holds_gate(pod):
         return (f"at the gate: {why_gated(pod, snapshot.reservations)}",)
-    controllers = tuple(_controllers(snapshot, pod))
+    controllers = tuple(snapshot.controllers_from(pod.controller))
     found = (
         (r.name, r.status.phase, r.status.node_name, who_waits(r.status.conditions))
         for r in snapshot.reservations.values()
@@ -170,17 +170,6 @@ def _move_notes(snapshot: Snapshot, pod: Pod) -> Iterator[str]:
         status = move.status
         if (move.namespace, move.pod_name) == pod.key and not move.finished and move.pod_uid in ("", pod.uid):
             yield f"PodMigration {key}: {status.phase}: {status.reason or 'asked for'}: {status.message}"
-
-
-def _controllers(snapshot: Snapshot, pod: Pod) -> Iterator[OwnerRef]:
-    """The controller of the pod and what controls that; owners that own each other end it."""
-    seen: set[str] = set()
-    ref = pod.controller
-    while ref is not None and ref.uid not in seen:
-        seen.add(ref.uid)
-        yield ref
-        above = snapshot.workloads.get(ref.uid)
-        ref = above.controller if above is not None else None
 
 
 def explain_all(state: SchedulingState, pods: Sequence[Pod], nearest: NearestWays) -> Iterator[Explanation]:
