@@ -12,7 +12,11 @@ from typing import Final
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "rescheduler/controller/loop.py": (
         "tests/controller/test_guards_of_the_loop.py",
+        "tests/controller/test_crashes.py",
+        "tests/controller/test_measured_usage.py",
+        "tests/controller/test_slow_calls.py",
         "tests/controller/test_every_metric_moves.py",
+        "tests/controller/test_node_requests.py",
     ),
     "rescheduler/controller/sender.py": (
         "tests/controller/test_sender.py",

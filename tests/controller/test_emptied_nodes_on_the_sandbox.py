@@ -225,23 +225,6 @@ def test_who_uncordons_it_has_the_last_word():
     assert note(scene) == ""
 
 
-def test_an_administrators_cordon_is_not_ours():
-    scene = sparse()
-    scene.start(document=CORDON)
-    # The administrator is faster than the last move.
-    scene.until(lambda: any(status(m).get("evictedAt") for m in scene.api.list(MOVE)), 120.0)
-    scene.cordon("n1")
-    scene.advance(700.0)
-    assert cordoned(scene)
-    assert note(scene) == ""
-
-
-def test_a_configuration_that_does_not_ask_for_it_any_more_gives_the_node_back():
-    scene = emptied()
-    scene.program.document.content = PLAIN
-    scene.until(lambda: not cordoned(scene), 60.0)
-
-
 def test_a_node_that_is_taken_away_takes_its_note_with_it():
     scene = emptied()
     scene.api.delete(node(scene))
@@ -264,22 +247,6 @@ def test_a_tainted_node_keeps_its_other_taints_and_loses_ours_in_time(taints):
     assert not tainted(scene), "one emptying, one taint"
     assert evictions(scene) == 1
     assert scene.leftovers() == scene.program.events.damaged == []
-
-
-def test_a_pod_that_has_no_other_room_gets_the_tainted_node_at_once():
-    scene = emptied_and_tainted()
-    scene.crowd(1, cpu_milli=3000, name="large")
-    scene.until(lambda: spec(large(scene)).get("nodeName") == "n1", 60.0)
-    assert not tainted(scene)
-    assert note(scene) == "GivenBack"
-
-
-def test_who_takes_the_taint_off_has_the_last_word():
-    scene = emptied_and_tainted(MARKER)
-    scene.api.patch(node(scene), {"spec": {"taints": [MARKER]}})
-    scene.advance(30.0)
-    assert not tainted(scene)
-    assert note(scene) == "GivenBack"
 
 
 def test_a_cordon_over_our_taint_stays_when_the_taint_goes():

@@ -41,21 +41,6 @@ def moved(scene, name):
     return scene.now_s - began_s
 
 
-def test_a_namespace_whose_webhook_hangs_holds_up_its_own_moves_only(scene):
-    scene.workload(nodes=["n1"])
-    scene.workload(name="api", nodes=["n1"])
-    program = scene.start()
-    undisturbed_s = moved(scene, scene.move(scene.pods("api")[0], "n2"))
-    slow(program, lambda work: work.lane == "default" and "web" in str(getattr(work, "machine", "")))
-    hangs = scene.move(scene.pods("web")[0], "n3")
-    assert moved(scene, scene.move(scene.pods("api")[0], "n4")) < undisturbed_s + 1.0
-    assert not scene.over(hangs)
-    scene.until(lambda: scene.over(hangs), 1_200.0)
-    scene.advance(60.0)
-    assert not scene.faults
-    assert not scene.leftovers()
-
-
 def test_a_dry_run_creation_that_is_answered_late_holds_up_its_own_move_only(scene):
     scene.workload(nodes=["n1"])
     scene.workload(name="api", nodes=["n1"])

@@ -17,7 +17,7 @@ from rescheduler.coordination.emptied_nodes import (
 )
 from rescheduler.model.kept_empty import Hold, KeptEmpty, parse_kept_empty
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
+from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, TAINT_KEPT_EMPTY
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
@@ -75,6 +75,7 @@ def test_a_kept_node_stays_so_until_its_time_is_over():
         {"in_use": "pods that stand there cannot leave"},
         {"wanted_by": "pod shop/web"},
         {"node": msgspec.structs.replace(KEPT, unschedulable=False)},
+        {"node": msgspec.structs.replace(NODE, kept_empty=KeptEmpty(Hold.TAINTED, UNTIL_S))},
     ],
     ids=str,
 )
@@ -238,8 +239,9 @@ def test_a_pod_that_could_use_the_node_wants_it():
     assert not seen(pods=[waiting(node_selector=(("pool", "x"),))], nodes=[KEPT])["n1"].wanted_by
     tainted = msgspec.structs.replace(KEPT, taints=b.node("n1").taint("gpu").build().taints)
     assert not seen(pods=[waiting()], nodes=[tainted])["n1"].wanted_by
-    ours = b.node("n1").taint("node.kubernetes.io/unschedulable").build().taints
-    assert seen(pods=[waiting()], nodes=[msgspec.structs.replace(KEPT, taints=ours)])["n1"].wanted_by
+    for key in ("node.kubernetes.io/unschedulable", TAINT_KEPT_EMPTY):
+        ours = b.node("n1").taint(key).build().taints
+        assert seen(pods=[waiting()], nodes=[msgspec.structs.replace(KEPT, taints=ours)])["n1"].wanted_by
 
 
 def test_a_move_to_the_node_wants_it():
