@@ -41,8 +41,6 @@ MOST_EXCHANGED: Final = 3
 """Nodes that an exchange stops emptying at most; one more is emptied for them."""
 ATTEMPTS: Final = 30
 """How often an exchange takes pods off a node again to make room for another: of those that succeed hardly one needs half of that."""
-TRIED_AGAIN: Final = 0.02
-"""An exchange that was tried before is taken for one that leaves less room, by so large a share."""
 
 _NEAR: Final = 1e-6
 _OPEN: Final = 100.0
@@ -62,11 +60,8 @@ class _Kind(enum.Enum):
 
 _KINDS: Final = (_Kind.MORE, _Kind.MORE, _Kind.AGAIN, _Kind.MORE, _Kind.FEWER_MOVES, _Kind.MORE)
 """By repetition, in turn."""
-_PODS: Final = (1.0, 0.0, 0.5, 0.75, 0.25)
-"""How much of a node's cost is its number of pods, the rest being the room that is lost; by repetition, in turn."""
-_NOISE: Final = (0.0, 0.1, 0.3, 0.6)
-_TILT: Final = (0.0, 0.3, 1.0)
-_KEPT: Final = (0.9, 0.75, 0.5)
+_HALF: Final = 0.5
+"""So much of a node's cost in a repetition is its number of pods, the rest being the room that is lost; and so many of the nodes emptied before are kept."""
 
 
 class _Exchange(NamedTuple):
@@ -106,7 +101,6 @@ class Empty:
             self._pods, np.array([source.price for source in sources], dtype=np.float64)
         )
         """Moves, and the highest sum of prices for so many."""
-        self._tried: Counter[_Exchange] = Counter()
         self._costs = self._ordered(1.0)
         """By source: in their order nodes are emptied."""
 
@@ -157,16 +151,10 @@ class Empty:
             self._keep(())
             self._go_on()
             return True
-        self._costs = self._ordered(
-            _PODS[(number + 1) % len(_PODS)],
-            heavy_last=(number + 1) % 3 != 0,
-            noise=_NOISE[(number + 1) // 2 % len(_NOISE)],
-            tilt=_TILT[(number + 1) // 4 % len(_TILT)],
-        )
+        self._costs = self._ordered(_HALF, chance=True)
         match _KINDS[number % len(_KINDS)]:
             case _Kind.AGAIN:
-                kept = _KEPT[number // len(_KINDS) % len(_KEPT)]
-                self._keep([source for source in state.emptied if self._rng.random() < kept])
+                self._keep([source for source in state.emptied if self._rng.random() < _HALF])
             case _Kind.MORE:
                 if not self._exchange(state.solution(), fewer_moves=False):
                     return False
@@ -299,11 +287,8 @@ class Empty:
                 - sum([lost[n][row] for n in exchange.come])
                 for row, part in enumerate(room)
             )
-            left = least - TRIED_AGAIN * self._tried[exchange]
-            if least >= 0 and (best is None or left > most):
-                best, most = exchange, left
-        if best is not None:
-            self._tried[best] += 1
+            if least >= 0 and (best is None or least > most):
+                best, most = exchange, least
         return best
 
     def _difference(self, exchange: _Exchange) -> tuple[int, int]:
@@ -323,27 +308,23 @@ class Empty:
         most = self.state.problem.most_moves
         return most is None or len(self.state.ways) + sum(len(source.pods) for source in sources) <= most
 
-    def _ordered(
-        self, pods: float, *, heavy_last: bool = True, noise: float = 0.0, tilt: float = 0.0
-    ) -> FloatArray:
-        """Costs of sources, and where their pods are put from now on.
+    def _ordered(self, pods: float, *, chance: bool = False) -> FloatArray:
+        """Costs of sources, and where their pods are put from now on: nodes that would have to be given up are used from the costly end.
 
-        ``pods``: how much of the cost is the number of pods. ``heavy_last``: nodes that would have to be given up are used from the
-        costly end. ``tilt``: so much chance makes nodes look fuller, so that another one is the best fit.
+        ``pods``: how much of the cost is the number of pods.
         """
         rng, size = self._rng, len(self.state.open)
         some = self._pods / max(self._pods.sum(), 1.0)
         lost = self._largest_loss / max(self._largest_loss.sum(), 1e-9)
         costs: FloatArray = (pods * some + (1.0 - pods) * lost + 1e-6 * lost) / self._prices
-        if noise:
-            costs *= np.array([1.0 + noise * (rng.random() - 0.5) * 2 for _ in range(len(costs))])
+        if chance:
+            costs *= np.array([2.0 * rng.random() for _ in range(len(costs))])
         losses = np.zeros(size)
         if len(costs):
             # What is lost if a node that may be emptied receives pods: 1 to 2 times ``_OPEN``.
             cheap = 1.0 - costs / max(float(costs.max()), 1e-12)
-            losses[self._nodes] = (1.0 + (cheap if heavy_last else 0.0)) * _OPEN
-        tilts = np.array([tilt * rng.random() for _ in range(size)]) if tilt else np.zeros(size)
-        self.state.fit.weigh(losses, tilts, np.array([bool(pods) for pods in self.state.into]))
+            losses[self._nodes] = (1.0 + cheap) * _OPEN
+        self.state.fit.weigh(losses, np.array([bool(pods) for pods in self.state.into]))
         return costs
 
     def _largest_first(self, number: int) -> float:

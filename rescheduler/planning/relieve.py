@@ -36,11 +36,9 @@ LOOKS_PER_ORDER: Final = 64
 """... and orders them by their room again after so many looks."""
 
 _EPSILON: Final = 1e-9
-_BY_SIZE: Final = (0.0, 0.5, 1.0, 0.75, 0.25)
-"""How much of a pod's worth is relief for the room that it takes, the rest being relief alone; by repetition, in turn."""
+_BY_SIZE: Final = 0.5
+"""How much of a pod's worth in a repetition is relief for the room that it takes, the rest being relief alone."""
 _NOISE: Final = (0.05, 0.3, 0.15, 0.6)
-_WORSE: Final = 0.01
-"""How much worse a repetition may leave the solution at first, to get out of a corner."""
 
 
 def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
@@ -50,10 +48,13 @@ def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
     return total
 
 
+_WORSE: Final = 0.01
+"""How much worse a repetition may leave the solution at first, to get out of a corner."""
+
+
 class _Order(NamedTuple):
     """How pods are taken and put."""
 
-    by_size: float = 0.0
     noise: float = 0.0
     tight: bool = False
     """True: where least room is left; otherwise where most is."""
@@ -133,7 +134,6 @@ class Relieve:
         for pod in gone:
             self.state.remove(pod)
         order = _Order(
-            by_size=_BY_SIZE[number % len(_BY_SIZE)],
             noise=_NOISE[number // 2 % len(_NOISE)],
             tight=number % 4 != 0,
             chance=True,
@@ -209,8 +209,7 @@ class Relieve:
             factor = 1.0
             if order.chance:
                 factor += order.noise * (rng.random() - 0.5) * 2
-                if order.by_size:
-                    factor /= max(self._sizes[pod], _EPSILON) ** order.by_size
+                factor /= max(self._sizes[pod], _EPSILON) ** _BY_SIZE
             waiting.append((-relief * factor, pod, factor))
         heapq.heapify(waiting)
         return waiting

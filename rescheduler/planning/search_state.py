@@ -43,7 +43,7 @@ class InTheWay(NamedTuple):
 class NodeFit:
     """How well pods fit on each node: the free shares of its rows, and what is lost by using a node to which nothing goes."""
 
-    __slots__ = ("_losses", "_slack", "_sums", "_tilt", "slack", "sums")
+    __slots__ = ("_losses", "_slack", "_sums", "slack", "sums")
 
     def __init__(self, slack: FloatArray) -> None:
         self.slack = slack
@@ -51,17 +51,17 @@ class NodeFit:
         self.sums = slack.copy()
         """All added up: the less, the better a pod fits."""
         self._slack, self._sums = _view(self.slack), _view(self.sums)
-        self._losses = self._tilt = _view(np.zeros_like(slack))
+        self._losses = _view(np.zeros_like(slack))
 
-    def weigh(self, losses: FloatArray, tilt: FloatArray, used: BoolArray) -> None:
-        """From now on so much is lost; ``tilt`` is added for each node. ``used``: nodes to which pods go."""
-        self._losses, self._tilt = _view(losses), _view(tilt)
-        self.sums[:] = np.where(used, 0.0, losses) + self.slack + tilt
+    def weigh(self, losses: FloatArray, used: BoolArray) -> None:
+        """From now on so much is lost. ``used``: nodes to which pods go."""
+        self._losses = _view(losses)
+        self.sums[:] = np.where(used, 0.0, losses) + self.slack
 
     def take(self, node: int, slack: float, *, used: bool) -> None:
         """So much of the slack of a node is taken; ``used``: pods go there."""
         left = self._slack[node] = self._slack[node] - slack
-        self._sums[node] = (0.0 if used else self._losses[node]) + left + self._tilt[node]
+        self._sums[node] = (0.0 if used else self._losses[node]) + left
 
 
 class SearchState:
