@@ -14,6 +14,7 @@ from rescheduler.model import names
 from rescheduler.model.decode.wire_form import encode_toleration
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import ObjectKey, Pod, Toleration
 from rescheduler.model.times import format_seconds
 
@@ -231,11 +232,6 @@ def _read(pod: ObjectKey) -> Call:
     return Call(does="read", verb=Verb.GET, kind=Kind.POD, key=pod, on_error=OnError.IGNORE_NOT_FOUND)
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    deletion_timestamp: str = ""
-
-
 class _Status(msgspec.Struct, rename="camel", frozen=True):
     nominated_node_name: str | None = ""
 
@@ -243,7 +239,7 @@ class _Status(msgspec.Struct, rename="camel", frozen=True):
 class _Read(msgspec.Struct):
     """The fields of a pod that is read right before a call."""
 
-    metadata: _Meta
+    metadata: ObjectMeta
     status: _Status = _Status()
 
 

@@ -24,6 +24,7 @@ from rescheduler.kube.errors import ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DELETION_CANDIDATE, LABEL_CONSOLIDATION
+from rescheduler.model.object_meta import ObjectMeta
 
 KARPENTER_FINALIZER: Final = "karpenter.sh/termination"
 _RIGHT: Final = (
@@ -50,19 +51,12 @@ class Then(enum.StrEnum):
     KARPENTER = "karpenter"
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-    finalizers: list[str] | None = None
-    labels: dict[str, str] | None = None
-
-
 class _Spec(msgspec.Struct):
     taints: list[dict[str, Any]] | None = None
 
 
 class _Node(msgspec.Struct):
-    metadata: _Meta
+    metadata: ObjectMeta
     spec: _Spec
 
 

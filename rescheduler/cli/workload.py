@@ -14,6 +14,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import NotFoundError
 from rescheduler.model.counted import plural
 from rescheduler.model.decode.wire_types import OwnerReferenceWire
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import OwnerRef
 
 PLURALS: Final = {"deployment": "deployments", "statefulset": "statefulsets"}
@@ -26,13 +27,8 @@ _SHORT: Final = {
 _REVISION: Final = "deployment.kubernetes.io/revision"
 
 
-class _MetaWire(msgspec.Struct, rename="camel"):
-    name: str = ""
-    uid: str = ""
-    generation: int = 0
-    annotations: dict[str, str] | None = None
+class _MetaWire(ObjectMeta, frozen=True, rename="camel"):
     owner_references: list[OwnerReferenceWire] | None = None
-    deletion_timestamp: str | None = None
 
 
 class _SpecWire(msgspec.Struct):

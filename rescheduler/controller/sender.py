@@ -45,6 +45,7 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
 from rescheduler.model.decode.decoder import admitted_pod
 from rescheduler.model.names import API_VERSION, REQUESTER_OF_MOVES
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome, EvictionOutcome, EvictionResult
 from rescheduler.model.records import OwnerRef
 
@@ -283,9 +284,5 @@ class CallLog:
         self.log.info("Dry run: this call is not sent", call=str(call))
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
 class _Written(msgspec.Struct):
-    metadata: _Meta | None = None
+    metadata: ObjectMeta | None = None

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from rescheduler.guard.decision import Allow, Answer, Gone
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.webhook.review import UnreadableReviewError
 
 NOT_FOUND: Final = 404
@@ -27,12 +28,8 @@ class _DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     grace_period_seconds: int | None = None
 
 
-class _Metadata(msgspec.Struct, frozen=True):
-    annotations: dict[str, str] | None = None
-
-
 class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
-    metadata: _Metadata = _Metadata()
+    metadata: ObjectMeta = ObjectMeta()
     delete_options: _DeleteOptions | None = None
 
 

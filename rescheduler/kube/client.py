@@ -18,6 +18,7 @@ from rescheduler.kube.errors import ConflictError, ExpiredError, RejectedError
 from rescheduler.kube.eviction import eviction_body, eviction_path, interpret
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Stream, Transport, TransportError
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 
 FIELD_MANAGER: Final = "rescheduler"
@@ -250,12 +251,8 @@ def _token_before_items(page: bytes) -> str:
     return (meta.continue_ or "") if meta else ""
 
 
-class _NamedMeta(msgspec.Struct):
-    name: str = ""
-
-
 class _Named(msgspec.Struct):
-    metadata: _NamedMeta | None = None
+    metadata: ObjectMeta | None = None
 
 
 class _Operation(msgspec.Struct):

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rescheduler.model.object_meta import ObjectMeta
+
 RELEASED_DURATION_S: Final = 1
 CATCHES_UP_S: Final = 5.0
 """Who takes a Lease that was handed back does nothing for so long: its watches show the last writes of the former holder by then."""
@@ -57,15 +59,10 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = 0
 
 
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
 class Lease(msgspec.Struct, frozen=True):
     """A Lease as read. ``raw``: the whole object, so that a write keeps what others put there."""
 
-    metadata: _Meta = _Meta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
     raw: dict[str, Any] = msgspec.field(default_factory=dict)
 

@@ -31,6 +31,7 @@ from rescheduler.model.names import (
     GATE_CONFIG_MAP,
     LABEL_GATE_PROBE,
 )
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.resources import OF_PROBES
 
@@ -54,13 +55,9 @@ class _PodSpec(msgspec.Struct, rename="camel"):
     scheduling_gates: list[_SchedulingGate] | None = None
 
 
-class _PodMeta(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
 class _Pod(msgspec.Struct):
     spec: _PodSpec
-    metadata: _PodMeta
+    metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.object_meta import ObjectMeta
 
 _OURS: Final = "app.kubernetes.io/name=rescheduler"
 _VERSION: Final = "app.kubernetes.io/version"
@@ -30,13 +31,8 @@ _PRUNE: Final = (
 )
 
 
-class _Meta(msgspec.Struct):
-    name: str = ""
-    labels: dict[str, str] | None = None
-
-
 class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: ObjectMeta = ObjectMeta()
 
 
 class _Rule(NamedTuple):

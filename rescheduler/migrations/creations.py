@@ -16,6 +16,7 @@ from rescheduler.calls.call import Call, CreationTrial, OnError, ReadThenCall, V
 from rescheduler.errors import OwnerReplacedError
 from rescheduler.migrations.start_first_replacement import replacement_manifest
 from rescheduler.model.kinds import Kind
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.replacements.dry_run import new_pod_manifest
@@ -113,16 +114,12 @@ def _owner_of(found: bytes, owner: OwnerRef) -> _Owner:
     return read
 
 
-class _Meta(msgspec.Struct):
-    uid: str = ""
-
-
 class _Revisions(msgspec.Struct, rename="camel", frozen=True):
     update_revision: str = ""
 
 
 class _Owner(msgspec.Struct):
-    metadata: _Meta
+    metadata: ObjectMeta
     spec: Json
     status: _Revisions = _Revisions()
 

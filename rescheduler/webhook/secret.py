@@ -9,17 +9,14 @@ import msgspec
 
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.webhook.certificates import DamagedError, Material, split
 
 SECRET_NAME: Final = "rescheduler-webhook"  # noqa: S105 - the name of the object, no secret
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
 class _Secret(msgspec.Struct):
-    metadata: _Meta
+    metadata: ObjectMeta
     data: dict[str, bytes] | None = None
 
 
