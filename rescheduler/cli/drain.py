@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from rescheduler.cli.by_name import find_nodes, find_nodes_in, need_one_way, pods_on
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.drain_plan import DrainOptions, DrainPlan, Stays, plan_drain
-from rescheduler.cli.draining import Drain, emit_plan, refusal_text
+from rescheduler.cli.draining import Drain, emit_plan, evict_by_requests, eviction_requests, refusal_text
 from rescheduler.cli.errors import EXIT_FAILED, CommandError
-from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
 from rescheduler.cli.live_controller import live_controller, load_configuration, read_for
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder, withdraw_moves
 from rescheduler.cli.node_marks import NodeMarks, cordon, node_path

@@ -3,6 +3,9 @@
 A round reads the cluster, plans again, asks for the moves that can be made now, as ``move`` does, and follows them. So a pod whose
 move failed, or that came meanwhile, is in the next round, and an interrupted drain is taken up by running it again: what it has
 asked for is found. A plan is shown here, too.
+
+With ``--evict-with request`` responders of the pods' owners have their turn before anything is moved: EvictionRequests are filed, waited for,
+and taken back in any case.
 """
 
 from __future__ import annotations
@@ -17,20 +20,22 @@ from typing import Any, Final
 
 from rescheduler.cli.by_name import pods_on
 from rescheduler.cli.drain_plan import DrainPlan
-from rescheduler.cli.errors import EXIT_BLOCKED, CommandError
+from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, CommandError
 from rescheduler.cli.following import Moves, follow, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient, MoveOrder
 from rescheduler.cli.output import emit_as, is_text, tell
 from rescheduler.kube.client import KubeApi
+from rescheduler.kube.eviction_requests import EvictionRequests
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural
 from rescheduler.model.migration import MigrationPhase, PodMigration
-from rescheduler.model.names import API_VERSION
+from rescheduler.model.names import API_VERSION, LIFECYCLE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.reports.moves import MOVED, entry_of, moved_row
 from rescheduler.reports.table import flat_table, table
 
+REQUESTER: Final = "rescheduler.dev/drain"
 _IN_VAIN: Final = 2
 """After so many rounds in a row without a landing the drain ends."""
 _AGAIN_S: Final = 5.0
@@ -269,3 +274,40 @@ def _reasons(title: str, pods: Iterable[tuple[Pod, str]]) -> list[str]:
 
 def _ref(pod: Pod) -> dict[str, str]:
     return {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def eviction_requests(api: KubeApi) -> EvictionRequests:
+    """CommandError: they are not served here. Raises ApiError, TransportError."""
+    served = EvictionRequests.served(api, REQUESTER)
+    if served is None:
+        raise CommandError(
+            f"the API server does not serve EvictionRequests ({LIFECYCLE}); drain without --evict-with request",
+            EXIT_FAILED,
+        )
+    return served
+
+
+def evict_by_requests(
+    api: KubeApi, requests: EvictionRequests, pods: Sequence[Pod], limit_s: float, how_to_go_on: str
+) -> None:
+    """Ask for the eviction of these pods, and wait until they are gone. NotDrainedError: not in time."""
+    ends_s, nodes = time.monotonic() + limit_s, sorted({pod.node for pod in pods})
+    uids = {pod.uid for pod in pods}
+    with _filed(requests, pods):
+        names = still_there(api, nodes, lambda pod: pod.uid in uids, ends_s)
+    if names:
+        raise NotDrainedError(
+            f"not evicted in time, and their requests are withdrawn: {names}\n{how_to_go_on}"
+        )
+
+
+@contextmanager
+def _filed(requests: EvictionRequests, pods: Sequence[Pod]) -> Iterator[None]:
+    """While it lasts, the requests stand."""
+    try:
+        for pod in pods:
+            requests.file(pod.key, pod.uid)
+        yield
+    finally:
+        for pod in pods:
+            requests.withdraw(pod.key, pod.uid)

@@ -5,7 +5,10 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Final
 
 import click
 import msgspec
@@ -21,19 +24,29 @@ from rescheduler.cli.live_controller import (
     read_for,
 )
 from rescheduler.cli.output import emit_as, is_text, long_work, style, tell, terminal_width, warn
-from rescheduler.cli.policies_off import policies_off
 from rescheduler.cli.snapshot_input import need_from
+from rescheduler.configuration.document import Configuration
+from rescheduler.configuration.policies_section import ConfiguredPolicy
 from rescheduler.extras import Extra, needs
 from rescheduler.kube.gc_pause import rare_collections
 from rescheduler.model.counted import plural
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.selectors import NO_LABELS, LabelSelector
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan, PodRef
+from rescheduler.planning.planner import decide
 from rescheduler.planning.planner import plan as make_plan
+from rescheduler.policies.registry import REGISTRY
 from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
+
+MOST_S: Final = 2.0
+"""So long it is looked what policies that are off would find."""
+_MOST_PODS: Final = 5_000
+"""In larger clusters one policy alone may take longer."""
+_MOVES: Final = 200
 
 
 @rare_collections()
@@ -114,10 +127,47 @@ def run(
     )
     if is_text(output) and output_file is None:
         with long_work("looking at policies that are off"):
-            for line in policies_off(found.snapshot, configuration, inputs, state):
+            for line in _policies_off(found.snapshot, configuration, inputs, state):
                 tell(line)
     if exit_code and plan.skipped:
         raise SystemExit(EXIT_BLOCKED)
+
+
+def _policies_off(
+    snapshot: Snapshot,
+    configuration: Configuration,
+    inputs: PlanningInputs,
+    state: SchedulingState,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[str]:
+    """A line for each policy that is off and would move pods, so that nobody takes "nothing to move" for "nothing to gain".
+
+    One policy after the other, with the least effort. ``state`` follows the snapshot, and is left as it was.
+    """
+    if len(snapshot.pods) > _MOST_PODS:
+        return
+    ends_s = clock() + MOST_S
+    least = msgspec.structs.replace(inputs, effort=1, max_moves=_MOVES)
+    for one in _off(configuration):
+        if clock() >= ends_s:
+            return
+        if REGISTRY[one.name].problems(one.args):
+            continue  # it has to be told what to look for
+        plan = decide(snapshot, (one.build(),), least, state).plan()
+        if plan.moves:
+            emptied = plan.after.empty_nodes - plan.before.empty_nodes
+            more = f" and empty {plural(emptied, 'node')}" if emptied > 0 else ""
+            yield f"{one.title} is off: it would move {plural(len(plan.moves), 'pod')}{more}"
+
+
+def _off(configuration: Configuration) -> Iterator[ConfiguredPolicy]:
+    """Entries with ``enabled: false``, with their own arguments; then what the document does not name, with the defaults."""
+    yield from (one for one in configuration.policies if not one.args.enabled)
+    named = {one.name for one in configuration.policies}
+    named |= {one.name for one in configuration.build_policies()}
+    yield from (
+        ConfiguredPolicy(name=name, args=kind.args()) for name, kind in REGISTRY.items() if name not in named
+    )
 
 
 def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: LabelSelector) -> Plan:

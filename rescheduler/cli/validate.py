@@ -6,10 +6,9 @@ from rescheduler.cli.dump_files import read_text_or_stdin
 from rescheduler.cli.dump_words import resolved
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE
 from rescheduler.cli.output import emit, tell, warn
-from rescheduler.configuration.config_map_manifest import text_within
 from rescheduler.configuration.document import Configuration, parse_configuration
 from rescheduler.configuration.problems import ConfigurationError, Problem
-from rescheduler.configuration.strictyaml import YamlError, load
+from rescheduler.configuration.strictyaml import Document, YamlError, load
 from rescheduler.conversion.policy_conversion import convert_policy
 from rescheduler.model.names import CONFIG_KEY
 from rescheduler.scheduling.nodes import NodeTable
@@ -46,7 +45,7 @@ def _validate(text: bytes, path: str) -> Configuration:
     """The document, or the one inside of a ConfigMap manifest, by the lines of the file."""
     try:
         document = load(text)
-        inner = text_within(document, CONFIG_KEY)
+        inner = _text_within(document, CONFIG_KEY)
     except YamlError:
         inner = document = None
     if inner is None:
@@ -64,6 +63,19 @@ def _validate(text: bytes, path: str) -> Configuration:
     except ConfigurationError as error:
         moved = [Problem(p.file, p.line + inner[1], p.field, p.message, p.remedy) for p in error.problems]
         raise ConfigurationError(moved) from error
+
+
+def _text_within(document: Document, key: str) -> tuple[str, int] | None:
+    """The text, and the lines before it; None if the document is no ConfigMap that has it."""
+    data = document.data
+    if (
+        not isinstance(data, dict)
+        or data.get("kind") != "ConfigMap"
+        or not isinstance(data.get("data"), dict)
+    ):
+        return None
+    text = data["data"].get(key)
+    return (text, document.line(("data", key))) if isinstance(text, str) else None
 
 
 def convert(file: str, *, exit_code: bool) -> None:

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from rescheduler.cli import draining
-from rescheduler.cli.draining import NotDrainedError
+from rescheduler.cli.draining import NotDrainedError, evict_by_requests, eviction_requests
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.eviction_requests import evict_by_requests, eviction_requests
 from rescheduler.kube.errors import AlreadyExistsError
 from rescheduler.testing import builders as b
 
