@@ -25,6 +25,8 @@ from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged,
 MOST_REST_S: Final = 7 * 86_400.0
 _MOST_KEPT: Final = 300
 _MOST_OF_A_NAMESPACE: Final = 30
+LONGEST_END_S: Final = 600.0
+"""A pod that takes longer to end after its eviction holds up no other workload: its owner says how long that is, perhaps for ever."""
 
 
 def rest_s(workload: Workload | None) -> float | None:
@@ -91,6 +93,13 @@ class InFlight:
         waits = self.migration.requested or self.migration.paused or self.follows
         return bool(self.migration.status.eviction_requested_at_s) or not waits
 
+    def spent(self, snapshot: Snapshot) -> Spent:
+        """What it takes of the limits at once."""
+        uid, evicted_s = snapshot.workload_uid(self.pod), self.migration.status.eviction_requested_at_s
+        if self.pod.deleting and evicted_s and snapshot.taken_at_s >= evicted_s + LONGEST_END_S:
+            return Spent("", "", uid, shared=False)
+        return Spent(self.pod.node, self.pod.namespace, uid, self.takes_turns)
+
 
 class Spent(NamedTuple):
     """What a move takes of the limits at once."""
@@ -127,10 +136,7 @@ class History:
         moves = merged(snapshot.past_moves, snapshot)
         unfinished = [m for m in snapshot.migrations.values() if m.status.phase not in FINISHED]
         self._past = PastMoves(moves, map(uid_of, unfinished), snapshot.taken_at_s)
-        stand = (
-            Spent(f.pod.node, f.pod.namespace, snapshot.workload_uid(f.pod), f.takes_turns)
-            for f in self.unfinished
-        )
+        stand = (f.spent(snapshot) for f in self.unfinished)
         standing = {uid_of(f.migration) for f in self.unfinished}
         # Its replacement is not bound yet: for the workload it is the same disturbance as before.
         handing_over = (
