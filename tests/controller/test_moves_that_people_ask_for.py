@@ -187,14 +187,3 @@ def test_a_pod_that_was_recreated_under_its_name_is_left_alone(world):
     move(world, "late", podRef=ref, target={"nodeName": node(world, "b")})
     assert "was replaced by another pod" in wait_reason(world, "late", "PodReplaced")["message"]
     assert undisturbed(world, new)
-
-
-@SANDBOX
-def test_a_pod_that_is_moved_already_is_found_on_its_target(world, web):
-    target = {"nodeName": node(world, "b")}
-    move(world, "first", podRef={"name": name_of(web)}, target=target)
-    moved = wait_reason(world, "first", "Landed")["replacement"]["name"]
-    move(world, "again", podRef={"name": moved}, target=target)
-    wait_reason(world, "again", "AlreadyOnTarget", "Failed")
-    move(world, "stale", podRef={"name": name_of(web)}, target=target)
-    wait_reason(world, "stale", "PodGone", "Failed")
