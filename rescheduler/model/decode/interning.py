@@ -142,7 +142,10 @@ def _read_owners(key: bytes) -> Owners:
     wires = _decode_owners(key)
     for wire in wires:
         owner = OwnerRef(
-            intern(wire.api_version or ""), intern(wire.kind or ""), wire.name or "", wire.uid or ""
+            intern(wire.api_version or ""),
+            intern(wire.kind or ""),
+            intern(wire.name or ""),
+            intern(wire.uid or ""),
         )
         if wire.controller and controller is None:
             controller = owner

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from sys import intern
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from rescheduler.errors import ReschedulerError
 from rescheduler.model.csi_translation import (
@@ -20,6 +22,7 @@ from rescheduler.model.csi_translation import (
     gce_volume,
     portworx_volume,
 )
+from rescheduler.model.decode.interning import InternTable
 from rescheduler.model.decode.pod_requests import Requests
 from rescheduler.model.decode.pod_wire_types import (
     AffinityWire,
@@ -28,6 +31,7 @@ from rescheduler.model.decode.pod_wire_types import (
     NodeAffinityWire,
     PodAffinityWire,
     PodSpecWire,
+    SpreadWire,
     VolumeWire,
 )
 from rescheduler.model.decode.selectors import (
@@ -40,19 +44,71 @@ from rescheduler.model.decode.selectors import (
 )
 from rescheduler.model.names import RESPONDER
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
-from rescheduler.model.records import HostPort, PodSpec
-from rescheduler.model.selectors import LabelSet
+from rescheduler.model.records import (
+    HostPort,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredNodeTerm,
+    SpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from rescheduler.model.selectors import LabelSet, NodeSelector
 
 _ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - what an empty hostIP means; nothing is bound here
 _DEFAULT_GRACE_S: Final = 30
 _ALWAYS: Final = (None, "", "Always")
+LABEL_KEYS: Final = b"atchLabelKeys"
+"""A spec with matchLabelKeys or mismatchLabelKeys contains this text: its record depends on the pod's labels."""
 
 
 class SpecError(ReschedulerError, ValueError):
     """A pod spec that the API server would reject."""
 
 
-def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = None) -> PodSpec:
+class _Affinity(NamedTuple):
+    """The fields of a PodSpec that come from its affinity."""
+
+    node_affinity: NodeSelector | None = None
+    node_affinity_preferred: tuple[PreferredNodeTerm, ...] = ()
+    pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_affinity_preferred: tuple[WeightedPodAffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_anti_affinity_preferred: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+_NO_AFFINITY: Final = _Affinity()
+
+
+class SpecParts:
+    """Parts that a template has in common with its pods: made once per distinct content. For one thread."""
+
+    def __init__(self) -> None:
+        self._encode = msgspec.json.Encoder().encode
+        self._affinities: InternTable[bytes, _Affinity] = InternTable()
+        self._spreads: InternTable[bytes, tuple[SpreadConstraint, ...]] = InternTable()
+        self._listed: InternTable[tuple[Any, ...], tuple[Any, ...]] = InternTable()
+
+    def affinity(self, wire: AffinityWire | None, merge: LabelSet | None) -> _Affinity:
+        """Affinity to nodes and pods; ``merge`` as for ``pod_spec``."""
+        if wire is None:
+            return _NO_AFFINITY
+        text = self._encode(wire)
+        if merge and LABEL_KEYS in text:
+            return _affinity(wire, merge)
+        return self._affinities.get(text, lambda _: _affinity(wire, None))
+
+    def spread(self, wires: list[SpreadWire] | None) -> tuple[SpreadConstraint, ...]:
+        """Topology spread constraints."""
+        return self._spreads.get(self._encode(wires), lambda _: spread_constraints(wires)) if wires else ()
+
+    def listed(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The one shared tuple with this content."""
+        return self._listed.get(found, lambda same: same) if found else ()
+
+
+def pod_spec(
+    wire: PodSpecWire, requests: Requests, parts: SpecParts, merge: LabelSet | None = None
+) -> PodSpec:
     """The record of a spec whose effective request is ``requests``.
 
     ``merge``: the labels of a template, None for a stored pod.
@@ -62,11 +118,8 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
     """
     if not wire.containers:
         raise SpecError("spec.containers is empty")
-    affinity = wire.affinity or AffinityWire()
-    node = affinity.node_affinity or NodeAffinityWire()
-    near = affinity.pod_affinity or PodAffinityWire()
-    apart = affinity.pod_anti_affinity or PodAffinityWire()
-    images = tuple(_images(wire))
+    affinity = parts.affinity(wire.affinity, merge)
+    images = parts.listed(tuple(_images(wire)))
     grace = wire.termination_grace_period_seconds
     return PodSpec(
         requests=requests.resources,
@@ -80,16 +133,16 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         preempts=wire.preemption_policy != "Never",
         scheduler_name=intern(wire.scheduler_name or "default-scheduler"),
         node_selector=tuple(sorted((key, value or "") for key, value in (wire.node_selector or {}).items())),
-        node_affinity=node_selector(node.required),
-        node_affinity_preferred=preferred_node_terms(node.preferred),
-        pod_affinity=pod_terms(near.required, merge),
-        pod_affinity_preferred=weighted_pod_terms(near.preferred, merge),
-        pod_anti_affinity=pod_terms(apart.required, merge),
-        pod_anti_affinity_preferred=weighted_pod_terms(apart.preferred, merge),
-        tolerations=tolerations(wire.tolerations),
-        spread=spread_constraints(wire.topology_spread_constraints),
+        node_affinity=affinity.node_affinity,
+        node_affinity_preferred=affinity.node_affinity_preferred,
+        pod_affinity=affinity.pod_affinity,
+        pod_affinity_preferred=affinity.pod_affinity_preferred,
+        pod_anti_affinity=affinity.pod_anti_affinity,
+        pod_anti_affinity_preferred=affinity.pod_anti_affinity_preferred,
+        tolerations=parts.listed(tolerations(wire.tolerations)),
+        spread=parts.spread(wire.topology_spread_constraints),
         host_ports=tuple(_host_ports(wire)),
-        volumes=pod_volumes(wire.volumes),
+        volumes=parts.listed(pod_volumes(wire.volumes)),
         images=images,
         image_containers=len(images),
         gates=tuple(gate.name or "" for gate in wire.scheduling_gates or ()),
@@ -99,6 +152,20 @@ def pod_spec(wire: PodSpecWire, requests: Requests, merge: LabelSet | None = Non
         host_network=bool(wire.host_network),
         termination_grace_s=_DEFAULT_GRACE_S if grace is None else max(grace, 0),
         responders=_responders_before_ours(wire.eviction_responders or ()),
+    )
+
+
+def _affinity(wire: AffinityWire, merge: LabelSet | None) -> _Affinity:
+    node = wire.node_affinity or NodeAffinityWire()
+    near = wire.pod_affinity or PodAffinityWire()
+    apart = wire.pod_anti_affinity or PodAffinityWire()
+    return _Affinity(
+        node_affinity=node_selector(node.required),
+        node_affinity_preferred=preferred_node_terms(node.preferred),
+        pod_affinity=pod_terms(near.required, merge),
+        pod_affinity_preferred=weighted_pod_terms(near.preferred, merge),
+        pod_anti_affinity=pod_terms(apart.required, merge),
+        pod_anti_affinity_preferred=weighted_pod_terms(apart.preferred, merge),
     )
 
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from rescheduler.model.decode.interning import InternTable, SharedParts, substitute_uid
 from rescheduler.model.decode.pod_requests import Requests, held_resources, incoming_requests
-from rescheduler.model.decode.pod_spec import SpecError, pod_spec
+from rescheduler.model.decode.pod_spec import LABEL_KEYS, SpecError, SpecParts, pod_spec
 from rescheduler.model.decode.pod_wire_types import (
     KEPT_ANNOTATIONS,
     HeldHead,
@@ -25,7 +25,6 @@ from rescheduler.model.decode.pod_wire_types import (
     PodAnnotationsHead,
     PodHead,
     PodMetaHead,
-    PodSpecHead,
     PodSpecWire,
     PodStatusHead,
 )
@@ -47,8 +46,6 @@ _REFUSALS: Final = frozenset(
 _REJECTED: Final = "Pod was rejected"
 """So the message of such a pod begins, since 1.27."""
 _DIGEST_BYTES: Final = 16
-_LABEL_KEYS: Final = b"atchLabelKeys"
-"""A spec with matchLabelKeys or mismatchLabelKeys contains this text: its record depends on the pod's labels."""
 
 
 class PodDecoder:
@@ -57,10 +54,11 @@ class PodDecoder:
     def __init__(self, shared: SharedParts) -> None:
         self._shared = shared
         self._encode = msgspec.json.Encoder().encode
-        self._decode_head = msgspec.json.Decoder(PodSpecHead).decode
         self._decode_spec = msgspec.json.Decoder(PodSpecWire).decode
         self._decode_held = msgspec.json.Decoder(HeldWire).decode
         self._specs: InternTable[bytes, PodSpec] = InternTable()
+        self._templates: InternTable[bytes, tuple[PodSpec, str]] = InternTable()
+        self._parts = SpecParts()
         self._equal_specs: InternTable[PodSpec, PodSpec] = InternTable()
         self._requests: InternTable[bytes, Requests] = InternTable()
         self._held: InternTable[bytes, Requests] = InternTable()
@@ -131,16 +129,9 @@ class PodDecoder:
 
     def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> tuple[PodSpec, str]:
         """The spec of the pods that a controller would create from a template with these labels, and the node that it names."""
-        spec: Any = self._decode_head(raw)
-        node = spec.node_name or ""
-        _clear_own_names(spec)
-        encoded = self._encode(spec)
-        merged = repr(sorted(labels.items())).encode() if _LABEL_KEYS in encoded else b""
-        digest = _digest(merged + encoded)
-        amounts = _amounts(spec)
-        return self._specs.get(
-            digest, lambda _: self._make_spec(encoded, self._encode(amounts), labels)
-        ), node
+        text = bytes(raw)
+        merged = repr(sorted(labels.items())).encode() if LABEL_KEYS in text else b""
+        return self._templates.get(_digest(merged + text), lambda _: self._make_template(text, labels))
 
     def _seconds(self, time: dt.datetime | None) -> float:
         """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save time and memory."""
@@ -155,17 +146,22 @@ class PodDecoder:
     def _sibling(self, spec: Any, reported: tuple[Any, ...]) -> _Sibling:
         encoded = self._encode(spec)
         amounts = self._encode(_amounts(spec))
-        record = self._specs.get(_digest(encoded), lambda _: self._make_spec(encoded, amounts))
+        record = self._specs.get(
+            _digest(encoded), lambda _: self._record(self._decode_spec(encoded), amounts)
+        )
         key = self._encode(HeldHead(*reported))
         holds = self._held.get(_digest(amounts + key), lambda _: self._make_held(encoded, key))
         if holds.resources == record.requests:
             holds = holds._replace(resources=record.requests)  # one object for both, to save memory
         return _Sibling(spec, reported, record, holds)
 
-    def _make_spec(self, encoded: bytes, amounts: bytes, merge: LabelSet | None = None) -> PodSpec:
-        wire = self._decode_spec(encoded)
+    def _make_template(self, text: bytes, labels: LabelSet) -> tuple[PodSpec, str]:
+        wire = self._decode_spec(text)
+        return self._record(wire, self._encode(_amounts(wire)), labels), wire.node_name or ""
+
+    def _record(self, wire: PodSpecWire, amounts: bytes, merge: LabelSet | None = None) -> PodSpec:
         requests = self._requests.get(amounts, lambda _: incoming_requests(wire))
-        return self._equal_specs.get(pod_spec(wire, requests, merge), lambda same: same)
+        return self._equal_specs.get(pod_spec(wire, requests, self._parts, merge), lambda same: same)
 
     def _make_held(self, encoded: bytes, reported: bytes) -> Requests:
         return held_resources(self._decode_spec(encoded), self._decode_held(reported))

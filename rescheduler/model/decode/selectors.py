@@ -52,7 +52,7 @@ _SETS: Final = frozenset({Operator.IN, Operator.NOT_IN})
 _PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _ORDER: Final = frozenset({Operator.GT, Operator.LT})
 _TOLERATIONS: Final = 1024
-_SELECTORS: Final = 1024
+_SELECTORS: Final = 1 << 14
 
 
 class SelectorError(ReschedulerError, ValueError):

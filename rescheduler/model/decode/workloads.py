@@ -6,6 +6,8 @@ What of a Job tells whether it replaces an evicted pod is decoded for Jobs only:
 from __future__ import annotations
 
 import datetime as dt
+from functools import cache
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -108,17 +110,16 @@ def workload(
 ) -> Workload:
     """The record of a controller."""
     spec, status = wire.spec or WorkloadSpecWire(), wire.status or WorkloadStatusWire()
-    namespace, name = meta.namespace or "default", meta.name or ""
+    namespace, name = intern(meta.namespace or "default"), intern(meta.name or "")
     owners = shared.owners(meta.owner_references, namespace)
     template = pod_template(spec.template, shared, pods)
-    resource = RESOURCES[kind]
     stateful, strategy = kind is Kind.STATEFUL_SET, spec.update_strategy or RolloutStrategyWire()
     return Workload(
         kind=kind.value,
         namespace=namespace,
         name=name,
-        uid=meta.uid or substitute_uid(kind, namespace, name),
-        api_version=f"{resource.group}/{resource.version}" if resource.group else resource.version,
+        uid=intern(meta.uid or substitute_uid(kind, namespace, name)),
+        api_version=_api_version(kind),
         resource_version=meta.resource_version or "",
         generation=meta.generation or 0,
         controller=owners.controller,
@@ -147,6 +148,12 @@ def workload(
         created_at_s=created_at(meta),
         job=_job(spec, status) if kind is Kind.JOB else None,
     )
+
+
+@cache
+def _api_version(kind: Kind) -> str:
+    resource = RESOURCES[kind]
+    return f"{resource.group}/{resource.version}" if resource.group else resource.version
 
 
 def _job(spec: WorkloadSpecWire, status: WorkloadStatusWire) -> JobState:
