@@ -148,7 +148,7 @@ class ChainPlanner(PlansDrafts):
             return None
         objective, replacement = self.plan.objective, self.plan.replacements.coming(candidate.pod)
         change = objective.change(candidate.pod, replacement)
-        gains = objective.gains(policy, candidate, replacement, change)
+        gains = objective.gains(policy, candidate, change)
         if not (gains > 0).any():
             return None
         least_gain = self.plan.refusals.least_gain(candidate.pod)

@@ -383,7 +383,7 @@ class _Problem:
             return self._lets_in(candidate.pod)
         pod, replacement = candidate.pod, self._drafts.replacement(candidate.pod)
         whole = self._drafts.objective.change(pod, replacement)
-        gains, change = self._drafts.objective.gains(policy, candidate, replacement, whole), whole.total
+        gains, change = self._drafts.objective.gains(policy, candidate, whole), whole.total
         falls = -_FAULT * change[Tier.HARD] - change[Tier.SOFT] / ONE
         # Who breaks a rule moves for that, not for a wish that it has besides.
         better = (gains > 0) & (falls > (_FAULT / 2 if candidate.tier is Tier.HARD else 0.0))

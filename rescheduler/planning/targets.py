@@ -115,6 +115,7 @@ class Targets:
         if isinstance(fitting, Blocked):
             return fitting
         allowed, required = fitting
+        wish.change.settle()
         refused: Blocked | None = None
         while refused is None or allowed.any():
             with trial.without(pod):

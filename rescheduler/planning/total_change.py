@@ -7,8 +7,8 @@ spoilt by another, and no two of them move pods to and fro (docs/design/05-objec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import cache, cached_property
+from typing import Final, cast
 
 import numpy as np
 
@@ -34,14 +34,51 @@ _WORDS: Final = {
 """What a move would do that makes a tier worse."""
 
 
-@dataclass(frozen=True, slots=True)
 class TotalChange:
-    """What one move to each node would change."""
+    """What one move to each node would change, while all pods stand as they do when it is asked for.
 
-    total: IntArray
-    """The sum over all policies, shape (tiers, nodes)."""
-    parts: Sequence[tuple[str, IntArray]]
-    """By policy, without those that have nothing to say of the pod."""
+    Most moves are given up for what their own policy and the rules say, so the others are asked only for ``total``.
+    """
+
+    def __init__(self, policies: Sequence[Policy], view: PolicyView, pod: Pod, replacement: Pod) -> None:
+        self._policies = policies
+        self._question = pod, replacement, view
+        self._nothing = unchanged(view.nodes.size)
+        self._known: dict[int, IntArray] = {}
+        """By identity of the policy."""
+
+    def by(self, policy: Policy) -> IntArray:
+        """What it changes by the first policy of that name that has something to say; an echo, which is not counted, speaks for itself."""
+        counted = (self._asked(one) for one in self._policies if one.name == policy.name)
+        found = next((change for change in counted if change is not self._nothing), None)
+        return self._asked(policy) if found is None else found
+
+    def _asked(self, policy: Policy) -> IntArray:
+        found = self._known.get(id(policy))
+        if found is None:
+            found = self._known[id(policy)] = policy.change(*self._question)
+        return found
+
+    @cached_property
+    def parts(self) -> Sequence[tuple[str, IntArray]]:
+        """By policy, without those that have nothing to say of the pod."""
+        asked = [(policy.name, self._asked(policy)) for policy in self._policies]
+        return [(name, change) for name, change in asked if change is not self._nothing]
+
+    @cached_property
+    def total(self) -> IntArray:
+        """The sum over all policies, shape (tiers, nodes)."""
+        changes = [change for _, change in self.parts]
+        if len(changes) <= 1:
+            return changes[0] if changes else self._nothing
+        total: IntArray = changes[0] + changes[1]
+        for change in changes[2:]:
+            total += change
+        return total
+
+    def settle(self) -> None:
+        """Ask all policies now: pods will not stand as they do any more."""
+        self.total  # noqa: B018
 
     def effects(self, node: int) -> tuple[MoveEffect, ...]:
         """What a move to this node changes, by policy."""
@@ -76,6 +113,11 @@ def refusal_of_group(change: IntArray, node: str) -> Blocked:
     return Blocked(SkipReason.NO_BETTER_TARGET, f"what leaves node/{node} together {words} in sum", node)
 
 
+@cache
+def _chooses_receivers(kind: type[Policy]) -> bool:
+    return issubclass(kind, ChoosesReceivers)
+
+
 class Objective:
     """Asks all policies of one decision about moves."""
 
@@ -85,26 +127,14 @@ class Objective:
 
     def change(self, pod: Pod, replacement: Pod) -> TotalChange:
         """What would change if the pod, which stands, left and its replacement stood on each node instead."""
-        nothing = unchanged(self._view.nodes.size)
-        asked = [(policy.name, policy.change(pod, replacement, self._view)) for policy in self._policies]
-        parts = [(name, change) for name, change in asked if change is not nothing]
-        if len(parts) <= 1:
-            return TotalChange(parts[0][1] if parts else nothing, parts)
-        total = parts[0][1] + parts[1][1]
-        for _, change in parts[2:]:
-            total += change
-        return TotalChange(total, parts)
+        return TotalChange(self._policies, self._view, pod, replacement)
 
-    def gains(
-        self, policy: Policy, candidate: Candidate, replacement: Pod, change: TotalChange
-    ) -> FloatArray:
+    def gains(self, policy: Policy, candidate: Candidate, change: TotalChange) -> FloatArray:
         """What a move to each node gains (0..1) by the policy that proposes it: 0 on its own node, and where it is not to go.
 
         One of a group gains what the group does. ``change``: what the move changes.
         """
-        own = next((part for name, part in change.parts if name == policy.name), None)
-        if own is None:  # that of an echo is not added up
-            own = policy.change(candidate.pod, replacement, self._view)
+        own = change.by(policy)
         if candidate.group:
             found = np.full(self._view.nodes.size, candidate.gain)
         else:
@@ -112,7 +142,7 @@ class Objective:
             found = gains(own, UNITS | {candidate.tier: unit})
             # Shares are rounded to whole numbers.
             found[-own[candidate.tier] < candidate.least * unit - 1] = 0.0
-        if isinstance(policy, ChoosesReceivers):
-            found[~policy.receivers(candidate, self._view)] = 0.0
+        if _chooses_receivers(type(policy)):
+            found[~cast("ChoosesReceivers", policy).receivers(candidate, self._view)] = 0.0
         found[self._view.state.node_index[candidate.pod.node]] = 0.0
         return found

@@ -176,7 +176,7 @@ class UnfinishedPlan:
         return TargetWish(
             candidate.pod,
             replacement,
-            self.objective.gains(policy, candidate, replacement, change),
+            self.objective.gains(policy, candidate, change),
             change,
             least_gain=self.refusals.least_gain(candidate.pod),
             reason=policy.name,

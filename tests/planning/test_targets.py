@@ -3,10 +3,9 @@
 import numpy as np
 
 from rescheduler.planning.targets import Target, Targets, TargetWish
-from rescheduler.planning.total_change import TotalChange
+from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import unchanged
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 
@@ -21,10 +20,11 @@ def test_of_equal_nodes_the_one_is_taken_that_kube_scheduler_would_choose():
     ]
     snapshot = b.snapshot(nodes, rs, rs.pod("w-0").on("n0"))
     state = SchedulingState(snapshot)
-    trial = Trial(snapshot, PolicyView.of(snapshot, state), set())
+    view = PolicyView.of(snapshot, state)
+    trial = Trial(snapshot, view, set())
     (pod,) = snapshot.pods.values()
     found = Targets(trial).choose(
-        TargetWish(pod, pod, np.ones(4), TotalChange(unchanged(4), ()), reason="R", in_group=True)
+        TargetWish(pod, pod, np.ones(4), Objective((), view).change(pod, pod), reason="R", in_group=True)
     )
     assert isinstance(found, Target)
     assert found.node == "large"
