@@ -108,7 +108,9 @@ def decide(
         skipped=(),
         rooms=planner.rooms.records(),
         before=summary_before,
-        after=summarise(snapshot, state, figures, after, pending - planner.rooms.pods()),
+        after=summarise(
+            snapshot, state, figures, after, pending - planner.rooms.pods(), before=summary_before
+        ),
     )
     unmeasured = (one.unmeasured for one in said if one.unmeasured is not None)
     emptying = planner.groups.emptying(snapshot, planner.asked, planner.plan.steps)

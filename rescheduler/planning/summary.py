@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -43,6 +43,8 @@ class Figures:
     pods: IntArray
     counted: IntArray
     """Pods that do not belong to their node: a node without any of them is empty."""
+    touched: set[int] = field(default_factory=set)
+    """Nodes (indices) of which moves have changed anything."""
 
     @classmethod
     def of(cls, state: SchedulingState) -> Figures:
@@ -69,6 +71,7 @@ class Figures:
                 self.counted[index[node]] -= 1
 
     def _add(self, node: int, cpu_milli: int, memory_bytes: int, sign: int) -> None:
+        self.touched.add(node)
         self.cpu[node] += sign * cpu_milli
         self.memory[node] += sign * memory_bytes
         self.pods[node] += sign
@@ -81,41 +84,55 @@ def summarise(
     figures: Figures,
     policies: Sequence[PolicySummary],
     pending: int,
+    *,
+    before: ClusterSummary | None = None,
 ) -> ClusterSummary:
-    """One summary; nodes by name."""
+    """One summary; nodes by name. ``before``: that of the same cluster before ``figures`` followed the moves."""
     cpu, memory = state.allocatable("cpu"), state.allocatable("memory")
     pods = state.allocatable("pods")
-    columns = [c.tolist() for c in (figures.pods, pods, figures.cpu, cpu, figures.memory, memory)]
-    nodes: list[NodeSummary] = []
-    for name, *amounts in sorted(zip(state.node_names, *columns, strict=True)):
-        node = snapshot.nodes[name]
-        used = snapshot.usage.get(name)
-        if used is not None and not is_fresh(used, snapshot.taken_at_s):
-            used = None
-        nodes.append(
-            NodeSummary(
-                name=name,
-                zone=node.labels.get(ZONE) or "",
-                schedulable=node.usable,
-                marks=marks_of(node),
-                pods=amounts[0],
-                pods_allocatable=amounts[1],
-                cpu_requested_milli=amounts[2],
-                cpu_allocatable_milli=amounts[3],
-                memory_requested_bytes=amounts[4],
-                memory_allocatable_bytes=amounts[5],
-                cpu_used_milli=used.cpu_milli if used is not None else msgspec.UNSET,
-                memory_used_bytes=used.memory_bytes if used is not None else msgspec.UNSET,
-            )
+    columns = (figures.pods, pods, figures.cpu, cpu, figures.memory, memory)
+    if before is None:
+        rows = sorted(zip(state.node_names, *(column.tolist() for column in columns), strict=True))
+        nodes = tuple([_node_summary(snapshot, name, amounts) for name, *amounts in rows])
+    else:
+        names = {state.node_names[node]: node for node in figures.touched}
+        nodes = tuple(
+            [
+                _node_summary(snapshot, one.name, [int(column[names[one.name]]) for column in columns])
+                if one.name in names
+                else one
+                for one in before.nodes
+            ]
         )
     return ClusterSummary(
-        nodes=tuple(nodes),
+        nodes=nodes,
         policies=tuple(policies),
         pods=int(figures.pods.sum()),
         pending_pods=pending,
         empty_nodes=int((figures.counted == 0).sum()),
         cpu_imbalance=_imbalance(figures.cpu, cpu),
         memory_imbalance=_imbalance(figures.memory, memory),
+    )
+
+
+def _node_summary(snapshot: Snapshot, name: str, amounts: Sequence[int]) -> NodeSummary:
+    node = snapshot.nodes[name]
+    used = snapshot.usage.get(name)
+    if used is not None and not is_fresh(used, snapshot.taken_at_s):
+        used = None
+    return NodeSummary(
+        name=name,
+        zone=node.labels.get(ZONE) or "",
+        schedulable=node.usable,
+        marks=marks_of(node),
+        pods=amounts[0],
+        pods_allocatable=amounts[1],
+        cpu_requested_milli=amounts[2],
+        cpu_allocatable_milli=amounts[3],
+        memory_requested_bytes=amounts[4],
+        memory_allocatable_bytes=amounts[5],
+        cpu_used_milli=used.cpu_milli if used is not None else msgspec.UNSET,
+        memory_used_bytes=used.memory_bytes if used is not None else msgspec.UNSET,
     )
 
 

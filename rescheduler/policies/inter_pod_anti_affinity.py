@@ -130,7 +130,8 @@ def _leaving(owners: _Pods, matched: _Pods, leavers: _Leavers) -> Iterator[Pod]:
         if leavers.in_scope(pod):
             kinds.setdefault((leavers.able(pod), uid in owners, uid in matched), []).append(pod)
     for pods in kinds.values():
-        pods.sort(key=leavers.order, reverse=True)
+        if len(pods) > 1:  # an order costs more than all else here
+            pods.sort(key=leavers.order, reverse=True)
     carry, match, both = len(owners), len(matched), len(owners.keys() & matched.keys())
     while _conflicts(carry, match, both):
         pairs = {
@@ -140,7 +141,7 @@ def _leaving(owners: _Pods, matched: _Pods, leavers: _Leavers) -> Iterator[Pod]:
         if most is None:
             return
         worst = [kind for kind, number in pairs.items() if (kind[0], number) == most]
-        kind = min(worst, key=lambda kind: leavers.order(kinds[kind][-1]))
+        kind = worst[0] if len(worst) == 1 else min(worst, key=lambda kind: leavers.order(kinds[kind][-1]))
         yield kinds[kind].pop()
         carry, match, both = carry - kind[1], match - kind[2], both - (kind[1] and kind[2])
 

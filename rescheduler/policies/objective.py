@@ -78,7 +78,7 @@ def gains(change: IntArray, units: Mapping[Tier, int] = UNITS) -> FloatArray:
     untouched = np.ones(change.shape[1], dtype=np.bool_)
     for tier in Tier:
         # Most moves are about few tiers.
-        if (row := change[tier]).any():
+        if np.count_nonzero(row := change[tier]):
             gained = 1.0 - np.power(_LACKS[tier], np.maximum(-row / units[tier], 0.0))
             np.copyto(found, gained, where=untouched)
             untouched &= row == 0
@@ -153,7 +153,7 @@ def best(change: IntArray, nodes: NodeIndices) -> BoolArray:
     chosen = np.ones(len(nodes), dtype=np.bool_)
     for tier, telling in _TELLING.items():
         # Most moves are about few tiers.
-        if change[tier].any():
+        if np.count_nonzero(change[tier]):
             values = change[tier][nodes]
             chosen &= values < values[chosen].min() + telling
     return chosen
@@ -168,7 +168,7 @@ def _first_sign(change: IntArray) -> IntArray:
     sign: IntArray = np.zeros(change.shape[1], dtype=np.int64)
     for row in change:
         # Most moves are about few tiers.
-        if row.any():
+        if np.count_nonzero(row):
             sign = np.where(sign == 0, np.sign(row), sign)
     return sign
 

@@ -27,7 +27,7 @@ class PairChange(NamedTuple):
 
 def matched_by(term: TermCount, view: PolicyView) -> PodGroup:
     """The pods that a term matches."""
-    return view.cluster.group((term.key.matcher,), living=False)
+    return view.cluster.matched_by(term)
 
 
 def may_have_pairs(term: TermCount, matched: PodGroup) -> bool:

@@ -284,6 +284,8 @@ class TermCount:
         self.carriers: list[PodClass] = []
         """The classes whose pods carry it, those without pods now included."""
         self.counts = Counts(len(column.values))
+        self.matched: PodGroup | None = None
+        """The pods that the term matches, once ``Cluster.matched_by`` was asked for them."""
         self._codes = column.code_list
 
     def add_many(self, nodes: Sequence[int]) -> None:

@@ -188,6 +188,12 @@ class Cluster:
         known = self._groups.get(key)
         return known if known is not None else self._new_group(key)
 
+    def matched_by(self, term: TermCount) -> PodGroup:
+        """The pods that a carried term matches."""
+        if term.matched is None:
+            term.matched = self.group((term.key.matcher,), living=False)
+        return term.matched
+
     def terms_about(self, kind: PodClass) -> list[TermCount]:
         """Terms carried by pods of the cluster that match a class of pods."""
         return kind.memo.of("terms_about", self.terms_version, lambda: self._terms_about(kind))
