@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final
 
 from rescheduler.model.records import Pod
@@ -30,9 +29,7 @@ from rescheduler.policies.proposals import Candidate
 
 MAKES_ROOM: Final = "MakesRoom"
 """``reason`` of a move whose pod steps aside for another one."""
-_MOST_OTHERS: Final = 16
-"""Nodes that are tried in place of one that the rules refuse."""
-_MOST_SEARCHES: Final = 8
+_MOST_SEARCHES: Final = 4
 """For pods that are left: in each what the rules refused before is forbidden."""
 
 
@@ -124,11 +121,6 @@ class ChainPlanner(PlansDrafts):
         leavers = self._leavers()
         may_leave = partial(self._may_step_aside, candidate)
         found = chains.follow(wish, to, aside, may_leave, leavers)
-        if not found and not aside.get(to.node):
-            # What keeps it off may be pods that leave by this plan: then it waits for those of another node.
-            others = (at for at in sorted(leavers) if wish.gains[at] > 0 and at != to.node)
-            for at in islice(others, _MOST_OTHERS):
-                found = found or chains.follow(wish, to._replace(node=at, rules=()), {}, may_leave, leavers)
         if found:
             self.take_all(candidate, found)
         return bool(found)

@@ -426,14 +426,13 @@ class Repair:
             if self._step_aside(pod, depth):
                 return True
         some = [(-share * (1 + rng.random()), pod) for pod, share in way.pods if share < 1.0]
-        gone: list[int] = []
+        gone = 0
         for _, pod in sorted(some)[: 2 * MOST_ASIDE]:
             if self._step_aside(pod, depth):
-                gone.append(pod)
+                gone += 1
                 if (state.left[-1][:, way.node] >= self._needs[number]).all():
-                    self._spare(gone, self._needs[number], way.node)
                     return True
-            if len(gone) == way.most:
+            if gone == way.most:
                 break
         return False
 
@@ -444,14 +443,6 @@ class Repair:
             if not any(self._step_aside(pod, depth, rules.beyond) for pod in tried):
                 return False
         return True
-
-    def _spare(self, gone: Sequence[int], need: FloatArray, node: int) -> None:
-        """Some of these may stay after all."""
-        state = self.state
-        for pod in sorted(gone, key=lambda pod: self._size[pod]):
-            enough = (state.left[-1][:, node] - self._holds[pod] >= need).all()
-            if enough and state.repairs(pod) <= 0:
-                state.remove(pod)
 
     def _step_aside(self, number: int, depth: int, beyond: BoolArray | None = None) -> bool:
         """It goes to none of the nodes ``beyond``."""

@@ -53,8 +53,6 @@ _SHORTER: Final = 8
 """So many times shorter it is searched for these at first."""
 RING: Final = 32
 """Nodes more of those that are left."""
-_FIRST: Final = 2
-"""For pending pods chains are looked for so many times longer than passes say, the first solution included."""
 _TURN: Final = 0.05
 """What room for the first pending pod counts for more than for the last: less than a move, so it decides between equals."""
 _FAULT: Final = 1000.0
@@ -254,7 +252,7 @@ class _Problem:
                 budgets=conditions.left,
                 most_aside=self._extent.most_aside,
             ),
-            most_looks=inf if self._extent.may_leave is None else _FIRST * passes * LOOKS_PER_PASS,
+            most_looks=inf if self._extent.may_leave is None else passes * LOOKS_PER_PASS,
         )
         search(operator, passes)
         if stages > self._extent.early:
