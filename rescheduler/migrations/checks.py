@@ -27,6 +27,8 @@ from rescheduler.reservations.node_request import asks_words
 from rescheduler.reservations.reservation_lifecycle import CONDITION_SCHEDULED, ReservationReason
 from rescheduler.reservations.template import reservation_manifest, reservation_name
 
+_SURELY_REFUSED_S: Final = 60.0
+"""A Reservation that is refused for longer ends its move, which takes the turn of others meanwhile."""
 _FAILED_CALL: Final = re.compile(r"[1-5]\d\d \w+:")
 """How the words of an answer begin with which the API server did not create the placeholder."""
 _REJECTED: Final = re.compile(r"(403|422) \w+:")
@@ -138,7 +140,11 @@ def reserving(draft: Draft) -> None:
             draft.fail(Why.RESERVATION_FAILED, f"Reservation {name} does not exist")
             return
         if refused := draft.observed.refused:
-            draft.say(Why.RESERVING, f"the API server refuses Reservation {name}: {refused}")
+            words = f"the API server refuses Reservation {name}: {refused}"
+            if draft.now_s >= draft.status.started_at_s + _SURELY_REFUSED_S:
+                draft.fail(Why.RESERVATION_FAILED, words)
+                return
+            draft.say(Why.RESERVING, words)
         _create(draft)
     elif reservation.deleting:
         draft.fail(Why.RESERVATION_FAILED, f"Reservation {reservation.name} is being deleted")

@@ -145,3 +145,15 @@ def test_a_move_says_with_which_words_its_reservation_is_refused():
     refusing[0] = False
     scene.until(lambda: scene.over(name))
     assert scene.phase(name) == "Succeeded"
+
+
+def test_a_move_whose_reservation_is_refused_takes_no_turn_for_long():
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.workload()
+    scene.start()
+    scene.refuse(422, "Invalid", lambda call: call.method == "POST" and call.path.endswith("/reservations"))
+    name = scene.move(scene.pods()[0], "n2", ttl="1h")
+    scene.until(lambda: scene.over(name))
+    assert (scene.phase(name), scene.reason(name)) == ("Failed", "ReservationFailed")
+    assert "422 Invalid" in scene.state(name)["message"]
+    assert not scene.leftovers()
