@@ -147,6 +147,7 @@ class Replacements:
         newest = NewestOf(
             revision=self._newest.of(uid, revision),
             any=own,
+            specs=self._newest.specs(uid, revision),
             family=self._added_to(family) if family is not None else None,
         )
         created = created_from(pod, workload, revision, newest, admitted)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
 from rescheduler.model.names import LABEL_START_FIRST
 from rescheduler.model.never_moves import foreign_gates
-from rescheduler.model.records import Pod, Workload
+from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.snapshot import Snapshot
 
 REVISION_HASH: Final = "controller-revision-hash"
@@ -38,6 +38,8 @@ class NewestPods:
         self._pods_of = pods_of
         self._alike = alike
         self._newest: dict[tuple[str, str], Pod] = {}
+        self._specs: dict[tuple[str, str], list[PodSpec]] = {}
+        """By controller and revision: of each request of its pods one spec."""
         self._all_read = False
         self._live: Counter[str] = Counter()
         self._gated: dict[str, tuple[str, ...]] = {}
@@ -48,6 +50,11 @@ class NewestPods:
     def of(self, controller_uid: str, revision: str) -> Pod | None:
         """The newest pod of that controller; of that revision if ``revision`` is not empty."""
         return self._known(controller_uid).get((controller_uid, revision))
+
+    def specs(self, controller_uid: str, revision: str) -> Sequence[PodSpec]:
+        """Of pods of that revision: they differ in what they request if some were resized in place."""
+        self._known(controller_uid)
+        return self._specs.get((controller_uid, revision), ())
 
     def live(self, controller_uid: str) -> int:
         """How many pods of that controller neither end nor have ended (``IsPodActive`` of pkg/controller).
@@ -113,6 +120,9 @@ class NewestPods:
             self._put((uid, ""), pod)
             if revision:
                 self._put((uid, revision), pod)
+                specs = self._specs.setdefault((uid, revision), [])
+                if all(pod.spec is not spec and pod.spec.requests != spec.requests for spec in specs):
+                    specs.append(pod.spec)
 
     def _put(self, key: tuple[str, str], pod: Pod) -> None:
         known = self._newest.get(key)

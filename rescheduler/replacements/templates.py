@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -96,6 +97,8 @@ class NewestOf(NamedTuple):
     """Of the revision that the new pod is created from."""
     any: Pod | None
     """Of any revision."""
+    specs: Sequence[PodSpec] = ()
+    """Of pods of that revision, whatever they request."""
     family: Added | None = None
     """What admission has added to the newest pod of the other workloads of the same controller."""
 
@@ -159,7 +162,8 @@ def _of_stateful_set(
             )
             return NotReplaced(NoReplacement.REVISION_NOT_KNOWN, message)
         labels = _own(newest.labels, pod, workload)
-        spec = _size(_with_added_containers(_as_created(newest, None), latest), pod.spec)
+        # Nothing shows which of them were resized in place, so room is held for the largest.
+        spec = _size(_with_added_containers(_as_created(newest, None), latest), pod.spec, *siblings.specs)
         spec = _volumes_kept(spec, pod, workload)
         return Created(spec, labels, ReplacementSource.SIBLING, f"pod {newest.name} of {named}")
     labels = _own(workload.template_labels or pod.labels, pod, workload)

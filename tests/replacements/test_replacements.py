@@ -82,6 +82,14 @@ def test_below_the_partition_a_pod_of_the_new_revision_comes_back_as_its_sibling
     assert "db-1" in found.origin
 
 
+def test_a_pod_resized_in_place_comes_back_as_large_as_any_of_its_revision():
+    """Its template is not known, and the resized one may be the newest."""
+    owner = db(partition=3)
+    resized = owner.cpu("10m").pod("db-2").label({REVISION: "old"}).on("n1")
+    found = comes_back("db-2", owner, resized, of_revision(owner, "db-1", "old"))
+    assert (found.revision, found.pod.spec.requests.cpu_milli) == ("old", 1000)
+
+
 def test_a_revision_of_which_no_pod_is_left_is_not_guessed():
     owner = db(partition=3)
     found = comes_back("db-0", owner, of_revision(owner, "db-0", "new"))
