@@ -39,6 +39,8 @@ _EPSILON: Final = 1e-9
 _BY_SIZE: Final = 0.5
 """How much of a pod's worth in a repetition is relief for the room that it takes, the rest being relief alone."""
 _NOISE: Final = (0.05, 0.3, 0.15, 0.6)
+_WORSE: Final = 0.01
+"""How much worse a repetition may leave the solution at first, to get out of a corner."""
 
 
 def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
@@ -46,10 +48,6 @@ def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
     over = np.maximum(above, 0.0)
     total: FloatArray = weights @ fall(over, over)
     return total
-
-
-_WORSE: Final = 0.01
-"""How much worse a repetition may leave the solution at first, to get out of a corner."""
 
 
 class _Order(NamedTuple):
