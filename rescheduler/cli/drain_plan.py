@@ -34,6 +34,11 @@ from rescheduler.scheduling.state import SchedulingState
 from rescheduler.scheduling.volume_binding import VolumeBinding
 from rescheduler.scheduling.volume_zone import VolumeZone
 
+_RULES: Final[Mapping[str, FilterPlugin]] = {
+    "its nodeSelector or node affinity": NodeAffinity(),
+    "its volume": VolumeBinding(),
+    "the zone of its volume": VolumeZone(),
+}
 _ORDERS: Final = 4
 """So many orders are tried for each stage until all pods have a place."""
 
@@ -308,13 +313,6 @@ def _unmanaged(pod: Pod) -> str:
 def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
     changed = {name: msgspec.structs.replace(snapshot.nodes[name], unschedulable=True) for name in nodes}
     return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
-
-
-_RULES: Final[Mapping[str, FilterPlugin]] = {
-    "its nodeSelector or node affinity": NodeAffinity(),
-    "its volume": VolumeBinding(),
-    "the zone of its volume": VolumeZone(),
-}
 
 
 def pinned_by(state: SchedulingState, pod: Pod, replacement: Pod, leaving: Collection[str]) -> str:

@@ -25,6 +25,7 @@ from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.plan import SkipReason
+from rescheduler.replacements.controllers import ordinal
 from rescheduler.replacements.siblings import Alike, age
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.state import SchedulingState
@@ -77,8 +78,8 @@ class Availability:
 
     def _comes_first(self, pod: Pod) -> str:
         """The pod that its controller would bring back before this one; "" if there is none."""
-        first = self.unavailable
-        found = first if first is not None and first < _number(pod) else self.absent
+        first, own = self.unavailable, ordinal(pod)
+        found = first if first is not None and own is not None and first < own else self.absent
         return "" if found is None else f"{pod.name.rpartition('-')[0]}-{found}"
 
 
@@ -100,11 +101,11 @@ def availability_of(
     available: set[str] = set()
     settles_at_s: float | None = None
     live = 0
-    staying: dict[int, str] = {}
+    in_order, staying = _numbers_in_order(workload), dict[int | None, str]()
     for each in pods:
         live += not each.terminal
-        if not (each.deleting or each.uid in leaving):
-            staying[_number(each)] = each.uid
+        if in_order and not (each.deleting or each.uid in leaving):
+            staying[ordinal(each)] = each.uid
         if each.deleting or not each.ready:
             continue
         due_s = _available_at_s(each, min_ready_s)
@@ -119,8 +120,8 @@ def availability_of(
         wanted=workload.replicas if known and workload is not None else live + missing,
         available=frozenset(available),
         settles_at_s=settles_at_s,
-        unavailable=next((n for n in _numbers_in_order(workload) if staying.get(n) not in available), None),
-        absent=next((n for n in _numbers_in_order(workload) if n not in staying), None),
+        unavailable=next((n for n in in_order if staying.get(n) not in available), None),
+        absent=next((n for n in in_order if n not in staying), None),
     )
 
 
@@ -135,12 +136,6 @@ def _numbers_in_order(workload: Workload | None) -> range:
     if workload is None or not workload.in_order:
         return range(0)
     return range(workload.first_ordinal, workload.first_ordinal + workload.replicas)
-
-
-def _number(pod: Pod) -> int:
-    """That of a StatefulSet's pod; -1 where its name ends with none."""
-    number = pod.name.rpartition("-")[2]
-    return int(number) if number.isascii() and number.isdigit() else -1
 
 
 def missing_pods(snapshot: Snapshot) -> Counter[str]:

@@ -36,6 +36,8 @@ Found = TypeVar("Found")
 _MOST: Final = 1_000_000
 """Pods that one cost may be worth: so the sum over the largest cluster is a number still."""
 _LABELS_TOLD: Final = 3
+FAILURES: Final = (Exception, SystemExit)
+"""What a policy of another package may raise: it must not end the process either."""
 
 
 class SimplePolicy(Generic[ArgsT]):
@@ -314,10 +316,6 @@ def _nameless(kind: PodClass) -> Pod:
 
 def _by_name(pod: Pod) -> tuple[str, str]:
     return pod.namespace, pod.name
-
-
-FAILURES: Final = (Exception, SystemExit)
-"""What a policy of another package may raise: it must not end the process either."""
 
 
 def raised(error: BaseException) -> str:

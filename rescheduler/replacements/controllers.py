@@ -202,8 +202,8 @@ def _deployment_gone(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
 def _surplus(asked: Asked, workload: Workload) -> NoReplacement | None:
     """Whether the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
     if workload.kind == "StatefulSet":
-        beyond = int(_ordinal(asked.pod)) >= workload.first_ordinal + workload.replicas
-        return NoReplacement.SURPLUS if beyond else None
+        number, wanted = ordinal(asked.pod), workload.first_ordinal + workload.replicas
+        return NoReplacement.SURPLUS if number is not None and number >= wanted else None
     wanted = workload.replicas if workload.job is None else wanted_pods(workload, workload.job)
     if asked.live_pods <= wanted:
         return None
@@ -212,12 +212,13 @@ def _surplus(asked: Asked, workload: Workload) -> NoReplacement | None:
 
 def _is_member(pod: Pod, workload: Workload) -> bool:
     """As ``isMemberOf`` of the StatefulSet controller."""
-    ordinal = _ordinal(pod)
-    return pod.name == f"{workload.name}-{ordinal}" and ordinal.isascii() and ordinal.isdigit()
+    return pod.name.rpartition("-")[0] == workload.name and ordinal(pod) is not None
 
 
-def _ordinal(pod: Pod) -> str:
-    return pod.name.rpartition("-")[2]
+def ordinal(pod: Pod) -> int | None:
+    """That of a StatefulSet's pod; None: its name ends with no number."""
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() else None
 
 
 def _template_refuses(workload: Workload, named: str) -> Iterator[NotReplaced]:

@@ -13,6 +13,7 @@ from rescheduler.model.records import Pod, PodSpec, Toleration, Workload
 from rescheduler.model.replacement_rules import AdmittedPod
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
+from rescheduler.replacements.controllers import ordinal
 from rescheduler.replacements.identity import COMPLETION_INDEX, POD_INDEX, POD_NAME
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 from rescheduler.replacements.siblings import REVISION_HASH
@@ -54,13 +55,13 @@ def revision_to_come(pod: Pod, workload: Workload | None) -> str:
     """
     if workload is None or workload.kind != "StatefulSet":
         return ""
-    ordinal = pod.name.rpartition("-")[2]
-    if not ordinal.isascii() or not ordinal.isdigit():
+    number = ordinal(pod)
+    if number is None:
         return workload.revision
     kept = workload.partition
     if kept is None:
         kept = workload.current_replicas if workload.update_strategy == "RollingUpdate" else 0
-    below = int(ordinal) < workload.first_ordinal + kept
+    below = number < workload.first_ordinal + kept
     return (workload.current_revision or workload.revision) if below else workload.revision
 
 
