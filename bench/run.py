@@ -216,11 +216,10 @@ def events(board: Board, sizes: Sequence[int]) -> None:
 
 def reconciling(board: Board, sizes: Sequence[int]) -> None:
     """Reconciling the moves under way."""
-    found = [module("reconciling", str(nodes)) for nodes in sizes]
-    for nodes, figures in zip(sizes, found, strict=True):
-        board.figure(f"{nodes} nodes, 20 moves: one reconciliation", figures["reconciliation_ms"], "ms")
-        board.figure(f"{nodes} nodes: the snapshot before it", figures["snapshot_ms"], "ms")
-    board.growth("one reconciliation", sizes, [f["reconciliation_ms"] + f["snapshot_ms"] for f in found])
+    found = [module("crowds", "nobody", "--nodes", str(nodes))["median_later_s"] for nodes in sizes]
+    for nodes, seconds in zip(sizes, found, strict=True):
+        board.figure(f"{nodes} nodes, 20 moves: one reconciliation and its snapshot", seconds * 1000, "ms")
+    board.growth("one reconciliation", sizes, found)
 
 
 def controller(board: Board, sizes: Sequence[int]) -> None:
