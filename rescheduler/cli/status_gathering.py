@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,8 +26,9 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import Reservation
-from rescheduler.model.times import format_seconds
+from rescheduler.model.times import format_duration, format_seconds
 from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import decide
 from rescheduler.reports.cluster_status import (
     ClusterPicture,
@@ -82,8 +83,20 @@ def picture_of(
         source=found.source,
         headline=headline(plan) if whole else "",
         shows_plan=whole,
-        warnings=(*found.warnings, *plan.metadata.warnings),
+        warnings=(*found.warnings, *_waits(configuration, plan), *plan.metadata.warnings),
     )
+
+
+def _waits(configuration: Configuration, plan: Plan) -> Iterator[str]:
+    """Policies that find something here and may find it later in the controller, which knows since when it has seen it."""
+    finds = {policy.name for policy in plan.before.policies if policy.badly_placed}
+    for policy in configuration.policies:
+        after_s: float = getattr(policy.args, "after_s", 0.0)
+        if after_s > 0 and policy.args.enabled and policy.title in finds:
+            yield (
+                f"{policy.title} counts at once here: the controller acts on what has stood for `after` "
+                f"({format_duration(after_s)}) since it was seen, where the object does not say since when"
+            )
 
 
 @dataclass(slots=True, kw_only=True)

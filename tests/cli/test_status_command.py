@@ -95,7 +95,10 @@ def test_what_is_badly_placed_and_what_blocks_it(work, status):
         {"name": "WorkloadSpread", "badlyPlaced": 0},
     ]
     assert found["blocked"] == [{"reason": "Protected", "blockedBy": "protections.localStorage", "pods": 1}]
-    assert "1 badly placed pod; the next decision would begin 0 moves" in status().stdout
+    told = status().stdout
+    assert "1 badly placed pod; the next decision would begin 0 moves" in told
+    assert "NodeTaints counts at once here" in " ".join(told.split())
+    assert "`after` (5m)" in told
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     work.api.patch("/api/v1/nodes/n1", {"spec": {"taints": None}}).expect()
     work.remove("Deployment", "cache")
