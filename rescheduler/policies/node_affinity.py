@@ -6,7 +6,7 @@ pod's own preferred terms), ``score`` (all that kube-scheduler scores, with its 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -18,8 +18,7 @@ from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, UNITS, Tier, gain, in_tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Candidate, Proposals, by_gain, by_name
-from rescheduler.policies.score_leads import clearly_beaten, score_lead
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
 from rescheduler.policies.score_potential import ScorePotential, owners_terms
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -45,7 +44,7 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_ke
     ``after_s``: for how long a node's labels must have failed what is required.
     ``minimum_difference``: share (0..1) of a pod's preferred weights that a node must meet more than the
     pod's own before it counts as clearly better. ``minimum_score_difference``: the same for type score, as a
-    share of the highest score that kube-scheduler could give; every move changes scores a little, so it is high.
+    share of half of all weights of scores; every move changes scores a little, so it is high.
     """
 
     types: tuple[Literal["required", "preferred", "score"], ...] = (REQUIRED,)
@@ -63,8 +62,7 @@ class NodeAffinityArgs(PolicyArgs, frozen=True, kw_only=True, rename=document_ke
 class NodeAffinity:
     """Badness: 1 for each pod whose node does not meet what it requires; the share of its preferred weights that its node does not meet.
 
-    For type score what ``ScorePotential`` says; a pod goes for it to nodes with a clear lead by kube-scheduler's scores, with the pod
-    taken off its node, and only if nothing above is wrong. A node of which a label that is required changed less than ``after`` ago
+    For type score what ``ScorePotential`` says; a pod goes for it only if nothing above is wrong. A node of which a label that is required changed less than ``after`` ago
     counts as one that meets it: what labels nodes may take its labels off for a moment. The hint that admission adds is no
     preference of the pod's owner.
     """
@@ -86,15 +84,18 @@ class NodeAffinity:
                 found.extend(self._remembered(known, view))
         if self._potential is not None:
             named = {pod.uid for batch in found for pod in batch.pods}
-            found.extend(self._scored_elsewhere(view, named))
+            least, asked = self._args.minimum_score_difference, self._scope.nodes(view.nodes)
+            kinds = [known for known in view.cluster.classes if known.pods and self._scope.proposes(known)]
+            for kind, pods, fall in self._potential.leavers(kinds, asked, round(least * _SCORED), view):
+                message = (
+                    f"kube-scheduler's scores fit another node better than {NODE}, by {fall / _SCORED:.0%}"
+                )
+                others = [pod for pod in pods if pod.uid not in named]
+                if others:
+                    found.append(
+                        self._batch(kind, others, SCORED_ELSEWHERE, message, fall / _SCORED, least=least)
+                    )
         return by_gain(found)
-
-    def receivers(self, candidate: Candidate, view: PolicyView) -> BoolArray:
-        """Those that are clearly ahead by score, where a pod goes for that."""
-        if candidate.reason != SCORED_ELSEWHERE:
-            return view.nodes.all
-        found: BoolArray = score_lead(candidate.pod, view) >= self._args.minimum_score_difference
-        return found
 
     def badness(self, view: PolicyView) -> IntArray:
         """Required affinity that is not met, preferred weights that are not, and the potential of all scores."""
@@ -193,32 +194,6 @@ class NodeAffinity:
 
         stamp = id(snapshot), snapshot.taken_at_s
         return view.nodes.memo.of((self, "recent labels"), stamp, find)
-
-    def _scored_elsewhere(self, view: PolicyView, named: Container[str]) -> list[Batch]:
-        asked = self._scope.nodes(view.nodes)
-        # A pod that is judged without its hint may be of a class that was not there before.
-        kinds = [known for known in view.cluster.classes if known.pods and self._scope.proposes(known)]
-        standing = (
-            (
-                known,
-                [
-                    p
-                    for p, node in zip(known.pods, known.nodes, strict=True)
-                    if asked[node] and p.uid not in named
-                ],
-            )
-            for known in kinds
-        )
-        return [
-            self._batch(
-                known,
-                pods,
-                SCORED_ELSEWHERE,
-                f"kube-scheduler would score another node {lead:.0%} higher than {NODE}",
-                lead,
-            )
-            for known, lead, pods in clearly_beaten(standing, self._args.minimum_score_difference, view)
-        ]
 
     def _batch(
         self, known: PodClass, pods: list[Pod], reason: str, message: str, worse: float, *, least: float = 0.0

@@ -19,27 +19,28 @@ they are, or differ by claim. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from operator import itemgetter
+from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from rescheduler.model.node_marks import is_avoid_hint
-from rescheduler.model.records import Pod, PodSpec, PreferredNodeTerm, SpreadConstraint
+from rescheduler.model.records import ObjectKey, Pod, PreferredNodeTerm, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, Tier
+from rescheduler.policies.objective import ONE, Tier, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.spread_groups import SpreadGroups
-from rescheduler.policies.term_pairs import changes_in_pairs, pairs_of
+from rescheduler.policies.term_pairs import changes_in_pairs, pairs_of, terms_of
 from rescheduler.policies.wire import Scope
 from rescheduler.scheduling.amounts import held_amount, incoming_amount
 from rescheduler.scheduling.classes import PodClass, TermCount, TermKind
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import (
     MAX_NODE_SCORE,
+    BoolArray,
     FloatArray,
     IntArray,
     NodeIndices,
@@ -61,16 +62,6 @@ def owners_terms(kind: PodClass, view: PolicyView) -> tuple[PreferredNodeTerm, .
     return tuple(term for term in terms if term in written or not is_avoid_hint(term))
 
 
-def owners_spec(kind: PodClass, view: PolicyView) -> PodSpec:
-    """The spec of a class of pods without hints; the same object as long as the template is the same."""
-    terms = owners_terms(kind, view)
-    if terms == kind.spec.node_affinity_preferred:
-        return kind.spec
-    return kind.memo.of(
-        owners_spec, terms, lambda: msgspec.structs.replace(kind.spec, node_affinity_preferred=terms)
-    )
-
-
 def _template_terms(kind: PodClass, view: PolicyView) -> tuple[PreferredNodeTerm, ...]:
     owner = kind.controller
     workload = view.snapshot.workloads.get(owner.uid) if owner is not None else None
@@ -79,6 +70,18 @@ def _template_terms(kind: PodClass, view: PolicyView) -> tuple[PreferredNodeTerm
 
 
 _SOCIAL: Final = frozenset({TermKind.PREFERRED, TermKind.PREFERRED_ANTI, TermKind.REQUIRED})
+MOST_JUDGED: Final = 1_000
+"""Pods that are judged at once, one of each class and node, those first that their node and their own wishes tell most of. A plan moves
+others before it comes to the rest, which the next one finds."""
+
+
+class Leavers(NamedTuple):
+    """Pods of one class on one node."""
+
+    kind: PodClass
+    pods: list[Pod]
+    fall: int
+    """By how much the potential falls at most if one of them moves."""
 
 
 class ScorePotential:
@@ -112,6 +115,44 @@ class ScorePotential:
             change += per_pod * excess.by_node
         change[here] = 0
         return change
+
+    def leavers(
+        self, kinds: Iterable[PodClass], asked: BoolArray, least: int, view: PolicyView
+    ) -> Iterator[Leavers]:
+        """Pods on the nodes ``asked`` of which a move takes ``least`` off the potential, on a node that may be a target."""
+        questions: list[tuple[int, ObjectKey, Leavers]] = []
+        for kind in kinds:
+            falls, social = self._falls_alone(kind, view), self._minds_others(kind, view)
+            alike: dict[int, list[Pod]] = {}
+            for pod, node in zip(kind.pods, kind.nodes, strict=True):
+                if asked[node] and (social or falls[node] >= least):
+                    alike.setdefault(node, []).append(pod)
+            questions += [
+                (-int(falls[node]), min(pod.key for pod in pods), Leavers(kind, pods, 0))
+                for node, pods in alike.items()
+            ]
+        for _, _, one in sorted(questions, key=itemgetter(0, 1))[:MOST_JUDGED]:
+            change = self.change(one.pods[0], one.pods[0], view)
+            better = view.nodes.usable & (change <= -least)
+            if better.any():
+                better = better & _takes(one.pods[0], view)
+            if better.any():
+                yield one._replace(fall=-int(change[better].min()))
+
+    def _falls_alone(self, kind: PodClass, view: PolicyView) -> IntArray:
+        """By node where a pod of the class may stand: the most that a move could take off, as far as no other pod is concerned."""
+        wishes = sum(
+            (costs for _, costs in self._cost(kind, _ALL, view)), start=unchanged(view.nodes.size)[0]
+        )
+        comes = wishes + _rise(kind, view)
+        leaves = wishes + cost_of_nodes(view) - _cost(partial(held_amount, kind), -1, _ALL, view.cluster)
+        least = comes[view.nodes.usable].min(initial=np.iinfo(np.int64).max)
+        falls: IntArray = leaves - least
+        return falls
+
+    def _minds_others(self, kind: PodClass, view: PolicyView) -> bool:
+        """True if where other pods stand matters, too."""
+        return bool(terms_of(kind, _SOCIAL, view)) or self._groups(view).counts(kind)
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         """TaintToleration and NodeAffinity of one pod."""
@@ -165,20 +206,40 @@ def unit(profile: Profile, plugin: str) -> int:
 def cost_of_nodes(view: PolicyView) -> IntArray:
     """Of every node as it is. Do not change the array."""
     cluster = view.cluster
-    return view.memo.of(cost_of_nodes, cluster.version, lambda: _cost(lambda _, **__: 0, 0, _ALL, cluster))
+    answers = cluster.occupancy.answers
+    return answers.of((cost_of_nodes,), lambda nodes: _cost(lambda _, **__: 0, 0, nodes, cluster))
 
 
 def change_on_nodes(pod: Pod, replacement: Pod, view: PolicyView) -> IntArray:
     """What the sum changes by if the pod leaves its node and the replacement stands on each other node."""
-    cluster, now = view.cluster, cost_of_nodes(view)
-    here = view.state.node_index[pod.node]
-    leaves, comes = partial(held_amount, pod), partial(incoming_amount, replacement.spec)
-    gone = _cost(leaves, -1, slice(here, here + 1), cluster) - now[here]
-    change: IntArray = _cost(comes, 1, _ALL, cluster) - now + gone
+    cluster, here = view.cluster, view.state.node_index[pod.node]
+    gone = _cost(partial(held_amount, pod), -1, slice(here, here + 1), cluster) - cost_of_nodes(view)[here]
+    change: IntArray = _rise(replacement, view) + gone
     return change
 
 
-def _cost(amount: Callable[..., int], sign: int, nodes: slice, cluster: Cluster) -> IntArray:
+def _rise(coming: Pod | PodClass, view: PolicyView) -> IntArray:
+    """What each node costs more with such a pod there."""
+    cluster, spec = view.cluster, coming.spec
+    asked = spec.requests, spec.score_cpu_milli, spec.score_memory_bytes
+    with_it = cluster.occupancy.answers.of(
+        (_rise, asked), lambda nodes: _cost(partial(incoming_amount, spec), 1, nodes, cluster)
+    )
+    rise: IntArray = with_it - cost_of_nodes(view)
+    return rise
+
+
+def _takes(pod: Pod, view: PolicyView) -> BoolArray:
+    """Nodes that would take the pod if it were gone."""
+    state = view.state
+    mark = state.checkpoint()
+    state.remove(pod)
+    found: BoolArray = state.feasible(pod).copy()
+    state.rollback(mark)
+    return found
+
+
+def _cost(amount: Callable[..., int], sign: int, nodes: NodeIndices | slice, cluster: Cluster) -> IntArray:
     """Of these nodes with so much more (or less) on each. ``amount``: of a resource, with ``defaults`` or without (``amounts``)."""
     profile = cluster.profile
     curve = cluster.memo.of(_curve, None, lambda: _curve(profile))
@@ -232,5 +293,5 @@ def _curve(profile: Profile) -> FloatArray:
     return area
 
 
-def _nothing(cluster: Cluster, nodes: slice) -> FloatArray:
+def _nothing(cluster: Cluster, nodes: NodeIndices | slice) -> FloatArray:
     return np.zeros(len(cluster.nodes.all[nodes]))

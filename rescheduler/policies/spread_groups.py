@@ -211,6 +211,11 @@ class SpreadGroups:
             if found is not None:
                 yield ExcessChange(group.hard, found)
 
+    def counts(self, kind: PodClass) -> bool:
+        """True if a constraint is carried by pods of the class, or counts them."""
+        self.follow()
+        return any(True for _ in self._about(kind))
+
     def _touched(self, kind: PodClass, then: PodClass) -> Iterable[SpreadGroup]:
         """The constraints that pods of either class carry, or that count them."""
         self.follow()

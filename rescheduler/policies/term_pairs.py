@@ -62,7 +62,7 @@ def pairs_of(term: TermCount, view: PolicyView) -> int:
 def pairs_with(pod: Pod, kinds: frozenset[TermKind], view: PolicyView) -> int:
     """The pairs of these kinds that a pod is one of, where it stands."""
     kind, here = view.cluster.kind_of(pod), view.state.node_index[pod.node]
-    return sum(_pairs_with(term, kind, here, view).gone for term in _terms_of(kind, kinds, view))
+    return sum(_pairs_with(term, kind, here, view).gone for term in terms_of(kind, kinds, view))
 
 
 def changes_in_pairs(
@@ -83,11 +83,11 @@ def _touched(
     kind: PodClass, then: PodClass, kinds: frozenset[TermKind], view: PolicyView
 ) -> tuple[TermCount, ...]:
     """The terms that are about pods of either class."""
-    terms = _terms_of(kind, kinds, view)
-    return terms if then is kind else tuple(dict.fromkeys((*terms, *_terms_of(then, kinds, view))))
+    terms = terms_of(kind, kinds, view)
+    return terms if then is kind else tuple(dict.fromkeys((*terms, *terms_of(then, kinds, view))))
 
 
-def _terms_of(kind: PodClass, kinds: frozenset[TermKind], view: PolicyView) -> tuple[TermCount, ...]:
+def terms_of(kind: PodClass, kinds: frozenset[TermKind], view: PolicyView) -> tuple[TermCount, ...]:
     """Those that pods of the class carry, and those that match them."""
 
     def find() -> tuple[TermCount, ...]:
@@ -96,7 +96,7 @@ def _terms_of(kind: PodClass, kinds: frozenset[TermKind], view: PolicyView) -> t
         matching = [term for term in about if matched_by(term, view) in kind.groups]
         return tuple(dict.fromkeys((*carried, *matching)))
 
-    return kind.memo.of((_terms_of, kinds), view.cluster.terms_version, find)
+    return kind.memo.of((terms_of, kinds), view.cluster.terms_version, find)
 
 
 def _change(

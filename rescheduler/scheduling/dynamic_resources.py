@@ -14,7 +14,6 @@ import numpy as np
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
-from rescheduler.scheduling.plugin import PossibleNodes
 
 REASON = "not judged: dynamic resource allocation (spec.resourceClaims) is left out"
 CANNOT_FIT = "cannot fit resource"
@@ -65,9 +64,6 @@ class DynamicResources:
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:  # noqa: ARG002 -- the plugin protocol
         """0 for every pod that gets here, as kube-scheduler gives pods for which nothing is allocated."""
         return np.zeros(len(nodes), dtype=np.int64)
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> None:
-        """It gives no points."""
 
 
 def _devices(ask: Ask, cluster: Cluster) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.scheduling.plugin import Behind, PossibleNodes, behind_the_best
 
 _MEGABYTE = 1024 * 1024
 _LEAST = 23 * _MEGABYTE
@@ -37,13 +36,6 @@ class ImageLocality:
         key = ("images", spec.images, count)
         points = cluster.nodes.memo.of(key, None, lambda: _points(spec.images, count, cluster.nodes))
         return points[nodes].astype(np.int64)
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind:
-        """Images do not depend on pods."""
-        spec = ask.kind.spec
-        question = "images", spec.images, spec.image_containers
-        best = possible.memo.of(question, None, lambda: int(self.score(ask, cluster, possible.nodes).max()))
-        return behind_the_best(self.score(ask, cluster, here), best)
 
 
 def _points(images: tuple[str, ...], count: int, table: NodeTable) -> npt.NDArray[np.int8]:

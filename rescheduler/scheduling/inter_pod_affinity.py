@@ -19,7 +19,6 @@ from rescheduler.scheduling.counts import Counts
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.matching import Matcher, matcher_of, parsed
 from rescheduler.scheduling.nodes import Column
-from rescheduler.scheduling.plugin import Behind, PossibleNodes
 
 AFFINITY = "node(s) didn't match pod affinity rules"
 ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
@@ -104,31 +103,10 @@ class InterPodAffinity:
             return None
         raw = np.zeros(len(nodes), dtype=np.int64)
         met = False
-        for weight, counts, column, _ in _signed(ask.kind, cluster):
+        for weight, counts, column in _signed(ask.kind, cluster):
             met = True
             raw += weight * column.spread(counts.dense())[nodes]
         return _stretch(raw) if met else None
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:  # noqa: ARG002 -- the plugin protocol
-        """Nothing where no node can have a higher sum; otherwise not worked out."""
-        spec = ask.kind.spec
-        preferring = bool(spec.pod_affinity_preferred or spec.pod_anti_affinity_preferred)
-        if cluster.profile.ignore_preferred_terms_of_existing_pods and not preferring:
-            return None
-        own, highest = np.zeros(len(here), dtype=np.int64), 0
-        met = False
-        for weight, counts, column, itself in _signed(ask.kind, cluster):
-            met = True
-            highest += max(weight, 0) * max(counts.values.values())
-            codes = column.code_list
-            own += [
-                weight * (counts.at(codes[node]) - itself) if codes[node] >= 0 else 0
-                for node in here.tolist()
-            ]
-        if not met:
-            return None
-        most = np.where(own >= highest, 0.0, float(MAX_NODE_SCORE))
-        return Behind(most, np.zeros(len(here), dtype=np.bool_))
 
 
 def _terms(kind: PodClass, cluster: Cluster) -> _Terms:
@@ -181,16 +159,16 @@ def _preferred(kind: PodClass, cluster: Cluster) -> tuple[_Counted, ...]:
     )
 
 
-def _signed(kind: PodClass, cluster: Cluster) -> Iterator[tuple[int, Counts, Column, int]]:
-    """What ``score`` sums up and is not 0 everywhere: weight, counts by domain of a key, and how often a pod of the class is in them."""
+def _signed(kind: PodClass, cluster: Cluster) -> Iterator[tuple[int, Counts, Column]]:
+    """What ``score`` sums up and is not 0 everywhere: weight, and counts by domain of a key."""
     for counted in _preferred(kind, cluster):
         counts = counted.group.in_domains(counted.column)
         if counts.values:
-            yield counted.weight, counts, counted.column, int(counted.group in kind.groups)
+            yield counted.weight, counts, counted.column
     for term in cluster.terms_about(kind):
         weight = _weight(term, cluster)
         if weight and term.counts.values:
-            yield weight, term.counts, term.column, kind.terms.count(term)
+            yield weight, term.counts, term.column
 
 
 def _covers(matcher: Matcher, kind: PodClass, cluster: Cluster) -> bool:

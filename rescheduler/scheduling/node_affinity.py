@@ -15,9 +15,9 @@ from rescheduler.model.records import Node, PodSpec, PreferredNodeTerm
 from rescheduler.model.selectors import NodeSelectorTerm, Operator
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.nodes import NODE_NAME_FIELD, NodeTable
-from rescheduler.scheduling.plugin import ROUNDING, Behind, PossibleNodes, normalise
+from rescheduler.scheduling.plugin import normalise
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -68,17 +68,6 @@ class NodeAffinity:
         if not added and not preferred:
             return None
         return normalise(preferred_weights(added + preferred, cluster.nodes)[nodes])
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
-        """The highest weight that divides is no less than that of the better node."""
-        terms = cluster.profile.added_affinity_preferred + ask.kind.spec.node_affinity_preferred
-        if not terms:
-            return None
-        weights = preferred_weights(terms, cluster.nodes)
-        best = possible.memo.of(("preferred", terms), None, lambda: int(weights[possible.nodes].max()))
-        own = weights[here]
-        most = MAX_NODE_SCORE * (best - own) / max(best, 1) + ROUNDING
-        return Behind(np.where(own < best, np.minimum(most, MAX_NODE_SCORE), 0.0), own > 0)
 
 
 def selects(spec: PodSpec, node: Node) -> bool:

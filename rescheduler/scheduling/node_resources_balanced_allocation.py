@@ -9,11 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.model.resources import Resources
 from rescheduler.scheduling.classes import Ask
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
-from rescheduler.scheduling.plugin import Behind, PossibleNodes, behind_the_best
 
 _HALF = MAX_NODE_SCORE // 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -29,23 +27,8 @@ class NodeResourcesBalancedAllocation:
         asked = _asked(ask, cluster)
         if not any(amount for _, amount in asked):
             return None
-        answers = cluster.occupancy.answers.of(
-            ("balance", asked), lambda some: _change(asked, Resources(), cluster, some)
-        )
+        answers = cluster.occupancy.answers.of(("balance", asked), lambda some: _change(asked, cluster, some))
         return answers[nodes]
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
-        """Exactly what the pod's own node would score."""
-        asked = _asked(ask, cluster)
-        if not any(amount for _, amount in asked):
-            return None
-
-        def best_of() -> int:
-            points = self.score(ask, cluster, possible.nodes)
-            return MAX_NODE_SCORE if points is None else int(points.max())
-
-        best = possible.memo.of(("balance", asked), cluster.version, best_of)
-        return behind_the_best(_change(asked, ask.kind.held, cluster, here), best)
 
 
 def _asked(ask: Ask, cluster: Cluster) -> tuple[tuple[str, int], ...]:
@@ -53,10 +36,8 @@ def _asked(ask: Ask, cluster: Cluster) -> tuple[tuple[str, int], ...]:
     return tuple({name: requests.amount(name) for name, _ in cluster.profile.balanced_resources}.items())
 
 
-def _change(
-    asked: tuple[tuple[str, int], ...], leaves: Resources, cluster: Cluster, nodes: NodeIndices
-) -> IntArray:
-    """The points of each node for a pod that asks for these amounts, once these others have left it."""
+def _change(asked: tuple[tuple[str, int], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:
+    """The points of each node for a pod that asks for these amounts."""
     without: list[FloatArray] = []
     with_pod: list[FloatArray] = []
     counted: list[BoolArray] = []
@@ -64,7 +45,7 @@ def _change(
         if amount == 0 and name not in _NATIVE:
             continue
         divisor, has = cluster.nodes.divisor(name)
-        used, divisor = cluster.requested(name)[nodes] - leaves.amount(name), divisor[nodes]
+        used, divisor = cluster.requested(name)[nodes], divisor[nodes]
         without.append(np.minimum(used / divisor, 1.0))
         with_pod.append(np.minimum((used + amount) / divisor, 1.0))
         counted.append(has[nodes])

@@ -21,10 +21,8 @@ from rescheduler.scheduling.framework import (
     NodeIndices,
     Profile,
     Refusal,
-    ScoringStrategy,
 )
-from rescheduler.scheduling.plugin import Behind, PossibleNodes, behind_the_best
-from rescheduler.scheduling.resource_scores import allocation_score, scored_amounts
+from rescheduler.scheduling.resource_scores import allocation_score
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -69,16 +67,6 @@ class NodeResourcesFit:
     def score(self, ask: Ask, cluster: Cluster, nodes: NodeIndices) -> IntArray:
         """By the profile's strategy; not normalised, as in kube-scheduler."""
         return allocation_score(ask, cluster, nodes)
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind:
-        """With LeastAllocated a node scores no less once a pod has left it; otherwise it may score nothing."""
-        question = "allocation", scored_amounts(ask, cluster)
-        best = possible.memo.of(
-            question, cluster.version, lambda: int(allocation_score(ask, cluster, possible.nodes).max())
-        )
-        if cluster.profile.fit_strategy is ScoringStrategy.LEAST_ALLOCATED:
-            return behind_the_best(allocation_score(ask, cluster, here), best)
-        return behind_the_best(np.zeros(len(here), dtype=np.int64), best)
 
 
 def _fit(asked: tuple[tuple[str, int, bool], ...], cluster: Cluster, nodes: NodeIndices) -> IntArray:

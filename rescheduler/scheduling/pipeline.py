@@ -22,7 +22,7 @@ from rescheduler.scheduling.framework import (
 from rescheduler.scheduling.node_affinity import REASON_NARROWED, NodeAffinity, named_nodes
 from rescheduler.scheduling.node_ports import NodePorts
 from rescheduler.scheduling.node_volume_limits import NodeVolumeLimits
-from rescheduler.scheduling.plugin import Behind, FilterPlugin, PossibleNodes, ScorePlugin
+from rescheduler.scheduling.plugin import FilterPlugin, ScorePlugin
 from rescheduler.scheduling.registry import FILTERS, SCORES
 from rescheduler.scheduling.volume_binding import VolumeBinding
 from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
@@ -128,15 +128,6 @@ class Pipeline:
                 points = plugin.score(ask, cluster, nodes)
                 if points is not None:
                     yield plugin.name, weight, points
-
-    def behind(
-        self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes
-    ) -> Iterator[tuple[str, int, Behind]]:
-        """(plugin, weight, how far ``here`` may lie below the best); plugins that surely skip the pod are missing."""
-        for plugin, weight in self._scores:
-            found = plugin.behind(ask, cluster, here, possible)
-            if found is not None:
-                yield plugin.name, weight, found
 
     def explain(self, ask: Ask, cluster: Cluster, nominated: NominatedByNode) -> tuple[NodeVerdict, ...]:
         """Every node's verdict with reasons, and scores where it is feasible."""

@@ -20,8 +20,7 @@ from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, R
 from rescheduler.scheduling.matching import Matcher, NamespaceScope
 from rescheduler.scheduling.node_affinity import required_mask
 from rescheduler.scheduling.nodes import Column, NodeTable
-from rescheduler.scheduling.plugin import Behind, PossibleNodes
-from rescheduler.scheduling.spread_score import SoftConstraint, spread_behind, spread_score
+from rescheduler.scheduling.spread_score import SoftConstraint, spread_score
 from rescheduler.scheduling.taint_toleration import hard_taints_tolerated
 
 SKEW = "node(s) didn't match pod topology spread constraints"
@@ -96,15 +95,6 @@ class PodTopologySpread:
         if not constraints:
             return None
         return spread_score(constraints, cluster.nodes, nodes, require_all_keys=_whole(ask.kind, cluster))
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:
-        """By how many more pods stand in the node's domains than in the emptiest ones."""
-        constraints = _soft(ask.kind, cluster)
-        if not constraints:
-            return None
-        return spread_behind(
-            constraints, cluster.nodes, (ask.kind, here), possible, require_all_keys=_whole(ask.kind, cluster)
-        )
 
 
 class CountedPod(NamedTuple):

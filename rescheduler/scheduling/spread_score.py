@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.scheduling.classes import PodClass, PodGroup
+from rescheduler.scheduling.classes import PodGroup
 from rescheduler.scheduling.counts import domain_sums
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, FloatArray, IntArray, NodeIndices
 from rescheduler.scheduling.nodes import Codes, Column, NodeTable
-from rescheduler.scheduling.plugin import ROUNDING, Behind, PossibleNodes, unknown
-
-_SMALLEST: Final = 0.01
 
 
 class SoftConstraint(NamedTuple):
@@ -63,69 +60,6 @@ def _contribution(
 
 def _points(constraint: SoftConstraint, counts: IntArray, size: int) -> FloatArray:
     return counts.astype(np.float64) * _weight(size) + float(constraint.max_skew - 1)
-
-
-def spread_behind(
-    constraints: tuple[SoftConstraint, ...],
-    table: NodeTable,
-    standing: tuple[PodClass, NodeIndices],
-    possible: PossibleNodes,
-    *,
-    require_all_keys: bool,
-) -> Behind:
-    """How far the score of the nodes where pods of a class are ``standing`` may lie below the best, each without its own pod.
-
-    Points are what is above the fewest, as a share of the most, which are no fewer than the node's own. How many nodes and
-    domains are scored is not asked for: differences are taken with the highest weight, the node's own number with the lowest.
-    """
-    kind, here = standing
-    if any(constraint.max_skew < 1 for constraint in constraints):
-        return unknown(here)
-    keyed = _keyed_nodes(constraints, table, require_all_keys=require_all_keys)
-    surplus, own = np.zeros(len(here)), np.zeros(len(here))
-    for constraint in constraints:
-        above, counts = _above_the_fewest(constraint, keyed, (kind, here), possible)
-        present = constraint.column.codes[here] >= 0
-        surplus += np.where(present, above, 0.0)
-        own += np.where(present, counts * _weight(1) + constraint.max_skew - 1, 0.0)
-    most = MAX_NODE_SCORE * (surplus + ROUNDING) / np.maximum(own - ROUNDING, _SMALLEST) + ROUNDING
-    most = np.where(surplus > 0, np.minimum(most, MAX_NODE_SCORE), 0.0)
-    return Behind(np.where(keyed[here], most, MAX_NODE_SCORE), keyed[here])
-
-
-def _above_the_fewest(
-    constraint: SoftConstraint,
-    keyed: BoolArray,
-    standing: tuple[PodClass, NodeIndices],
-    possible: PossibleNodes,
-) -> tuple[FloatArray, IntArray]:
-    """The most that one constraint adds to the node's number and not to that of another node, and the pods in its domain."""
-    kind, here = standing
-    column, group = constraint.column, constraint.group
-    itself = int(group in kind.groups)
-    if column.key == HOSTNAME:
-        per_node = group.per_node
-        counts: IntArray = np.array([per_node.at(node) for node in here.tolist()], dtype=np.int64) - itself
-        fewest = (
-            0 if len(per_node.values) < len(possible.nodes) else int(per_node.dense()[possible.nodes].min())
-        )
-        size = len(keyed)
-    else:
-        sums = _domain_counts(constraint, keyed)
-        counts = sums[column.codes[here]] if len(sums) else np.zeros(len(here), dtype=np.int64)
-        counts = counts - itself * (keyed & constraint.counted)[here]
-        domains = possible.memo.of(
-            ("domains", column.key), None, lambda: np.unique(column.codes[possible.nodes])
-        )
-        domains = domains[domains >= 0]
-        fewest = int(sums[domains].min()) if len(domains) else 0
-        size = len(column.values) + 1
-    whole = 0.0
-    # A node without the key gets nothing for it.
-    if possible.memo.of(("lacks", column.key), None, lambda: bool((column.codes[possible.nodes] < 0).any())):
-        fewest, whole = 0, float(constraint.max_skew - 1)
-    above: FloatArray = np.maximum(counts - fewest, 0).astype(np.float64) * _weight(size) + whole
-    return above, counts
 
 
 def _keyed_nodes(

@@ -28,7 +28,6 @@ from rescheduler.scheduling.framework import (
 )
 from rescheduler.scheduling.nodes import NodeTable
 from rescheduler.scheduling.pipeline import Pipeline
-from rescheduler.scheduling.plugin import Behind, PossibleNodes
 from rescheduler.scheduling.snapshot_changes import NodeChange, changed_pods, node_change, objects_differ
 
 
@@ -186,15 +185,6 @@ class SchedulingState:
     def points(self, pod: Pod, nodes: NodeIndices) -> Iterator[tuple[str, int, IntArray]]:
         """Plugin, weight and points of ``score`` for the feasible ``nodes`` in their order, at less cost."""
         return self._pipeline.points(self.cluster.ask(pod), self.cluster, nodes)
-
-    def behind(
-        self, pod: Pod, here: NodeIndices, possible: PossibleNodes
-    ) -> Iterator[tuple[str, int, Behind]]:
-        """Plugin, weight, and by how much ``points`` of some node of ``possible`` may be above those of each node of ``here``.
-
-        On each of these a pod like this one stands; with it taken off, the difference is never greater.
-        """
-        return self._pipeline.behind(self.cluster.ask(pod), self.cluster, here, possible)
 
     def score(self, pod: Pod, feasible: BoolArray) -> ScoreResult:
         """Scores over the feasible nodes, normalised over exactly those."""

@@ -10,9 +10,9 @@ import numpy as np
 from rescheduler.model.records import Taint, TaintEffect, Toleration
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
-from rescheduler.scheduling.framework import MAX_NODE_SCORE, BoolArray, IntArray, NodeIndices, Refusal
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
 from rescheduler.scheduling.nodes import NodeTable
-from rescheduler.scheduling.plugin import ROUNDING, Behind, PossibleNodes, normalise
+from rescheduler.scheduling.plugin import normalise
 
 REASON = "node(s) had untolerated taint(s)"
 _HARD = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
@@ -47,16 +47,6 @@ class TaintToleration:
         """Fewer untolerated PreferNoSchedule taints score higher."""
         counts = untolerated_wishes(ask.kind.spec.tolerations, cluster.nodes)
         return normalise(counts[nodes], reverse=True)
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind:
-        """The most taints that divide are no fewer than the node's own."""
-        counts = untolerated_wishes(ask.kind.spec.tolerations, cluster.nodes)
-        least = possible.memo.of(
-            ("PreferNoSchedule", ask.kind.spec.tolerations), None, lambda: int(counts[possible.nodes].min())
-        )
-        own = counts[here]
-        most = MAX_NODE_SCORE * (own - least) / np.maximum(own, 1) + ROUNDING
-        return Behind(np.where(own > least, np.minimum(most, MAX_NODE_SCORE), 0.0), own == 0)
 
 
 def hard_taints_tolerated(tolerations: tuple[Toleration, ...], nodes: NodeTable) -> BoolArray:

@@ -16,7 +16,6 @@ from rescheduler.model.storage_records import PersistentVolume
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
-from rescheduler.scheduling.plugin import Behind, PossibleNodes, unknown
 from rescheduler.scheduling.resource_scores import broken_line
 from rescheduler.scheduling.volume_claims import PodClaims, pod_claims
 from rescheduler.scheduling.volume_matching import Binding, Provisioning, bind_on, provisioned_on
@@ -75,10 +74,6 @@ class VolumeBinding:
         for place, node in enumerate(nodes):
             points[place] = _points(claims, cluster, int(node))
         return points
-
-    def behind(self, ask: Ask, cluster: Cluster, here: NodeIndices, possible: PossibleNodes) -> Behind | None:  # noqa: ARG002 -- the plugin protocol
-        """Not worked out for pods with claims; to others it gives no points."""
-        return unknown(here) if ask.kind.claims else None
 
     @staticmethod
     def _mask(ask: Ask, cluster: Cluster) -> BoolArray:
