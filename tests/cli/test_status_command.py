@@ -98,7 +98,7 @@ def test_what_is_badly_placed_and_what_blocks_it(work, status):
     told = status().stdout
     assert "1 badly placed pod; the next decision would begin 0 moves" in told
     assert "NodeTaints counts at once here" in " ".join(told.split())
-    assert "`after` (5m)" in told
+    assert "(5m0s) since it was seen" in told
     work.api.patch(path, {"data": {"config.yaml": before}}).expect()
     work.api.patch("/api/v1/nodes/n1", {"spec": {"taints": None}}).expect()
     work.remove("Deployment", "cache")
