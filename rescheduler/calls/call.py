@@ -186,7 +186,7 @@ class CreationTrial:
     template: TemplateKey
     """The template that the pod comes from."""
     changes: tuple[Call, ...] = ()
-    """Tried on ``pod`` before, in dry runs: what its replacement is changed by after its creation."""
+    """Tried before, in dry runs: what its replacement is changed by after its creation, and the end of the placeholder."""
 
     @property
     def lane(self) -> str:

@@ -167,9 +167,17 @@ def tried_hand_over(pod: Pod) -> tuple[Call, ...]:
 
     It is bound, so the API server itself would refuse a nomination: none is taken back.
     """
-    tried = nominate(pod, ""), remove_gate(pod, pod.name)
+    return _tried(nominate(pod, "")), _tried(remove_gate(pod, pod.name))
+
+
+def tried_deletion(placeholder: Pod) -> tuple[Call, ...]:
+    """The deletion of a placeholder, tried: without it no replacement gets the room."""
+    return (_tried(delete("delete_placeholder", Kind.POD, placeholder.key, placeholder.uid, grace_s=1)),)
+
+
+def _tried(call: Call) -> Call:
     asked = OnError.IGNORE_NOT_FOUND | OnError.RETURN_REFUSAL
-    return tuple(dataclasses.replace(call, dry_run=True, on_error=asked) for call in tried)
+    return dataclasses.replace(call, dry_run=True, on_error=asked)
 
 
 # Pods that are moved

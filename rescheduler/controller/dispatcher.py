@@ -149,6 +149,8 @@ class Dispatcher:
 
     def failed(self, machine: ObjectKey, what: str, error: Exception, now_s: float) -> None:
         """A call failed: the machine goes into backoff."""
+        if what == "delete_placeholder":
+            self.memory.creations.deletion_failed()
         # Our cache was behind another writer: expected, and over once the cache has caught up. No reason to warn.
         stale = isinstance(error, StaleError)
         least_s = (error.retry_after_s or 0.0) if isinstance(error, ApiError) else 0.0
@@ -227,7 +229,7 @@ class Dispatcher:
                     asked_s,
                     took_s=took_s,
                     read=effect.read,
-                    changed=bool(changes),
+                    changes=changes,
                 )
                 self.wake(now_s)
             case Call() if effect.request_withdrawn:

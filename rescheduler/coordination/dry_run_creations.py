@@ -10,12 +10,13 @@ for in vain for each move. All of it may be lost: it is asked again.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import msgspec
 
-from rescheduler.calls.call import Call
+from rescheduler.calls.call import Call, Verb
 from rescheduler.migrations.observed_migration import ObservedCreation
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
 from rescheduler.model.records import Pod, PodSpec, Workload
@@ -82,7 +83,7 @@ class DryRunCreations:
     _read: dict[str, _Read] = field(default_factory=dict)
     """By the controller's uid."""
     _changed_s: dict[str, float] = field(default_factory=dict)
-    """When the changes of a hand-over were last let through, by the controller's uid."""
+    """When the changes of a hand-over were last let through, by the controller's uid; "": the deletion of a placeholder, whose ever."""
     _asked_of: Snapshot | None = None
     _refused: dict[str, str] = field(default_factory=dict)
     """``_refused_beside`` of that snapshot, by namespace: each move of a round asks, and the pods are many."""
@@ -116,9 +117,9 @@ class DryRunCreations:
         if key is None:
             return ObservedCreation(refused_beside=self._refused_in(snapshot, pod.namespace))
         kept = self._kept.get(key) or self._no_right.get(pod.namespace)
-        changed = key.controller_uid in self._changed_s
+        changed, deletion = key.controller_uid in self._changed_s, "" in self._changed_s
         if kept is None:
-            return ObservedCreation(template=key, changes_tried=changed)
+            return ObservedCreation(template=key, changes_tried=changed, deletion_tried=deletion)
         answer, read = kept.answer, self._read.get(key.controller_uid)
         # The answer came in this round, and what this round has judged does not know of it.
         if answer.pod is not snapshot.admitted.get(key):
@@ -131,6 +132,7 @@ class DryRunCreations:
             took_s=kept.took_s,
             tries=kept.tries,
             changes_tried=changed,
+            deletion_tried=deletion,
             again=read.creation if read is not None else None,
             refused_beside=self._refused_in(snapshot, pod.namespace)
             if answer.outcome in _SHOWS_NOTHING
@@ -154,11 +156,11 @@ class DryRunCreations:
         *,
         took_s: float = 0.0,
         read: Call | None = None,
-        changed: bool = False,
+        changes: Iterable[Call] = (),
     ) -> None:
         """Keep an answer that was asked for at ``now_s``, in the round of ``snapshot``.
 
-        ``read``: if its template was read for it. ``changed``: the changes of a hand-over were tried, too.
+        ``read``: if its template was read for it. ``changes``: those of a hand-over that were tried, too.
         """
         before = self._kept.get(template)
         unknown = answer.outcome is CreationOutcome.UNANSWERED
@@ -172,9 +174,15 @@ class DryRunCreations:
             self._no_right[pod.namespace] = kept
         else:
             self._kept[template] = kept
-        if changed and not (unknown or answer.outcome is CreationOutcome.REFUSED):
-            self._changed_s[template.controller_uid] = now_s
+        if not (unknown or answer.outcome is CreationOutcome.REFUSED):
+            self._changed_s |= {
+                "" if call.verb is Verb.DELETE else template.controller_uid: now_s for call in changes
+            }
         self._keep_read(snapshot, template.controller_uid, read, now_s)
+
+    def deletion_failed(self) -> None:
+        """A placeholder could not be deleted: what was tried before proves nothing any more."""
+        self._changed_s.pop("", None)
 
     def _keep_read(self, snapshot: Snapshot, uid: str, read: Call | None, now_s: float) -> None:
         workload = snapshot.workloads.get(uid)

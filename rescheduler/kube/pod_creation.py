@@ -22,7 +22,7 @@ from rescheduler.model.replacement_rules import AdmittedPod
 from rescheduler.model.resources import QuantityError, nano
 
 _NO_DRY_RUN: Final = "does not support dry run"
-_NO_RIGHT_TO_CHANGE: Final = "cannot patch resource"
+_NO_RIGHT_TO_CHANGE: Final = re.compile("cannot (patch|delete) resource")
 _INVALID: Final = re.compile(r'Pod "[^"]*" is invalid: ')
 _NOT_DECODED: Final = re.compile(r'Pod in version "v1" cannot be handled as a Pod: ')
 _EXCEEDED: Final = re.compile(r"requested: (\S+), used: (\S+), limited: (\S+)$")
@@ -41,12 +41,12 @@ def meaning_of(error: ApiError | TransportError, *, created: bool) -> CreationAn
 
 
 def of_change(words: str) -> CreationAnswer | None:
-    """What the refusal of a change, which the hand-over of the pod will need, means for the move; None: nothing. ``words``: "" for none."""
+    """What the refusal of a change that the hand-over will need means for the move; None: nothing. ``words``: "" for none."""
     if not words or _NO_DRY_RUN in words:
         return None
-    if _NO_RIGHT_TO_CHANGE in words:  # of an API server that has not read the roles yet, too
+    if _NO_RIGHT_TO_CHANGE.search(words):  # of an API server that has not read the roles yet, too
         return CreationAnswer(CreationOutcome.UNANSWERED, words)
-    message = f"the hand-over could not change it: {words}"
+    message = f"the hand-over could not be made: {words}"
     return CreationAnswer(CreationOutcome.REFUSED, message, AdmittedPod(refusal=message))
 
 

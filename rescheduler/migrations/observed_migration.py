@@ -164,6 +164,8 @@ class ObservedCreation:
     """Whose pods, in the namespace, the API server refuses at the moment, and why; looked for only if no dry run shows the pod."""
     changes_tried: bool = False
     """The changes of a hand-over were let through for a pod of this controller a moment ago."""
+    deletion_tried: bool = False
+    """The deletion of a placeholder was let through a moment ago."""
     again: Call | None = None
     """The dry-run creation, while the template that was read for it is not older than a moment and its controller is unchanged."""
     unread: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rescheduler.calls.pods import tried_hand_over
+from rescheduler.calls.pods import tried_deletion, tried_hand_over
 from rescheduler.migrations.creations import try_creation
 from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_lifecycle import CONDITION_ADMITTED
@@ -153,6 +153,9 @@ def _ask(draft: Draft) -> None:
     if pod is not None and pod.controller is not None and template is not None:
         gated = not (observed.creation.changes_tried or draft.soft)
         changes = tried_hand_over(pod) if gated else ()
+        holder = observed.watch_lag.placeholder
+        if holder is not None and not observed.creation.deletion_tried:
+            changes += tried_deletion(holder)
         draft.do(try_creation(pod, pod.controller, template, observed.creation.again, changes))
 
 
@@ -168,7 +171,8 @@ def _wait(draft: Draft, seen: ObservedCreation) -> None:
     # The intent keeps the gate on, and no eviction follows as long as nothing is known.
     draft.change(eviction_requested_at_s=0.0)
     draft.say(
-        Why.REPLACEMENT_UNKNOWN, f"a dry-run creation of the replacement was not answered: {seen.message}"
+        Why.REPLACEMENT_UNKNOWN,
+        f"a dry run of the replacement's creation and hand-over was not answered: {seen.message}",
     )
     again_s = seen.asked_at_s + doubling_s(draft.settings.first_backoff_s, seen.tries, _LAST_BACKOFF_S)
     if draft.now_s >= again_s:

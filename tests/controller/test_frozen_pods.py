@@ -1,6 +1,7 @@
 """Admission that refuses changes of the pods of a namespace: no pod is evicted for it, and who waits at the gate is told why."""
 
-from scenes import Scene
+import pytest
+from scenes import Scene, refusal
 
 from rescheduler.model.names import GATE
 
@@ -23,9 +24,29 @@ def test_no_pod_is_evicted_whose_replacement_would_stay_at_the_gate():
     move = scene.move(pod, "n2")
     scene.until(lambda: scene.over(move))
     assert scene.reason(move) == "NotAdmitted"
-    assert "the hand-over could not change it: 403 Frozen" in scene.state(move)["message"]
+    assert "the hand-over could not be made: 403 Frozen" in scene.state(move)["message"]
     assert [found["metadata"]["uid"] for found in scene.on("n1")] == [pod["metadata"]["uid"]]
     assert not scene.leftovers()
+
+
+@pytest.mark.parametrize(("code", "ended"), [(403, ["Failed"]), (500, [])])
+def test_no_pod_is_evicted_for_a_placeholder_that_could_not_be_deleted(code, ended):
+    scene = Scene({"n1": 4, "n2": 4, "n3": 4})
+    scene.workload(nodes=("n1", "n1"))
+    scene.start()
+    thaw = []
+    held = lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path  # noqa: E731
+    scene.calls.answer(held, lambda _: None if thaw else refusal(code, "Frozen"))
+    before = {pod["metadata"]["uid"] for pod in scene.pods()}
+    moves = [scene.move(pod, node) for pod, node in zip(scene.pods(), ("n2", "n3"), strict=True)]
+    scene.advance(60.0)
+    assert {scene.phase(move) for move in moves} == set(ended or ["Evicting"])
+    assert all("Frozen" in scene.state(move)["message"] for move in moves)
+    assert {pod["metadata"]["uid"] for pod in scene.on("n1")} == before
+    thaw.append(True)
+    scene.advance(60.0)
+    assert [scene.phase(move) for move in moves] == (ended or ["Succeeded"]) * 2
+    assert scene.leftovers() == []
 
 
 def test_who_waits_at_the_gate_for_the_room_of_somebody_is_told_why_and_goes_as_soon_as_it_may():

@@ -36,6 +36,8 @@ def test_the_requests_of_a_plain_move():
         # Shared by the moves of a moment: whether admission lets the nomination and the end of the gate through, once a minute for each controller.
         "PATCH pods/status?dryRun": 1,
         "PATCH pods?dryRun": 1,
+        # The same of the placeholder's end, once a minute for all.
+        "DELETE pods of the controller?dryRun": 1,
         "POST pods of the controller?dryRun": 1,
         "POST scheduler probe": 1,
         "DELETE scheduler probe": 1,

@@ -3,6 +3,7 @@
 import pytest
 
 from rescheduler.calls.call import Call, Verb
+from rescheduler.calls.pods import tried_deletion, tried_hand_over
 from rescheduler.coordination.dry_run_creations import DryRunCreations, template_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.outcomes import CreationAnswer, CreationOutcome
@@ -145,11 +146,21 @@ def test_a_missing_right_is_not_asked_for_again_for_a_minute(kept):
 def test_the_changes_of_a_hand_over_are_tried_once_a_minute_until_they_are_let_through(kept, answer, lasts_s):
     snapshot = world()
     pod = web(snapshot)
-    kept.answered(snapshot, template_of(snapshot, pod), pod, answer, NOW, changed=True)
+    kept.answered(snapshot, template_of(snapshot, pod), pod, answer, NOW, changes=tried_hand_over(pod))
     tried = [kept.observed(kept.informed(world(), NOW + s), pod).changes_tried for s in (1.0, 59.0, 61.0)]
     assert tried == [s < lasts_s for s in (1.0, 59.0, 61.0)]
     ask(kept, answer, now_s=NOW + 70.0)
     assert not kept.observed(kept.informed(world(), NOW + 71.0), pod).changes_tried, "they were not asked for"
+
+
+def test_a_deletion_that_was_let_through_counts_for_all_controllers_until_one_fails(kept):
+    snapshot = world()
+    pod = web(snapshot)
+    kept.answered(snapshot, TemplateKey("another", ""), pod, ADMITTED, NOW, changes=tried_deletion(pod))
+    seen = kept.observed(kept.informed(world(), NOW + 59.0), pod)
+    assert (seen.deletion_tried, seen.changes_tried) == (True, False)
+    kept.deletion_failed()
+    assert not kept.observed(kept.informed(world(), NOW + 59.0), pod).deletion_tried
 
 
 def test_answers_by_which_nothing_is_known_are_counted(kept):
