@@ -1,7 +1,6 @@
 """``rescheduler demo``: a sandbox with badly placed pods, the controller, and a report.
 
-The controller is that of ``run``; it talks to the sandbox over HTTP. On a terminal the cluster is shown live,
-elsewhere each step is printed as one line.
+The controller is that of ``run``; it talks to the sandbox over HTTP. Each step of a move is printed as one line.
 """
 
 from __future__ import annotations
@@ -14,18 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kube_sandbox.demo.report import DemoOutcome, measure, report_text, summarize
+from kube_sandbox.demo.report import DemoOutcome, in_order, measure, report_text, summarize
 from kube_sandbox.demo.scenario import build
-from kube_sandbox.demo.view import DemoView, LiveView, PlainView, read_snapshot
 from kube_sandbox.sandbox import Sandbox
 from rescheduler import logs
 from rescheduler.cli.errors import EXIT_FAILED
-from rescheduler.cli.output import emit, style, tell, wants_colour
+from rescheduler.cli.output import emit, style, tell
 from rescheduler.controller.ports import LoopTimings
+from rescheduler.controller.reading import read_cluster
 from rescheduler.controller.run import Controller, Options
+from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
 from rescheduler.kube.installation import install
+from rescheduler.model.counted import verb
+from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 
 CONFIGURATION: Final = """\
@@ -85,11 +88,9 @@ def _run_controller(cluster: Sandbox, kubeconfig: Path, time_limit_s: float) -> 
     faults: list[BaseException] = []
     thread = threading.Thread(target=_guarded(controller, faults), name="controller")
     began_s = time.monotonic()
-    view: DemoView = LiveView(before) if wants_colour() else PlainView(lambda line: emit(f"{line}\n"))
     thread.start()
     try:
-        with view:
-            last = _watch(cluster, controller, view, lambda: _over(faults, began_s + time_limit_s))
+        last = _watch(cluster, controller, lambda: _over(faults, began_s + time_limit_s))
     finally:
         controller.stop.set()
         thread.join(_END_S)
@@ -112,12 +113,20 @@ def _over(faults: list[BaseException], ends_s: float) -> bool:
     return bool(faults) or time.monotonic() > ends_s
 
 
-def _watch(cluster: Sandbox, controller: Controller, view: DemoView, over: Callable[[], bool]) -> Snapshot:
-    """Show the cluster until nothing has happened for a while; returns the last snapshot."""
+def _watch(cluster: Sandbox, controller: Controller, over: Callable[[], bool]) -> Snapshot:
+    """Tell each step of each move until nothing has happened for a while; returns the last snapshot."""
     quiet_since_s = time.monotonic()
+    told: dict[ObjectKey, str] = {}
     while True:
-        snapshot, facts = read_snapshot(cluster.transport, time.time()), measure(cluster.api)
-        view.show(snapshot, facts)
+        api, now_s = KubeApi(cluster.transport), time.time()
+        snapshot = read_cluster(api, Decoder(), lambda *_: None, now_s=now_s).state.snapshot(now_s)
+        count = measure(cluster.api).violations
+        for move in in_order(snapshot):
+            step = f"{move.status.phase.value:<12} {move.status.message or move.reason}"
+            if told.get(move.key) != step:
+                told[move.key] = step
+                violations = f"{count:>2} {verb(count, 'violation ', 'violations')}"
+                emit(f"  {violations}  {move.namespace + '/' + move.pod_name:<32}  {step}\n")
         if _busy(snapshot, controller):
             quiet_since_s = time.monotonic()
         if over() or time.monotonic() - quiet_since_s > _QUIET_S:

@@ -12,12 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, labels, meta, ready, spec
 from kube_sandbox.nodes import SandboxNode, node_object
+from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_EVICT, ZONE
 from rescheduler.model.records import ObjectKey
 
@@ -135,20 +136,7 @@ NEW_NODES = (
 )
 
 
-class DemoCluster(Protocol):
-    """The cluster of the scenario: an API, and a way to wait."""
-
-    @property
-    def api(self) -> Api:
-        """The API of the cluster."""
-        ...
-
-    def wait_for(self, predicate: Callable[[], bool], limit_s: float) -> float:
-        """Let time pass until the predicate holds; raises if it does not."""
-        ...
-
-
-def build(cluster: DemoCluster) -> None:
+def build(cluster: Sandbox) -> None:
     """Create the cluster up to the point at which the controller starts."""
     api = cluster.api
     for node in OLD_NODES:
