@@ -7,14 +7,12 @@ Every response is that of a real API server to the same request, as far as the c
 from __future__ import annotations
 
 import random
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -32,6 +30,7 @@ from kube_sandbox.apiserver.requests import parse_request_info
 from kube_sandbox.apiserver.selectors import parse_predicate
 from kube_sandbox.apiserver.store import Clock, ObjectStore
 from kube_sandbox.apiserver.watch import WatchStream, is_true, watch_objects
+from rescheduler.kube.bounded_server import BoundedHandler, BoundedHttpServer
 from rescheduler.kube.transport import Request, Response, Stream
 
 _log = structlog.get_logger(__name__)
@@ -171,7 +170,6 @@ class InProcessTransport:
 
 
 _LARGEST_BODY = 3 * 1024 * 1024
-_REASONS = {200: "OK", 201: "Created", 404: "Not Found", 409: "Conflict"}
 
 
 class HttpServer:
@@ -180,6 +178,7 @@ class HttpServer:
     def __init__(self, app: ApiServer, host: str, port: int) -> None:
         self._http = _Listener((host, port), _Handler)
         self._http.app = app
+        self._http.streams = set()
         self.port: int = self._http.server_address[1]
         self.url = f"http://{host}:{self.port}"
         self._thread = threading.Thread(target=self._http.serve_forever, name="apiserver", daemon=True)
@@ -204,7 +203,9 @@ class HttpServer:
     def close(self) -> None:
         """Stop accepting, and end open watches and connections."""
         self._http.shutdown()
-        self._http.end_connections()
+        for stream in tuple(self._http.streams):
+            stream.close()
+        self._http.end_all()
         self._http.server_close()
         self._thread.join(timeout=5)
 
@@ -214,62 +215,19 @@ def serve(app: ApiServer, *, host: str = "127.0.0.1", port: int = 0) -> HttpServ
     return HttpServer(app, host, port)
 
 
-class _Listener(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
+class _Listener(BoundedHttpServer):
+    most_connections = 1024
+    request_s = 120.0  # longer than clients keep an idle connection
     request_queue_size = 256
     app: ApiServer
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(address, handler)
-        self._guard = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        self._streams: set[WatchStream] = set()
-
-    def joined(self, connection: socket.socket) -> None:
-        with self._guard:
-            self._connections.add(connection)
-
-    def left(self, connection: socket.socket) -> None:
-        with self._guard:
-            self._connections.discard(connection)
-
-    def streaming(self, stream: WatchStream) -> None:
-        with self._guard:
-            self._streams.add(stream)
-
-    def streamed(self, stream: WatchStream) -> None:
-        with self._guard:
-            self._streams.discard(stream)
-
-    def end_connections(self) -> None:
-        with self._guard:
-            connections, streams = tuple(self._connections), tuple(self._streams)
-        for stream in streams:
-            stream.close()
-        for connection in connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+    streams: set[WatchStream]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore connections that clients drop."""
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(BoundedHandler):
     server: _Listener
-    disable_nagle_algorithm = True
-    wbufsize = 0
-
-    def setup(self) -> None:
-        super().setup()
-        self.server.joined(self.connection)
-
-    def finish(self) -> None:
-        self.server.left(self.connection)
-        super().finish()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
         """Do not log requests."""
@@ -277,17 +235,19 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         split = urlsplit(self.path)
         headers = {key.lower(): value for key, value in self.headers.items()}
-        body = self._body(headers)
-        if body is None:
+        length = int(headers.get("content-length") or 0)
+        if length > _LARGEST_BODY:
+            self.close_connection = True
             self._send(refusal(StatusError(413, "RequestEntityTooLarge", "the body is larger than 3 MiB")))
             return
         request = Request(
             method=self.command,
             path=split.path,
             query=dict(parse_qsl(split.query, keep_blank_values=True)),
-            body=body,
+            body=self.rfile.read(length) if length else b"",
             content_type=headers.get("content-type", ""),
         )
+        self.answering()
         if self.server.app.is_watch(request):
             self._watch(request)
         else:
@@ -295,30 +255,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815 - http.server
 
-    def _body(self, headers: Mapping[str, str]) -> bytes | None:
-        length = int(headers.get("content-length") or 0)
-        if length > _LARGEST_BODY:
-            self.close_connection = True
-            return None
-        return self.rfile.read(length) if length else b""
-
-    def _lines_of_all(self) -> tuple[str, ...]:
-        date = formatdate(self.server.app.store.clock(), usegmt=True)
-        return (
-            "audit-id: 00000000-0000-0000-0000-000000000000",
-            "cache-control: no-cache, private",
-            f"date: {date}",
-        )
+    def _head(self, status: int, headers: Mapping[str, str]) -> None:
+        self.send_response_only(status)
+        self.send_header("audit-id", "00000000-0000-0000-0000-000000000000")
+        self.send_header("cache-control", "no-cache, private")
+        self.send_header("date", formatdate(self.server.app.store.clock(), usegmt=True))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
 
     def _send(self, answer: Response) -> None:
-        body = answer.body
-        lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Status')}", *self._lines_of_all()]
-        lines += [f"{key}: {value}" for key, value in answer.headers.items()]
-        lines.append(f"content-length: {len(body)}")
-        if self.close_connection:
-            lines.append("connection: close")
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
-        self.wfile.write(head if self.command == "HEAD" else head + body)
+        self._head(answer.status, {**answer.headers, "content-length": str(len(answer.body))})
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
 
     def _watch(self, request: Request) -> None:
         try:
@@ -326,20 +277,16 @@ class _Handler(BaseHTTPRequestHandler):
         except StatusError as error:
             self._send(refusal(error))
             return
-        self.server.streaming(stream)
-        lines = [
-            "HTTP/1.1 200 OK",
-            *self._lines_of_all(),
-            "content-type: application/json",
-            "transfer-encoding: chunked",
-        ]
+        self.server.streams.add(stream)
         try:
-            self.wfile.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+            self._head(200, {"content-type": "application/json", "transfer-encoding": "chunked"})
+            self.wfile.flush()
             for line in stream:
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
+                self.wfile.flush()
             self.wfile.write(b"0\r\n\r\n")
         except OSError:
             self.close_connection = True
         finally:
             stream.close()
-            self.server.streamed(stream)
+            self.server.streams.discard(stream)
