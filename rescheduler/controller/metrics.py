@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections import Counter as Counted
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -28,8 +28,7 @@ from rescheduler.configuration.live import ReloadOutcome
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.crashes import Step
 from rescheduler.guard.decision import Why
-from rescheduler.kube.reflector import EndKind
-from rescheduler.model.kinds import Kind
+from rescheduler.kube.informer import Informer
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.room_sets import WindowPhase
@@ -54,32 +53,7 @@ class MoveResult(enum.StrEnum):
 
 
 _NO_BADNESS: Final = Badness()
-
-
-class InformerFacts(Protocol):
-    """What is read of an informer at each scrape."""
-
-    kind: Kind
-    decode_errors: int
-
-    @property
-    def objects(self) -> int:
-        """Objects known."""
-        ...
-
-    @property
-    def synced(self) -> bool:
-        """First list complete."""
-        ...
-
-    @property
-    def relists(self) -> dict[EndKind, int]:
-        """Re-lists by reason."""
-        ...
-
-    def stale_for_s(self) -> float:
-        """Age of the cache."""
-        ...
+_RELOADS: Final = (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED, ReloadOutcome.MISSING)
 
 
 class Metrics:
@@ -93,138 +67,122 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry(auto_describe=False)
-        one = self.registry
-        self.moves_planned = Counter(
-            "rescheduler_moves_planned", "Moves that plans decided on and that were begun.", registry=one
-        )
-        self.guard_answers = Counter(
-            "rescheduler_guard_answers",
-            "Evictions of others that the guard was asked about, by its answer.",
-            ["answer"],
-            registry=one,
-        )
-        for why in Why:
-            self.guard_answers.labels(why.value)
-        self.guard_answer_seconds = Histogram(
-            "rescheduler_guard_answer_seconds",
-            "Time until the guard has answered.",
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0),
-            registry=one,
-        )
-        self.guard_waiting = Gauge(
-            "rescheduler_guard_waiting", "Evictions that wait at this replica.", registry=one
-        )
-        self.reservations_available = Counter(
-            "rescheduler_reservations_available", "Reservations that became Available.", registry=one
-        )
-        self.evictions = Counter(
-            "rescheduler_evictions", "Answers to eviction calls.", ["outcome"], registry=one
-        )
-        self.moves_landed = Counter(
-            "rescheduler_moves_landed", "Moves that ended, by how.", ["result"], registry=one
-        )
-        self.moves_blocked = Gauge(
-            "rescheduler_moves_blocked",
-            "Pods of the last decision that are wanted elsewhere but stay, by reason.",
-            ["reason"],
-            registry=one,
-        )
-        self.badness = Gauge(
-            "rescheduler_badness",
-            "How bad the last decision found the placement, by policy and tier of the objective.",
-            ["policy", "tier"],
-            registry=one,
-        )
-        self.badness_change = Gauge(
-            "rescheduler_badness_change",
-            "What the moves of the last decision change in it; below 0 is better.",
-            ["policy", "tier"],
-            registry=one,
-        )
         self._judged: frozenset[str] = frozenset(REGISTRY)
         self._shown: dict[tuple[Gauge, str], Badness] = {}
-        self.moves_in_flight = Gauge(
-            "rescheduler_moves_in_flight", "Moves that are begun and not ended.", registry=one
+        # Moves
+        self.moves_planned = self._counter(
+            "moves_planned", "Moves that plans decided on and that were begun."
         )
-        self.reservations = Gauge(
-            "rescheduler_reservations", "Reservations, by phase.", ["phase"], registry=one
+        self.moves_landed = self._counter("moves_landed", "Moves that ended, by how.", "result", MoveResult)
+        self.moves_blocked = self._gauge(
+            "moves_blocked",
+            "Pods of the last decision that are wanted elsewhere but stay, by reason.",
+            "reason",
         )
-        self.reserved_cpu = Gauge(
-            "rescheduler_reserved_cpu_cores", "CPU that is held and not used.", registry=one
+        self.moves_in_flight = self._gauge("moves_in_flight", "Moves that are begun and not ended.")
+        self.move_landing_seconds = self._histogram(
+            "move_landing_seconds", "From the eviction to the binding of the replacement."
         )
-        self.reserved_memory = Gauge(
-            "rescheduler_reserved_memory_bytes", "Memory that is held and not used.", registry=one
+        self.evictions = self._counter("evictions", "Answers to eviction calls.", "outcome", EvictionOutcome)
+        # Decisions
+        self.cycles = self._counter(
+            "cycles", "Decisions, by result.", "result", ("decided", "not_ready", "failed")
         )
-        self.windows = Gauge("rescheduler_windows", "ReservationWindows, by phase.", ["phase"], registry=one)
-        self.head_room = Gauge(
-            "rescheduler_head_room_reservations",
-            "Reservations of HeadRooms: wanted, and standing.",
-            ["state"],
-            registry=one,
+        self.cycle_seconds = self._histogram("cycle_seconds", "Duration of one decision.")
+        self.badness = self._gauge(
+            "badness",
+            "How bad the last decision found the placement, by policy and tier of the objective.",
+            "policy",
+            "tier",
         )
-        self.pods_gated = Gauge("rescheduler_pods_gated", "Pods that wait at the gate.", registry=one)
-        self.oldest_gated_seconds = Gauge(
-            "rescheduler_oldest_gated_pod_seconds",
-            "For how long the oldest pod at the gate has waited.",
-            registry=one,
+        self.badness_change = self._gauge(
+            "badness_change",
+            "What the moves of the last decision change in it; below 0 is better.",
+            "policy",
+            "tier",
         )
-        self.node_requests = Gauge(
-            "rescheduler_node_requests",
-            "Pending pods that ask the node autoscaler for a node.",
-            registry=one,
-        )
-        self.move_landing_seconds = Histogram(
-            "rescheduler_move_landing_seconds",
-            "From the eviction to the binding of the replacement.",
-            buckets=_SECONDS,
-            registry=one,
-        )
-        self.cycle_seconds = Histogram(
-            "rescheduler_cycle_seconds", "Duration of one decision.", buckets=_SECONDS, registry=one
-        )
-        self.nodes_unmeasured = Gauge(
-            "rescheduler_nodes_unmeasured",
+        self.nodes_unmeasured = self._gauge(
+            "nodes_unmeasured",
             "Nodes that policies with usage: actual leave out, because their usage is not measured.",
-            registry=one,
         )
-        self.cycles = Counter("rescheduler_cycles", "Decisions, by result.", ["result"], registry=one)
-        self.clock_skew = Gauge(
-            "rescheduler_clock_skew_seconds",
+        # Rooms
+        self.reservations_available = self._counter(
+            "reservations_available", "Reservations that became Available."
+        )
+        self.reservations = self._gauge("reservations", "Reservations, by phase.", "phase")
+        self.reserved_cpu = self._gauge("reserved_cpu_cores", "CPU that is held and not used.")
+        self.reserved_memory = self._gauge("reserved_memory_bytes", "Memory that is held and not used.")
+        self.windows = self._gauge("windows", "ReservationWindows, by phase.", "phase")
+        self.head_room = self._gauge(
+            "head_room_reservations", "Reservations of HeadRooms: wanted, and standing.", "state"
+        )
+        self.pods_gated = self._gauge("pods_gated", "Pods that wait at the gate.")
+        self.oldest_gated_seconds = self._gauge(
+            "oldest_gated_pod_seconds", "For how long the oldest pod at the gate has waited."
+        )
+        self.node_requests = self._gauge(
+            "node_requests", "Pending pods that ask the node autoscaler for a node."
+        )
+        # The guard
+        self.guard_answers = self._counter(
+            "guard_answers",
+            "Evictions of others that the guard was asked about, by its answer.",
+            "answer",
+            Why,
+        )
+        self.guard_answer_seconds = self._histogram(
+            "guard_answer_seconds",
+            "Time until the guard has answered.",
+            (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.0),
+        )
+        self.guard_waiting = self._gauge("guard_waiting", "Evictions that wait at this replica.")
+        # The process
+        self.clock_skew = self._gauge(
+            "clock_skew_seconds",
             "By how much this machine's clock is ahead of the API server's; ages are told by the API server's.",
-            registry=one,
         )
-        self.server_clocks_apart = Gauge(
-            "rescheduler_server_clocks_apart_seconds",
+        self.server_clocks_apart = self._gauge(
+            "server_clocks_apart_seconds",
             "By how much the clocks of the API servers differ; beyond 5 s no move begins.",
-            registry=one,
         )
-        self.crashes = Counter(
-            "rescheduler_crashes",
+        self.crashes = self._counter(
+            "crashes",
             "Steps that a defect of this program ended; the object of the step rests, the others go on.",
-            ["step"],
-            registry=one,
+            "step",
+            Step,
         )
-        self.events_dropped = Gauge(
-            "rescheduler_events_dropped", "Events for people that could not be written.", registry=one
-        )
-        self.configuration_ok = Gauge(
-            "rescheduler_configuration_ok", "1 if the newest configuration is in force.", registry=one
-        )
-        self.configuration_waiting = Gauge(
-            "rescheduler_configuration_waiting",
+        self.events_dropped = self._gauge("events_dropped", "Events for people that could not be written.")
+        self.configuration_ok = self._gauge("configuration_ok", "1 if the newest configuration is in force.")
+        self.configuration_waiting = self._gauge(
+            "configuration_waiting",
             "1 while the value of a key in the newest configuration waits for a restart.",
-            ["key"],
-            registry=one,
+            "key",
         )
-        self.configuration_reloads = Counter(
-            "rescheduler_configuration_reloads", "Configurations read, by result.", ["result"], registry=one
+        self.configuration_reloads = self._counter(
+            "configuration_reloads", "Configurations read, by result.", "result", _RELOADS
         )
-        self.leader = Gauge("rescheduler_leader", "1 while this process leads.", registry=one)
-        build = Gauge("rescheduler_build_info", "Always 1.", ["version"], registry=one)
-        build.labels(__version__).set(1)
-        self._start_at_zero()
+        self.leader = self._gauge("leader", "1 while this process leads.")
+        self._gauge("build_info", "Always 1.", "version").labels(__version__).set(1)
+        self.blocked({})
+        self.placement({}, {})
+        self.held(Snapshot(taken_at_s=0.0))
+        for key in START_ONLY:
+            self.configuration_waiting.labels(key)
 
-    def watch_informers(self, informers: Iterable[InformerFacts]) -> None:
+    def _counter(self, name: str, about: str, label: str = "", values: Iterable[str] = ()) -> Counter:
+        """``values``: of the label, which exist from the start."""
+        found = Counter(f"rescheduler_{name}", about, [label] if label else [], registry=self.registry)
+        for value in values:
+            found.labels(str(value))
+        return found
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(f"rescheduler_{name}", about, labels, registry=self.registry)
+
+    def _histogram(self, name: str, about: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
+        return Histogram(f"rescheduler_{name}", about, buckets=buckets, registry=self.registry)
+
+    def watch_informers(self, informers: Iterable[Informer]) -> None:
         """Show the informers' state at each scrape. Call once."""
         self.registry.register(_InformerCollector(tuple(informers)))
 
@@ -282,29 +240,11 @@ class Metrics:
         """The text that Prometheus reads."""
         return generate_latest(self.registry)
 
-    def _start_at_zero(self) -> None:
-        for answer in EvictionOutcome:
-            self.evictions.labels(answer.value)
-        for result in MoveResult:
-            self.moves_landed.labels(result.value)
-        for reason in SkipReason:
-            self.moves_blocked.labels(reason.value)
-        self.placement({}, {})
-        self.held(Snapshot(taken_at_s=0.0))
-        for ended in ("decided", "not_ready", "failed"):
-            self.cycles.labels(ended)
-        for step in Step:
-            self.crashes.labels(step.value)
-        for outcome in (ReloadOutcome.TAKEN, ReloadOutcome.REFUSED, ReloadOutcome.MISSING):
-            self.configuration_reloads.labels(outcome.value)
-        for key in START_ONLY:
-            self.configuration_waiting.labels(key)
-
 
 class _InformerCollector(Collector):
     """Computes the gauges of the caches when they are asked for."""
 
-    def __init__(self, informers: tuple[InformerFacts, ...]) -> None:
+    def __init__(self, informers: tuple[Informer, ...]) -> None:
         self._informers = informers
 
     def describe(self) -> Iterable[Metric]:
