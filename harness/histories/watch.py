@@ -19,7 +19,6 @@ from kube_sandbox.controllers.unstructured import GroupKind, Obj, key, uid
 from rescheduler.kube.reflector import (
     End,
     EndKind,
-    Gaps,
     InformerEvent,
     ListRequest,
     Reflected,
@@ -81,16 +80,6 @@ class Watch(Reflected):
         self._news: deque[tuple[float, ObjectChange]] = deque()
 
     @property
-    def synced(self) -> bool:
-        """True once the first list was complete."""
-        return self._reflector.synced
-
-    @property
-    def gaps(self) -> Gaps:
-        """As ``Informer.gaps``."""
-        return self._reflector.gaps
-
-    @property
     def acts_at_s(self) -> float | None:
         """When it connects, or its stream ends; None: neither is due."""
         return self.ends_at_s if self.asks_at_s is None else self.asks_at_s
@@ -102,8 +91,7 @@ class Watch(Reflected):
         last_s = self._reflector.last_contact_s
         if told_everything and last_s is not None and now_s >= last_s + BOOKMARK_S:
             self._reflector.on_bookmark(_VERSION, initial_end=False, now_s=now_s)
-        last_s = self._reflector.last_contact_s
-        return now_s - (self._started_at_s if last_s is None else last_s)
+        return super().stale_for_s()
 
     def break_off(self, now_s: float, *, forgotten: bool) -> list[InformerEvent]:
         """The stream ends. ``forgotten``: the server does not keep the changes that are missed from now on."""

@@ -28,7 +28,7 @@ from rescheduler.configuration.live import ReloadOutcome
 from rescheduler.configuration.start_only import START_ONLY
 from rescheduler.controller.crashes import Step
 from rescheduler.guard.decision import Why
-from rescheduler.kube.informer import Informer
+from rescheduler.kube.reflector import Reflected
 from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.room_sets import WindowPhase
@@ -182,7 +182,7 @@ class Metrics:
     def _histogram(self, name: str, about: str, buckets: tuple[float, ...] = _SECONDS) -> Histogram:
         return Histogram(f"rescheduler_{name}", about, buckets=buckets, registry=self.registry)
 
-    def watch_informers(self, informers: Iterable[Informer]) -> None:
+    def watch_informers(self, informers: Iterable[Reflected]) -> None:
         """Show the informers' state at each scrape. Call once."""
         self.registry.register(_InformerCollector(tuple(informers)))
 
@@ -244,7 +244,7 @@ class Metrics:
 class _InformerCollector(Collector):
     """Computes the gauges of the caches when they are asked for."""
 
-    def __init__(self, informers: tuple[Informer, ...]) -> None:
+    def __init__(self, informers: tuple[Reflected, ...]) -> None:
         self._informers = informers
 
     def describe(self) -> Iterable[Metric]:

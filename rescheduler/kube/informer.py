@@ -25,7 +25,6 @@ from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.kube.reflector import (
     End,
     EndKind,
-    Gaps,
     InformerEvent,
     ListRequest,
     Reflected,
@@ -158,15 +157,6 @@ class Informer(Reflected):
     def absent(self) -> bool:
         """The server does not have this kind now."""
         return self._reflector.absent
-
-    def stale_for_s(self) -> float:
-        """Seconds since the server last proved that we are up to date; since the start if never."""
-        last_s = self._reflector.last_contact_s
-        return self._clock() - (self._started_at_s if last_s is None else last_s)
-
-    def gaps(self) -> Gaps:
-        """What may be missing from, or out of order in, what was told."""
-        return self._reflector.gaps
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -72,7 +72,7 @@ class Informers:
 
     def gaps(self, kind: Kind) -> Gaps:
         """What may be missing from, or out of order in, what was told of one kind."""
-        return self._informers[kind].gaps()
+        return self._informers[kind].gaps
 
     def all(self) -> tuple[Informer, ...]:
         """All of them, in the order of the resources."""

@@ -9,7 +9,7 @@ Time and chance are arguments. Rules: WatchList KEP-3157, bookmarks KEP-956, res
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -423,7 +423,27 @@ def _over(record: Any) -> bool:
 class Reflected:
     """What is told of the cache that a Reflector keeps."""
 
+    kind: Kind
+    decode_errors: int
+    """Objects and lines that could not be read."""
     _reflector: Reflector
+    _clock: Callable[[], float]
+    _started_at_s: float
+
+    @property
+    def synced(self) -> bool:
+        """The first complete list was told (or the kind is known to be absent)."""
+        return self._reflector.synced
+
+    @property
+    def gaps(self) -> Gaps:
+        """What may be missing from, or out of order in, what was told."""
+        return self._reflector.gaps
+
+    def stale_for_s(self) -> float:
+        """Seconds since the server last proved that we are up to date; since the start if never."""
+        last_s = self._reflector.last_contact_s
+        return self._clock() - (self._started_at_s if last_s is None else last_s)
 
     @property
     def problem(self) -> str:

@@ -28,10 +28,9 @@ CREATED = "2027-01-01T00:00:00Z"
 class Builder(Generic[RecordT]):
     """A manifest under construction. Each method gives a changed copy."""
 
-    kind: Kind
-
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
+        self.kind = Kind(manifest["kind"])
 
     def manifest(self) -> Manifest:
         """The object as JSON would have it; the caller may change it."""

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from rescheduler.model.decode import Record
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import DisruptionBudget, Namespace, Node, Pod, PriorityClass, Service, Workload
-from rescheduler.model.storage_records import PersistentVolume, PersistentVolumeClaim, StorageClass
-from rescheduler.testing.builder_base import CREATED, Builder, Manifest, PodSpecMethods, object_manifest
+from rescheduler.model.records import DisruptionBudget, Node, Pod, Workload
+from rescheduler.model.storage_records import PersistentVolumeClaim
+from rescheduler.testing.builder_base import CREATED, Builder, PodSpecMethods, object_manifest
 
 
 class PodBuilder(PodSpecMethods[Pod]):
     """A pod; Pending until ``on`` puts it on a node, which makes it Running and Ready."""
-
-    kind = Kind.POD
 
     def on(self, node_name: str) -> Self:
         """Run on a node, Ready since its creation."""
@@ -58,8 +55,6 @@ class PodBuilder(PodSpecMethods[Pod]):
 
 class NodeBuilder(Builder[Node]):
     """A Ready node of 4 CPU, 16 GiB, 110 pods."""
-
-    kind = Kind.NODE
 
     def cpu(self, amount: str | float) -> Self:
         """Allocatable CPU."""
@@ -110,10 +105,6 @@ class WorkloadBuilder(PodSpecMethods[Workload]):
 
     spec_path = "spec.template.spec"
 
-    def __init__(self, manifest: Manifest) -> None:
-        super().__init__(manifest)
-        self.kind = Kind(manifest["kind"])
-
     def replicas(self, count: int, ready: int | None = None) -> Self:
         """Desired replicas, all of them updated and (unless said otherwise) ready."""
         status = {
@@ -142,8 +133,6 @@ class WorkloadBuilder(PodSpecMethods[Workload]):
 class BudgetBuilder(Builder[DisruptionBudget]):
     """A PodDisruptionBudget that allows nothing."""
 
-    kind = Kind.POD_DISRUPTION_BUDGET
-
     def selects(self, **match_labels: str) -> Self:
         """Set the selector."""
         return self.set("spec.selector", {"matchLabels": match_labels})
@@ -162,34 +151,8 @@ class BudgetBuilder(Builder[DisruptionBudget]):
         )
 
 
-class NamespaceBuilder(Builder[Namespace]):
-    """A namespace."""
-
-    kind = Kind.NAMESPACE
-
-
-class PriorityClassBuilder(Builder[PriorityClass]):
-    """A PriorityClass."""
-
-    kind = Kind.PRIORITY_CLASS
-
-
-class ServiceBuilder(Builder[Service]):
-    """A Service."""
-
-    kind = Kind.SERVICE
-
-
-class VolumeBuilder(Builder[PersistentVolume]):
-    """A PersistentVolume."""
-
-    kind = Kind.PERSISTENT_VOLUME
-
-
 class ClaimBuilder(Builder[PersistentVolumeClaim]):
     """A PersistentVolumeClaim."""
-
-    kind = Kind.PERSISTENT_VOLUME_CLAIM
 
     def bound_to(self, volume_name: str) -> Self:
         """Bound, as the volume controller leaves it."""
@@ -198,17 +161,3 @@ class ClaimBuilder(Builder[PersistentVolumeClaim]):
             .annotate({"pv.kubernetes.io/bind-completed": "yes"})
             .set("status.phase", "Bound")
         )
-
-
-class StorageClassBuilder(Builder[StorageClass]):
-    """A StorageClass."""
-
-    kind = Kind.STORAGE_CLASS
-
-
-class ObjectBuilder(Builder[Record]):
-    """An object of any other kind."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        super().__init__(manifest)
-        self.kind = Kind(manifest["kind"])

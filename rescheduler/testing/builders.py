@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from rescheduler.model.cluster import ClusterState
-from rescheduler.model.decode import Decoder
+from rescheduler.model.decode import Decoder, Record
 from rescheduler.model.kinds import Kind
+from rescheduler.model.records import Namespace, PriorityClass, Service
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.storage_records import PersistentVolume, StorageClass
 from rescheduler.testing.builder_base import (
     CREATED,
     NOW_S,
@@ -26,21 +28,15 @@ from rescheduler.testing.builder_base import (
 from rescheduler.testing.builder_kinds import (
     BudgetBuilder,
     ClaimBuilder,
-    NamespaceBuilder,
     NodeBuilder,
-    ObjectBuilder,
     PodBuilder,
-    PriorityClassBuilder,
-    ServiceBuilder,
-    StorageClassBuilder,
-    VolumeBuilder,
     WorkloadBuilder,
 )
 
 __all__ = [
-    "CREATED", "NOW_S", "BudgetBuilder", "Builder", "ClaimBuilder", "Manifest", "NamespaceBuilder", "NodeBuilder",
-    "ObjectBuilder", "PodBuilder", "PodSpecMethods", "PriorityClassBuilder", "ServiceBuilder", "StorageClassBuilder",
-    "VolumeBuilder", "WorkloadBuilder", "claim", "daemonset", "default_uid", "deployment", "job", "namespace", "node",
+    "CREATED", "NOW_S", "BudgetBuilder", "Builder", "ClaimBuilder", "Manifest", "NodeBuilder",
+    "PodBuilder", "PodSpecMethods",
+    "WorkloadBuilder", "claim", "daemonset", "default_uid", "deployment", "job", "namespace", "node",
     "object_of", "pdb", "pod", "priority_class", "replicaset", "service", "snapshot", "state", "statefulset",
     "storage_class", "volume",
 ]  # fmt: skip
@@ -95,30 +91,26 @@ def pdb(name: str, namespace: str = "default") -> BudgetBuilder:
     return BudgetBuilder(object_manifest(Kind.POD_DISRUPTION_BUDGET, name, namespace, spec=spec)).allows(0)
 
 
-def namespace(name: str) -> NamespaceBuilder:
+def namespace(name: str) -> Builder[Namespace]:
     """A namespace with the label of its name."""
-    return NamespaceBuilder(object_manifest(Kind.NAMESPACE, name)).label(
-        {"kubernetes.io/metadata.name": name}
-    )
+    return Builder(object_manifest(Kind.NAMESPACE, name)).label({"kubernetes.io/metadata.name": name})
 
 
-def priority_class(name: str, value: int) -> PriorityClassBuilder:
+def priority_class(name: str, value: int) -> Builder[PriorityClass]:
     """A PriorityClass."""
-    return PriorityClassBuilder(object_manifest(Kind.PRIORITY_CLASS, name, value=value))
+    return Builder(object_manifest(Kind.PRIORITY_CLASS, name, value=value))
 
 
-def service(name: str, namespace: str = "default", **selector: str) -> ServiceBuilder:
+def service(name: str, namespace: str = "default", **selector: str) -> Builder[Service]:
     """A Service."""
-    return ServiceBuilder(object_manifest(Kind.SERVICE, name, namespace, spec={"selector": selector}))
+    return Builder(object_manifest(Kind.SERVICE, name, namespace, spec={"selector": selector}))
 
 
-def volume(name: str, size: str = "1Gi") -> VolumeBuilder:
+def volume(name: str, size: str = "1Gi") -> Builder[PersistentVolume]:
     """A PersistentVolume of a CSI driver."""
     csi = {"driver": "csi.example", "volumeHandle": name}
     spec = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "csi": csi}
-    return VolumeBuilder(
-        object_manifest(Kind.PERSISTENT_VOLUME, name, spec=spec, status={"phase": "Available"})
-    )
+    return Builder(object_manifest(Kind.PERSISTENT_VOLUME, name, spec=spec, status={"phase": "Available"}))
 
 
 def claim(name: str, namespace: str = "default", size: str = "1Gi") -> ClaimBuilder:
@@ -129,17 +121,17 @@ def claim(name: str, namespace: str = "default", size: str = "1Gi") -> ClaimBuil
     )
 
 
-def storage_class(name: str, *, wait: bool = True) -> StorageClassBuilder:
+def storage_class(name: str, *, wait: bool = True) -> Builder[StorageClass]:
     """A StorageClass of a CSI driver."""
     mode = "WaitForFirstConsumer" if wait else "Immediate"
-    return StorageClassBuilder(
+    return Builder(
         object_manifest(Kind.STORAGE_CLASS, name, provisioner="csi.example", volumeBindingMode=mode)
     )
 
 
-def object_of(kind: Kind, name: str, namespace: str = "", **fields: Any) -> ObjectBuilder:
+def object_of(kind: Kind, name: str, namespace: str = "", **fields: Any) -> Builder[Record]:
     """An object of any kind: ``object_of(Kind.CSI_NODE, "n1", spec={...})``."""
-    return ObjectBuilder(object_manifest(kind, name, namespace, **fields))
+    return Builder(object_manifest(kind, name, namespace, **fields))
 
 
 def state(objects: Iterable[Builder[Any]]) -> ClusterState:
