@@ -29,7 +29,7 @@ from rescheduler.controller.decision_inputs import (
     RepeatedRead,
 )
 from rescheduler.controller.failed_pods import FailedPodCleaner
-from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, MoveIssuer
+from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer
 from rescheduler.controller.loop import Loop
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
@@ -161,7 +161,9 @@ class _Assembly:
             ),
         )
 
-    def _strategy(self, gate_keys: Callable[[], Mapping[str, str] | None]) -> tuple[Sender, MoveIssuer]:
+    def _strategy(
+        self, gate_keys: Callable[[], Mapping[str, str] | None]
+    ) -> tuple[Sender, ApiIssuer | DryRunIssuer]:
         """Really doing it, or writing down what would be done. ``gate_keys``: those that are stored."""
         if self.ports.dry_run:
             return DryRunSender(CallLog()), DryRunIssuer()

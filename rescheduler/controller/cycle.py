@@ -19,7 +19,7 @@ import structlog
 
 from rescheduler.configuration.document import Configuration
 from rescheduler.controller.crashes import CrashReports, Step
-from rescheduler.controller.issuing import Issue, MoveIssuer, Order
+from rescheduler.controller.issuing import ApiIssuer, DryRunIssuer, Issue, Order
 from rescheduler.controller.metrics import Metrics
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import ObjectKey
@@ -62,7 +62,7 @@ class Decision:
 class Cycle:
     """Makes a decision and begins its moves. Used by the core thread only."""
 
-    issuer: MoveIssuer
+    issuer: ApiIssuer | DryRunIssuer
     metrics: Metrics
     states: SharedSchedulingState
     crashes: CrashReports

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -100,14 +100,6 @@ class Issue:
         self.error = self.error or error
 
 
-class MoveIssuer(Protocol):
-    """Begins moves."""
-
-    def issue(self, moves: Sequence[Move], order: Order, now_s: float) -> Issue:
-        """Begin ``moves``: the PodMigrations may exist later than this returns."""
-        ...
-
-
 class ToCreate(NamedTuple):
     """A move that begins."""
 
@@ -130,8 +122,6 @@ class Creations:
     issue: Issue
     age_s: Callable[[], float]
     """Seconds since the decision."""
-    told: Callable[[Move, ObjectKey | None], None]
-    """Called on the core thread for each move that was answered."""
     _answers: list[ObjectKey | None] = field(default_factory=list)
     _error: Exception | None = None
 
@@ -150,10 +140,8 @@ class Creations:
         return len(self._answers) < len(self.wanted)
 
     def land(self, now_s: float) -> None:
-        """Tell what was created. Raises NotLeaderError, and defects."""
+        """Take what was created. Raises NotLeaderError, and defects."""
         del now_s
-        for wanted, key in zip(self.wanted, self._answers, strict=False):
-            self.told(wanted.move, key)
         self.issue.landed((key for key in self._answers if key is not None), self._error)
         if self._error is not None and not isinstance(self._error, ApiError | TransportError):
             raise self._error
@@ -188,7 +176,6 @@ class ApiIssuer:
                 wanted=wanted,
                 issue=issue,
                 age_s=lambda: self.clock() - decided_s,
-                told=self._tell,
             )
             for row, wanted in rows.items()
         ]
@@ -209,9 +196,12 @@ class ApiIssuer:
         if not all(key in issued for key in wanted.earlier):
             self.log.warning("A move is left out: one that it begins after was refused", **_facts(move))
             return None
-        room = self._reserve(order, wanted.room, reserved) if wanted.room is not None else ""
-        if room is None:
-            return None
+        room = ""
+        if (pending := wanted.room) is not None:
+            if pending.pod not in reserved:  # before anybody is moved for it
+                reserved[pending.pod] = self._reserved(order, pending)
+            if not (room := reserved[pending.pod]):  # it was refused
+                return None
         body = _manifest(move, order, wanted.earlier, wanted.stage, room)
         key = ObjectKey(move.pod.namespace, body["metadata"]["name"])
         try:
@@ -223,13 +213,8 @@ class ApiIssuer:
         except (RejectedError, NotFoundError) as error:
             self.log.warning("A move was refused by the API server", **_facts(move), error=str(error))
             return None
+        self.log.info("A move begins", migration=str(key), **_facts(move))
         return key
-
-    def _reserve(self, order: Order, room: PendingRoom, reserved: dict[PodRef, str]) -> str | None:
-        """The Reservation of a pending pod, which stands before anybody is moved for it; None: it was refused."""
-        if room.pod not in reserved:
-            reserved[room.pod] = self._reserved(order, room)
-        return reserved[room.pod] or None
 
     def _reserved(self, order: Order, room: PendingRoom) -> str:
         """How the moves name the Reservation; "": it was refused."""
@@ -268,10 +253,6 @@ class ApiIssuer:
             return ""
         self.log.info("Room is made for a pending pod", pod=str(pod.key), node=room.node, reservation=name)
         return name
-
-    def _tell(self, move: Move, key: ObjectKey | None) -> None:
-        if key is not None:
-            self.log.info("A move begins", migration=str(key), **_facts(move))
 
     def _declare(self, key: ObjectKey, created: bytes) -> None:
         """Write into the status, which authors of PodMigrations cannot write, that the policy declares the mode.

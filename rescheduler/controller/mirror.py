@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from rescheduler.calls.objects import create_config_map, set_keys
 from rescheduler.controller.call_pool import CallPool, InlinePool, OneCall
@@ -29,26 +29,12 @@ Done = Callable[[Exception | None, float], None]
 """Takes what became of a call: the error that ended it, or None; and seconds since the epoch."""
 
 
-class Switch(Protocol):
-    """A ConfigMap that an admission policy reads. Raises ApiError, TransportError, NotLeaderError."""
-
-    def read(self) -> StoredConfigMap:
-        """What is stored."""
-        ...
-
-    def write(
-        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
-    ) -> StoredConfigMap:
-        """Set and remove keys of the version ``stored``; returns what is stored then. ConflictError: another version.
-
-        ``valid_until_s``: when all keys end to hold pods; 0: no limit is written.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ConfigMapKeys:
-    """The keys of one ConfigMap: read from the API server, written by a sender, so that a dry run only shows them."""
+    """The keys of one ConfigMap: read from the API server, written by a sender, so that a dry run only shows them.
+
+    Methods raise ApiError, TransportError, NotLeaderError.
+    """
 
     api: KubeApi
     sender: Sender
@@ -61,7 +47,10 @@ class ConfigMapKeys:
     def write(
         self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
     ) -> StoredConfigMap:
-        """Set and remove keys in one call; a missing ConfigMap is created with the whole content."""
+        """Set and remove keys of the version ``stored`` in one call; a missing ConfigMap is created with the whole content.
+
+        Returns what is stored then. ``valid_until_s``: when all keys end to hold pods; 0: no limit is written. ConflictError: another version.
+        """
         content = {**{key: text for key, text in stored.data.items() if key not in remove}, **add}
         try:
             if stored.version:
@@ -96,7 +85,7 @@ class Mirror:
     correct for some other key.
     """
 
-    switch: Switch
+    switch: ConfigMapKeys
     what: str = "ConfigMap"
     pool: CallPool = field(default_factory=InlinePool)
     watched: Callable[[], StoredConfigMap | None] = lambda: None

@@ -40,6 +40,7 @@ from rescheduler.kube.errors import (
     RejectedError,
 )
 from rescheduler.kube.eviction_requests import EvictionRequests
+from rescheduler.kube.gate import Gate
 from rescheduler.kube.pod_creation import invalid_words, meaning_of, of_change
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.decode import UndecodableError
@@ -62,20 +63,12 @@ class Sender(Protocol):
         ...
 
 
-class GateProof(Protocol):
-    """Finds out whether the gate is in force."""
-
-    def proves(self, owner: OwnerRef, namespace: str) -> bool:
-        """True if a pod of ``owner`` created now would be held. Raises ApiError, TransportError."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSender:
     """Sends to the API server."""
 
     api: KubeApi
-    gate: GateProof
+    gate: Gate
     still_leader: Callable[[], bool]
     """Asked right before each call that changes anything."""
     record_event: Callable[[Event], None] = field(default=lambda _: None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -17,7 +17,8 @@ from rescheduler.kube.errors import ApiError, ConflictError
 from rescheduler.kube.pass_thread import PassThread
 from rescheduler.kube.transport import TransportError
 from rescheduler.webhook.certificates import Material, renewed
-from rescheduler.webhook.registration import WebhookSettings
+from rescheduler.webhook.https_server import WebhookServer
+from rescheduler.webhook.registration import WebhookConfiguration, WebhookSettings
 from rescheduler.webhook.secret import CertificateStore
 
 CERTIFICATES_EVERY_S: Final = 60.0
@@ -26,31 +27,11 @@ RETRY_S: Final = 1.0
 REMEDY: Final = "apply manifests/components/webhook-server"
 
 
-class Serving(Protocol):
-    """The server that presents the certificate."""
-
-    def use(self, certificate: bytes, key: bytes) -> None:
-        """Serve with it from now on."""
-        ...
-
-
-class StoredConfiguration(Protocol):
-    """The object in which API servers find webhooks. Methods raise ApiError and TransportError."""
-
-    def holds(self, wanted: Any) -> bool:
-        """True if exactly that is stored."""
-        ...
-
-    def write(self, wanted: Any) -> None:
-        """Store exactly that."""
-        ...
-
-
 @dataclass(slots=True)
 class Registration:
     """One configuration that the leader keeps; what befalls it says nothing of the others."""
 
-    configuration: StoredConfiguration
+    configuration: WebhookConfiguration[Any]
     wanted: Callable[[bytes], tuple[Any, ...] | None]
     """The webhooks that trust these authorities; None: it is not known yet."""
     remedy: str
@@ -87,7 +68,7 @@ class WebhookReconciler:
 
     store: CertificateStore
     """The Secret with the certificates, shared by all replicas."""
-    server: Serving
+    server: WebhookServer
     settings: WebhookSettings
     leads: Callable[[], bool]
     """Only the leader writes the configurations."""
