@@ -6,6 +6,7 @@ So help and completion are there at once. ``rescheduler version`` and ``--help``
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -86,7 +87,12 @@ def _called(work: str, **flags: Any) -> None:
     if "kubeconfig" in flags:
         named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
         flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)
-    imported(work)(**flags)
+    carry_out = imported(work)
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    ):  # as ``entry`` has left it while modules were imported
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    carry_out(**flags)
 
 
 class CommandGroup(click.Group):

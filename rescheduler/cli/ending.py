@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import click
 
-from rescheduler.cli.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, CommandError
-from rescheduler.cli.interrupts import EXIT_INTERRUPTED, interrupted
+from rescheduler.cli.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import tell
 from rescheduler.cli.streams import reason, settled
 from rescheduler.configuration.problems import ConfigurationError
@@ -61,7 +60,7 @@ def _code(result: object) -> int:
 def _told(error: BaseException) -> int | None:
     """The exit code of an error that a user can act on, after its message; None for any other."""
     cause = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
-    if isinstance(cause, KeyboardInterrupt) or interrupted():
+    if isinstance(cause, KeyboardInterrupt):
         return _say("interrupted", cause, EXIT_INTERRUPTED)
     match error:
         case click.ClickException():

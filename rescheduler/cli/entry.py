@@ -1,13 +1,14 @@
 """The process ``rescheduler``: its Ctrl-C and its streams are in order before anything else is imported.
 
-This module imports nothing that takes time. The commands are in ``rescheduler.cli.main``.
+While modules are imported nothing is under way, and an exception in the middle of an import can come out as another one: Ctrl-C ends
+the process as the system does it, which shells show as 130. Once a command works it is KeyboardInterrupt (``deferred``), so that
+the command can give back what it holds. A process that was started with SIGINT ignored goes on ignoring it.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
-
-from rescheduler.cli import interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,24 +18,24 @@ if TYPE_CHECKING:
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run the command that ``words`` (default: the arguments of the process) name, and exit with its code."""
-    interrupts.end_at_once()
+    _end_at_once()
     from rescheduler.cli import streams  # noqa: PLC0415 - Ctrl-C is in order only now
     from rescheduler.cli.main import main as commands  # noqa: PLC0415 - the same
 
     streams.claim()
-    code: int | str | None = interrupts.EXIT_INTERRUPTED
+    code: int | str | None = None
     try:
-        interrupts.raise_it()
         commands(words)
     except SystemExit as end:
         code = end.code
-    except BaseException:
-        if not interrupts.interrupted():
-            raise
-        interrupts.say()
-    interrupts.end_at_once()
+    _end_at_once()
     streams.settled(sys.stderr)
     _end(code)
+
+
+def _end_at_once() -> None:
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _end(code: int | str | None) -> NoReturn:

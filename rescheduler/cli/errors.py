@@ -10,6 +10,7 @@ EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_BLOCKED: Final = 3
+EXIT_INTERRUPTED: Final = 130
 
 
 class CommandError(ReschedulerError):
