@@ -171,8 +171,9 @@ class KubeApi:
             options["gracePeriodSeconds"] = grace_s
         if propagation:
             options["propagationPolicy"] = propagation
-        query = {"dryRun": "All"} if dry_run else {}
-        request = self._request("DELETE", path, query, body=msgspec.json.encode(options))
+        if dry_run:  # not in the query, which the API server ignores where there is a body
+            options["dryRun"] = ["All"]
+        request = self._request("DELETE", path, {}, body=msgspec.json.encode(options))
         return self._call(request, repeatable=bool(preconditions) or own_name or dry_run)
 
     def evict(

@@ -43,6 +43,15 @@ def test_an_update_that_changes_nothing_keeps_the_version(api, maps, stored):
     assert api.patch(f"{maps}/one", {"data": {"x": "1"}}).version == stored["metadata"]["resourceVersion"]
 
 
+def test_a_dry_run_of_a_delete_is_asked_for_in_the_body_where_there_is_one(api, maps, stored):
+    path = f"{maps}/one"
+    api.delete(path, dryRun="All").expect(200)
+    api.delete(path, {"kind": "DeleteOptions", "dryRun": ["All"]}).expect(200)
+    assert api.get(path).uid == stored["metadata"]["uid"]
+    api.delete(path, {"kind": "DeleteOptions"}, dryRun="All").expect(200)
+    assert api.get(path).status == 404
+
+
 def test_a_delete_of_this_object_alone_finds_no_other_one(api, maps, stored):
     preconditions = {"uid": stored["metadata"]["uid"]}
     assert api.delete(f"{maps}/one", {"preconditions": preconditions}).status == 200

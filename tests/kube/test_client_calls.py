@@ -136,13 +136,14 @@ def test_a_delete_by_name_alone_is_sent_once(api):
     assert len(sent) == 1
 
 
-def test_dry_runs_go_through_the_url(api):
+def test_dry_runs_go_through_the_url_but_those_of_deletes_through_the_body(api):
     client, sent = api({})
     client.create("/p", {}, dry_run=True)
     client.merge_patch("/p", {}, dry_run=True)
     client.replace("/p", {}, dry_run=True)
     client.delete("/p", dry_run=True)
-    assert [r.query["dryRun"] for r in sent] == ["All"] * 4
+    assert [r.query.get("dryRun") for r in sent] == ["All", "All", "All", None]
+    assert json.loads(sent[3].body)["dryRun"] == ["All"]
 
 
 def test_errors_reach_the_caller_as_they_are(api, refusal):

@@ -113,9 +113,9 @@ def _pod_action(store: ObjectStore, target: RequestInfo, request: Request) -> Re
     name = dig(body, "metadata", "name")
     if name and name != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    options = delete_options(body.get("deleteOptions") or {}, query)
-    if (body.get("deleteOptions") or {}).get("dryRun") not in (None, []) and not query.get("dryRun"):
-        options = replace(options, dry_run=True)
+    given = body.get("deleteOptions") or {}
+    tried = is_dry_run(query) or bool(given.get("dryRun"))  # the query is that of the Eviction's creation
+    options = replace(delete_options(given, query), dry_run=tried)
     evict(store, target.namespace, target.name, options)
     return json_response(201, _success(201))
 

@@ -109,9 +109,9 @@ def is_dry_run(query: Query, options: str = "CreateOptions") -> bool:
 
 
 def delete_options(body: Json, query: Query) -> DeleteOptions:
-    """Options from the body, else from the query."""
+    """Options from the body; where there is none, from the query."""
     grace = body.get("gracePeriodSeconds")
-    if grace is None and query.get("gracePeriodSeconds"):
+    if not body and query.get("gracePeriodSeconds"):
         try:
             grace = int(query["gracePeriodSeconds"])
         except ValueError as error:
@@ -121,7 +121,7 @@ def delete_options(body: Json, query: Query) -> DeleteOptions:
         grace_s=grace,
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        dry_run=is_dry_run(query, "DeleteOptions") or body.get("dryRun") == ["All"],
+        dry_run=body.get("dryRun") == ["All"] if body else is_dry_run(query, "DeleteOptions"),
     )
 
 
