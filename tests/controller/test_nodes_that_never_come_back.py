@@ -1,10 +1,8 @@
 """A room on a node whose kubelet does not answer any more: nothing of it stays, and nothing counts as held there."""
 
 import pytest
-from reserving import of_web, phase, placeholders, reserve
 from scenes import Scene
 
-from harness.controlplane.nodes import set_ready
 from harness.histories.user_requests import ROOM
 from kube_sandbox.controllers.unstructured import NODE
 from kube_sandbox.nodes import ready_condition
@@ -57,14 +55,3 @@ def test_a_node_that_comes_back_ends_the_placeholder_itself(scene):
         lambda call: call.method == "DELETE" and call.body.get("gracePeriodSeconds") == 0, since_s
     )
     assert [call for call in forced if "/pods/" in call.path] == []
-
-
-@pytest.mark.realcluster
-def test_the_placeholder_is_removed_on_the_real_control_plane(reserving):
-    world = reserving
-    node = world.node("silent", cpu="4")
-    reserve(world, "room", of_web(world), node=node).expect()
-    phase(world, "room", "Available", 120)
-    set_ready(world.api, node, ready=False).expect()
-    phase(world, "room", "Failed", 240)
-    world.wait(lambda: not placeholders(world, "room"), 240)

@@ -1,9 +1,9 @@
 """Reservations that people make, on the real control plane: shared and preallocated rooms, every kind of owner."""
 
 import pytest
-from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, placeholders, reserve, scale
+from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, reserve, scale
 
-from harness.controlplane.world import WORLD, World, condition, gates_of, node_of
+from harness.controlplane.world import World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
 pytestmark = pytest.mark.realcluster
@@ -69,32 +69,6 @@ def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):
     for index in range(3):
         phase(world, f"p{index}", "Available")
     assert [n for node in nodes for n in on(world, node, "crowd")] == []
-
-
-def test_a_room_on_the_node_is_handed_over_and_the_preallocation_beside_it_loses_nothing(world):
-    node = world.node("both", cpu="3")
-    old = [world.pod(f"old-{half}", nodeName=node) for half in "ab"]
-    world.workload("Deployment", "web", 0)
-    reserve(world, "room", of_web(world), node=node).expect()
-    phase(world, "room", "Available")
-    crowd(world, 9)
-    mine = {"object": {"namespace": world.namespace, "name": "mine"}}
-    reserve(world, "later", mine, node=node, cpu="2", preAllocation=True).expect()
-    phase(world, "later", "Waiting")
-    nominated = lambda: [p["status"].get("nominatedNodeName", "") for p in placeholders(world, "later")]  # noqa: E731
-    world.wait(lambda: nominated() == [node])
-    scale(world, 1)
-    world.wait(lambda: nominated() == [""])
-    for pod in old:
-        world.delete_pod(pod)
-    phase(world, "room", "Succeeded")
-    phase(world, "later", "Available")
-    assert len(on(world, node)) == 1
-    assert on(world, node, "crowd") == []
-    taints = lambda: world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"].get("taints")  # noqa: E731
-    world.wait(
-        lambda: all("rescheduler.dev/" not in taint["key"] or taint["key"] == WORLD for taint in taints())
-    )
 
 
 WHO = "rescheduler.test/who"

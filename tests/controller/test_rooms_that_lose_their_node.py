@@ -1,12 +1,9 @@
 """A room that people reserved, and whose node is in trouble: it is held on another node, whatever happens in between."""
 
-import pytest
-from reserving import PLACEHOLDERS, look, of_web, phase, placeholders, reserve
 from scenes import Scene
 from test_crash_safety import seeds
 from test_nodes_that_never_come_back import silence
 
-from harness.controlplane.nodes import cordon
 from harness.histories.user_requests import ROOM
 
 
@@ -93,19 +90,3 @@ def test_a_named_node_is_no_other_node():
     scene.until(lambda: scene.phase("room") == "Failed")
     scene.advance(10.0)
     assert scene.leftovers() == []
-
-
-@pytest.mark.realcluster
-def test_a_drained_node_on_the_real_control_plane(reserving):
-    world = reserving
-    first = world.node("first", cpu="4")
-    reserve(world, "room", of_web(world)).expect()
-    phase(world, "room", "Available", 120)
-    second = world.node("second", cpu="4")
-    cordon(world.api, first).expect()
-    (old,) = placeholders(world, "room")
-    meta = {"namespace": old["metadata"]["namespace"], "name": old["metadata"]["name"]}
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
-    world.api.create(f"{PLACEHOLDERS}/{meta['name']}/eviction", eviction).expect()
-    world.wait(lambda: look(world, "room").get("nodeName") == second, 120)
-    assert phase(world, "room", "Available", 60)["nodeName"] == second

@@ -78,19 +78,6 @@ def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
     nothing_left(world)
 
 
-def test_a_replica_set_of_its_own_is_moved(controller, world):
-    declared(world, "ReplicaSet", "web", 1)
-    watcher = ReadyCounts(world, 1)
-    target = world.node("target", cpu="1")
-    (old,) = world.pods("web")
-    status = move(world, old, target)
-    assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
-    world.wait_gone(old)
-    assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
-    assert watcher.end() == (1, 2)
-    nothing_left(world)
-
-
 def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller, world):
     source = world.node("source", cpu="8")
     world.workload("Deployment", "web", 1)
