@@ -9,7 +9,7 @@ sent, so this process stops before another may start. Source: client-go leaderel
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,13 +40,6 @@ class LeaseTiming:
     def __post_init__(self) -> None:
         if not 0 < self.retry_s * 1.2 < self.renew_s < self.duration_s:
             raise ValueError("a lease needs 0 < 1.2 x retry < renew deadline < duration")
-
-
-class Epoch(msgspec.Struct, frozen=True):
-    """One term of leadership; no two terms of a Lease are equal."""
-
-    transitions: int
-    acquired: str
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,7 +89,6 @@ class Election:
     """Monotonic seconds; None: this process does not lead."""
     acts_from_s: float = 0.0
     """Monotonic seconds. What was read before this term may lack what the former holder wrote last, each kind something else."""
-    epoch: Epoch | None = field(default=None)
     rival: str = ""
     """Another holder that was seen to renew the Lease, so it lives; empty: none was."""
 
@@ -139,11 +131,10 @@ class Election:
             self.acts_from_s = sent_at_s + CATCHES_UP_S
         self.observed, self.observed_at_s = lease, sent_at_s
         self.held_until_s = sent_at_s + self.timing.renew_s
-        self.epoch = Epoch(lease.spec.lease_transitions or 0, lease.spec.acquire_time or "")
 
     def lose(self) -> None:
         """We do not lead any more."""
-        self.held_until_s, self.epoch = None, None
+        self.held_until_s = None
 
     def leads(self, now_s: float, margin_s: float = 0.0) -> bool:
         """True if we lead now and for ``margin_s`` more."""

@@ -13,16 +13,16 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import Final
 
 import msgspec
 import structlog
 
-from rescheduler.kube.client import FIELD_MANAGER
-from rescheduler.kube.election import Election, Epoch, Lease, LeaseAction, LeaseSpec, LeaseTiming, parse_lease
-from rescheduler.kube.errors import error_of
-from rescheduler.kube.transport import Request, Transport
+from rescheduler.kube.client import KubeApi
+from rescheduler.kube.election import Election, Lease, LeaseAction, LeaseSpec, LeaseTiming, parse_lease
+from rescheduler.kube.errors import NotFoundError
+from rescheduler.kube.retry import NO_RETRY
+from rescheduler.kube.transport import Transport
 
 
 def suspend_aware_clock() -> float:
@@ -96,12 +96,6 @@ class Elector:
             return not self._ended.is_set() and self._election.acts(self._clock(), margin_s)
 
     @property
-    def epoch(self) -> Epoch | None:
-        """The present term of leadership; None while another leads."""
-        with self._changed:
-            return self._election.epoch
-
-    @property
     def holder(self) -> str:
         """The identity that was last seen in the Lease; empty if there is none or it was not read yet."""
         return self._holder
@@ -151,13 +145,9 @@ class Elector:
             self._log.warning("The Lease was not renewed", lease=self._path, error=str(error))
 
     def _look(self) -> LeaseAction:
-        answer = self._transport.send(Request(method="GET", path=self._path, timeout_s=self._patience_s()))
-        if answer.status == HTTPStatus.NOT_FOUND:
-            lease = None
-        elif answer.status == HTTPStatus.OK:
-            lease = parse_lease(answer.body)
-        else:
-            raise error_of(answer.status, answer.body, answer.headers)
+        lease = None
+        with contextlib.suppress(NotFoundError):
+            lease = parse_lease(self._api(self._patience_s()).get(self._path))
         with self._changed:
             led = self._election.held_until_s is not None
             action = self._election.look(lease, self._clock())
@@ -194,17 +184,12 @@ class Elector:
         if annotations:
             body["metadata"]["annotations"] = annotations
         body["spec"] = {**(body.get("spec") or {}), **msgspec.to_builtins(spec)}
-        request = Request(
-            method="PUT" if observed else "POST",
-            path=self._path if observed else self._collection,
-            query={"fieldManager": FIELD_MANAGER},
-            body=msgspec.json.encode(body),
-            timeout_s=timeout_s,
-        )
-        answer = self._transport.send(request)
-        if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-            raise error_of(answer.status, answer.body, answer.headers)
-        return parse_lease(answer.body)
+        api = self._api(timeout_s)
+        return parse_lease(api.replace(self._path, body) if observed else api.create(self._collection, body))
+
+    def _api(self, timeout_s: float) -> KubeApi:
+        """Each call is sent once: a try that fails is a renewal that did not happen."""
+        return KubeApi(self._transport, NO_RETRY, timeout_s=timeout_s)
 
     def _patience_s(self) -> float:
         """Time limit of a request: never beyond the renew deadline."""

@@ -182,7 +182,6 @@ class Reflector:
         self.gaps = Gaps()
         self._lost_at_s: float | None = None
         self.relists: dict[EndKind, int] = dict.fromkeys(EndKind, 0)
-        self.damaged = 0
 
     @property
     def objects(self) -> int:
@@ -230,7 +229,6 @@ class Reflector:
         self, key: ObjectKey, stand_in: Any | None, version: str, *, deleted: bool, now_s: float
     ) -> list[InformerEvent]:
         """An object cannot be read. Its stand-in counts instead; without one it is out of sight, as in a list."""
-        self.damaged += 1
         if stand_in is not None and not deleted:
             return self.on_change(stand_in, version, deleted=False, now_s=now_s)
         self._version = version or self._version
