@@ -18,7 +18,7 @@ import structlog
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.election import microtime
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.event_correlator import EventCorrelator, EventWrite, ObjectReference, Occurrence, Series
+from rescheduler.kube.event_correlator import EventCorrelator, EventFate, ObjectReference, Occurrence
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import CONTROLLER_NAME
 
@@ -43,14 +43,13 @@ class EventRecorder:
         *,
         instance: str,
         capacity: int = 1_000,
-        series: EventCorrelator | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._instance = instance
         self._queue: queue.Queue[_Recorded | None] = queue.Queue(capacity)
-        self._series = series or EventCorrelator()
+        self._correlator = EventCorrelator()
         self._clock, self._wall = clock, wall
         self._log = structlog.get_logger("rescheduler.events")
         self._thread = threading.Thread(target=self._write_all, name="events", daemon=True)
@@ -112,17 +111,16 @@ class EventRecorder:
 
     def _write(self, recorded: _Recorded) -> None:
         what = recorded.what
-        name = event_name(what.regarding.name, recorded.at_ns)
-        write, series = self._series.on_occurrence(what, name, self._clock())
-        namespace = what.regarding.namespace or "default"
-        collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        if write is EventWrite.CREATE:
+        fate = self._correlator.fate(what, self._clock())
+        if fate is EventFate.WRITTEN:
+            name, namespace = (
+                event_name(what.regarding.name, recorded.at_ns),
+                what.regarding.namespace or "default",
+            )
+            collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             self._api.create(collection, self._body(recorded, name, namespace))
             self.written += 1
-        elif write is EventWrite.UPDATE:
-            self._api.merge_patch(f"{collection}/{series.name}", self._counted(series, recorded))
-            self.written += 1
-        elif write is EventWrite.DROP:
+        elif fate is EventFate.DROPPED:
             self._drop()
 
     def _drop(self) -> None:
@@ -148,10 +146,6 @@ class EventRecorder:
         if what.related is not None:
             body["related"] = _reference(what.related)
         return body
-
-    def _counted(self, series: Series, recorded: _Recorded) -> dict[str, Any]:
-        seconds = recorded.at_ns / 1e9
-        return {"series": {"count": series.count, "lastObservedTime": microtime(seconds)}}
 
 
 def event_name(regarding: str, at_ns: int) -> str:

@@ -1,4 +1,4 @@
-"""Events: what is folded into a series, in which order they stand, and what a fault of one of them costs the others."""
+"""Events: what is said once in a while only, in which order they stand, and what a fault of one of them costs the others."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.event_correlator import (
     WINDOW_S,
     EventCorrelator,
-    EventWrite,
+    EventFate,
     ObjectReference,
     Occurrence,
 )
@@ -26,33 +26,30 @@ def said(note="n", reason="Evicted", regarding=POD):
     return Occurrence(regarding, reason, note)
 
 
-def test_the_same_thing_again_is_counted_not_written():
-    series = EventCorrelator()
-    assert series.on_occurrence(said(), "e1", 0.0)[0] is EventWrite.CREATE
-    assert series.on_occurrence(said(), "e2", 10.0)[0] is EventWrite.COUNT_ONLY
-    write, known = series.on_occurrence(said(), "e3", 40.0)
-    assert (write, known.name, known.count) == (EventWrite.UPDATE, "e1", 3)
-    assert series.on_occurrence(said(), "e4", 41.0 + WINDOW_S)[0] is EventWrite.CREATE
+def test_the_same_thing_again_is_written_once_in_a_while():
+    correlator = EventCorrelator()
+    assert correlator.fate(said(), 0.0) is EventFate.WRITTEN
+    assert correlator.fate(said(), 10.0) is EventFate.SAID
+    assert correlator.fate(said(), WINDOW_S) is EventFate.SAID
+    assert correlator.fate(said(), WINDOW_S + 1.0) is EventFate.WRITTEN
 
 
 def test_another_note_reason_or_object_is_another_event():
-    series = EventCorrelator()
-    series.on_occurrence(said("Pod web-1 was evicted"), "e1", 0.0)
-    write, second = series.on_occurrence(said("Pod web-2 was evicted"), "e2", 0.0)
-    assert (write, second.name, second.count) == (EventWrite.CREATE, "e2", 1)
-    assert series.on_occurrence(said(reason="Landed"), "e2", 0.0)[0] is EventWrite.CREATE
+    correlator = EventCorrelator()
+    correlator.fate(said("Pod web-1 was evicted"), 0.0)
     other = ObjectReference("Pod", "web-2", "apps", "u2")
-    assert series.on_occurrence(said(regarding=other), "e3", 0.0)[0] is EventWrite.CREATE
+    for one in (said("Pod web-2 was evicted"), said(reason="Landed"), said(regarding=other)):
+        assert correlator.fate(one, 0.0) is EventFate.WRITTEN
 
 
 def test_a_storm_is_cut_to_the_rate():
-    series = EventCorrelator(per_second=5, burst=50)
-    writes = [
-        series.on_occurrence(said(regarding=ObjectReference("Pod", f"p{n}", "apps")), "e", n / 1000)[0]
+    correlator = EventCorrelator(per_second=5, burst=50)
+    fates = [
+        correlator.fate(said(regarding=ObjectReference("Pod", f"p{n}", "apps")), n / 1000)
         for n in range(1000)
     ]
-    assert 50 <= writes.count(EventWrite.CREATE) <= 56
-    assert writes.count(EventWrite.DROP) >= 900
+    assert 50 <= fates.count(EventFate.WRITTEN) <= 56
+    assert fates.count(EventFate.DROPPED) >= 900
 
 
 @pytest.fixture
