@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import enum
 import math
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -29,7 +28,7 @@ from typing import ClassVar, Final, NamedTuple
 import numpy as np
 
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search_state import SearchState
+from rescheduler.planning.search import SearchOperator
 from rescheduler.scheduling.framework import FloatArray
 
 REPETITIONS_PER_PASS: Final = 3
@@ -71,15 +70,13 @@ class _Exchange(NamedTuple):
     come: tuple[int, ...]
 
 
-class Empty:
+class Empty(SearchOperator):
     """Empties nodes in one search state."""
 
     patience: ClassVar[int] = 8
 
     def __init__(self, problem: SearchProblem) -> None:
-        self.state = SearchState(problem)
-        self.looks = 0.0
-        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        super().__init__(problem)
         self._sources = sources = problem.sources
         self._pods = np.array([len(s.pods) for s in sources], dtype=np.float64)
         prices = np.array([max(s.price, 1) for s in sources], dtype=np.float64)
@@ -104,17 +101,13 @@ class Empty:
         self._costs = self._ordered(1.0)
         """By source: in their order nodes are emptied."""
 
-    def begin(self, rng: random.Random) -> None:
-        """See ``SearchOperator``."""
-        self._rng = rng
+    def _begin(self) -> None:
         self._go_on()
 
-    def repetitions(self, passes: int) -> int:
-        """See ``SearchOperator``."""
+    def _repetitions(self, passes: int) -> int:
         return (passes - 1) * REPETITIONS_PER_PASS
 
-    def done(self) -> bool:
-        """See ``SearchOperator``. True if nothing is left that could be emptied besides, or no solution is worth more."""
+    def _done(self) -> bool:
         state, claimed = self.state, self.state.claimed
         if state.price >= self._most:
             spent, prices = self._fewest_moves
@@ -133,18 +126,12 @@ class Empty:
         highest = min((np.interp(1.0, *_filled(row, prices)) for row in shares.T), default=prices.sum())
         return int(highest / unit + _NEAR) * unit
 
-    def worth(self, to_come: float = 0.0) -> float:
-        """See ``SearchOperator``."""
+    def _worth(self, to_come: float = 0.0) -> float:
         price = float(self.state.price)
         # In the end moves decide between solutions of one price.
         return price if to_come else price - len(self.state.ways) / (1.0 + len(self.state.pods))
 
-    def worse(self, to_come: float) -> float:  # noqa: ARG002 -- never
-        """See ``SearchOperator``."""
-        return 0.0
-
-    def repeat(self, number: int, best: SearchSolution) -> bool:
-        """See ``SearchOperator``."""
+    def _repeat(self, number: int, best: SearchSolution) -> bool:
         state = self.state
         if number == 0:
             self._costs = self._ordered(0.0)

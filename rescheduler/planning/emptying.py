@@ -18,7 +18,6 @@ from rescheduler.model.records import PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import MovablePod, SearchProblem, Source
-from rescheduler.planning.search import search
 from rescheduler.planning.unfinished_plan import UnfinishedPlan, Wanted
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
@@ -56,7 +55,7 @@ def nodes_to_empty(
     problem = _Problem(plan, policy)
     sources = [problem.source(members) for members in groups]
     operator = Empty(problem.problem(sources, plan.limits.left))
-    found = search(operator, plan.inputs.passes)
+    found = operator.search(plan.inputs.passes)
     emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
     order = problem.order
     going = np.zeros(len(order), dtype=np.bool_)

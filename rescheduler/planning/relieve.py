@@ -11,12 +11,12 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search_state import SearchState
+from rescheduler.planning.search import SearchOperator
 from rescheduler.policies.utilization import fall
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
@@ -59,16 +59,12 @@ class _Order(NamedTuple):
     chance: bool = False
 
 
-class Relieve:
+class Relieve(SearchOperator):
     """Relieves nodes in one search state."""
-
-    patience: ClassVar[int] = 4
 
     def __init__(self, problem: SearchProblem, least: float) -> None:
         """``least``: what a move must relieve, as a share of a node."""
-        self.state = SearchState(problem)
-        self.looks = 0.0
-        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        super().__init__(problem)
         self._most = problem.most_moves
         self._receivers = np.flatnonzero(problem.receives)
         receiving = np.clip(problem.free[:, self._receivers], 0, None).sum(axis=1)
@@ -86,32 +82,25 @@ class Relieve:
         self._parts: list[IntArray] = []
         """Receivers of the first solution, those with most room first."""
 
-    def begin(self, rng: random.Random) -> None:
-        """See ``SearchOperator``."""
-        self._rng = rng
+    def _begin(self) -> None:
         self._fill(range(len(self.state.pods)), self._receivers, _Order())
         self._trim(list(self.state.ways))
 
-    def repetitions(self, passes: int) -> int:
-        """See ``SearchOperator``."""
+    def _repetitions(self, passes: int) -> int:
         repetitions = (passes - 1) * REPETITIONS_PER_PASS
         # Where everybody found room, little can be better.
         return repetitions if self._refused else repetitions // REPETITIONS_PER_PASS
 
-    def done(self) -> bool:
-        """See ``SearchOperator``."""
+    def _done(self) -> bool:
         return not self.state.ways
 
-    def worth(self, to_come: float = 0.0) -> float:
-        """See ``SearchOperator``."""
+    def _worth(self, to_come: float = 0.0) -> float:
         return self.state.relieved - (self._price + DEARER * to_come) * self.state.paid
 
-    def worse(self, to_come: float) -> float:
-        """See ``SearchOperator``."""
+    def _worse(self, to_come: float) -> float:
         return _WORSE * to_come * self._rng.random()
 
-    def repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
-        """See ``SearchOperator``."""
+    def _repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
         rng, ways, pods = self._rng, self.state.ways, self.state.pods
         sources = _some(self._nodes, BLOCK, rng)
         receivers = _some(self._receivers.tolist(), BLOCK, rng)

@@ -20,7 +20,6 @@ from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.limits import shorter
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.relieve import Relieve, strain
-from rescheduler.planning.search import search
 from rescheduler.planning.unfinished_plan import UnfinishedPlan
 from rescheduler.policies.framework import Overload
 from rescheduler.policies.low_node_utilization import LowNodeUtilization
@@ -188,7 +187,7 @@ class _Problem:
             most_moves=most_moves,
         )
         operator = Relieve(problem, overload.least)
-        ordered = operator.in_order(search(operator, passes))
+        ordered = operator.in_order(operator.search(passes))
         self._state = operator.state  # with all of them put
         for number in ordered:
             yield number, self._candidate(number)

@@ -10,15 +10,15 @@ a room goes to those who can go nowhere else.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.planning.problem import SearchProblem, SearchSolution
-from rescheduler.planning.search_state import InTheWay, SearchState, table
+from rescheduler.planning.search import SearchOperator
+from rescheduler.planning.search_state import InTheWay, table
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 WAITS: Final = -1
@@ -64,17 +64,12 @@ class _Way(NamedTuple):
     """Those that must, whatever room they leave."""
 
 
-class Repair:
+class Repair(SearchOperator):
     """Repairs in one search state."""
-
-    patience: ClassVar[int] = 4
 
     def __init__(self, problem: SearchProblem, most_looks: float = math.inf) -> None:
         """``most_looks``: after so many nobody steps aside any more."""
-        self.state = SearchState(problem)
-        self.looks = 0.0
-        """Those for pods that make room on a node among them."""
-        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+        super().__init__(problem)
         size = problem.free.shape[1]
         self._look = LOOK * (_LEAST_NODES + size) / NODES_PER_LOOK
         self._pods = problem.pods
@@ -111,29 +106,22 @@ class Repair:
         self._asking: list[int] = []
         """Those for whom others step aside at the moment."""
 
-    def begin(self, rng: random.Random) -> None:
-        """See ``SearchOperator``."""
-        self._rng = rng
+    def _begin(self) -> None:
         self._fill(self.wanting)
 
-    def repetitions(self, passes: int) -> int:
-        """See ``SearchOperator``."""
+    def _repetitions(self, passes: int) -> int:
         return passes * REPETITIONS_PER_PASS
 
-    def done(self) -> bool:
-        """See ``SearchOperator``."""
-        return self.worth() > self._most - _NEAR
+    def _done(self) -> bool:
+        return self._worth() > self._most - _NEAR
 
-    def worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
-        """See ``SearchOperator``."""
+    def _worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
         return self.state.repaired - PRICE * self.state.paid
 
-    def worse(self, to_come: float) -> float:
-        """See ``SearchOperator``."""
+    def _worse(self, to_come: float) -> float:
         return _WORSE * to_come * self._rng.random() ** 2
 
-    def repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
-        """See ``SearchOperator``."""
+    def _repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
         rng, ways = self._rng, self.state.ways
         self._tight = _TIGHT[number % len(_TIGHT)]
         self._large = rng.random() < _LARGE

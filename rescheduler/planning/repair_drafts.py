@@ -23,7 +23,7 @@ from rescheduler.planning.chains import AsideTo, Chains
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.problem import MovablePod, SearchProblem
 from rescheduler.planning.repair import Repair
-from rescheduler.planning.search import LOOKS_PER_PASS, search
+from rescheduler.planning.search import LOOKS_PER_PASS
 from rescheduler.planning.steps import FirstProposals
 from rescheduler.planning.targets import Targets
 from rescheduler.planning.total_change import Objective
@@ -254,7 +254,7 @@ class _Problem:
             ),
             most_looks=inf if self._extent.may_leave is None else passes * LOOKS_PER_PASS,
         )
-        search(operator, passes)
+        operator.search(passes)
         if stages > self._extent.early:
             operator.finish(passes * LOOKS_PER_PASS)
         found = operator.state.solution()

@@ -13,73 +13,74 @@ What is wanted, and how a part is made again, are the three operators: ``repair`
 from __future__ import annotations
 
 import random
-from typing import ClassVar, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
 
-from rescheduler.planning.problem import SearchSolution
+from rescheduler.planning.problem import SearchProblem, SearchSolution
 from rescheduler.planning.search_state import SearchState
 
 LOOKS_PER_PASS: Final = 500
 """A search ends early once it has looked so often for a node for a pod, for each of its passes: on big clusters one repetition is thousands."""
+_EPSILON: Final = 1e-9
 
 
-class SearchOperator(Protocol):
+class SearchOperator(ABC):
     """Changes a search state for one purpose."""
 
-    state: SearchState
-    looks: float
-    """How often it was looked for a node for a pod."""
-    patience: ClassVar[int]
+    patience: ClassVar[int] = 4
     """A part of all looks, one in so many, is the while after which nothing is sought any longer."""
 
-    def begin(self, rng: random.Random) -> None:
+    def __init__(self, problem: SearchProblem) -> None:
+        self.state = SearchState(problem)
+        self.looks = 0.0
+        """How often it was looked for a node for a pod."""
+        self._rng = random.Random(0)  # noqa: S311 -- chance that is the same every time, no secret
+
+    def search(self, passes: int) -> SearchSolution:
+        """The best solution. ``passes``: how long it is tried; 1: hardly longer than the first solution takes."""
+        state = self.state
+        self._begin()
+        best, best_worth = state.solution(), self._worth()
+        repetitions, looks = self._repetitions(passes), passes * LOOKS_PER_PASS
+        most = self.looks + looks
+        until = self.looks + looks / self.patience
+        for number in range(repetitions):
+            if self.looks >= min(most, until) or self._done():
+                break
+            to_come = 1.0 - number / repetitions
+            before, before_worth = state.solution(), self._worth(to_come)
+            if not self._repeat(number, best):
+                state.restore(before)
+                continue
+            worth = self._worth()
+            if worth > best_worth + _EPSILON:
+                best, best_worth = state.solution(), worth
+                until = 2 * self.looks + looks / self.patience
+            if self._worth(to_come) < before_worth - self._worse(to_come):
+                state.restore(before)
+        state.restore(best)
+        return best
+
+    @abstractmethod
+    def _begin(self) -> None:
         """Make the first solution."""
-        ...
 
-    def repetitions(self, passes: int) -> int:
+    @abstractmethod
+    def _repetitions(self, passes: int) -> int:
         """How often a part is made again at most."""
-        ...
 
-    def repeat(self, number: int, best: SearchSolution) -> bool:
+    @abstractmethod
+    def _repeat(self, number: int, best: SearchSolution) -> bool:
         """Take back a part, and make it again in another order. False: it could not be. ``best``: of those so far."""
-        ...
 
-    def worth(self, to_come: float = 0.0) -> float:
+    @abstractmethod
+    def _worth(self, to_come: float = 0.0) -> float:
         """More is better. ``to_come``: how much of the search is still to come, 0 to 1; what counts in the end is that of 0."""
-        ...
 
-    def worse(self, to_come: float) -> float:
+    def _worse(self, to_come: float) -> float:  # noqa: ARG002 -- for operators that get out of corners
         """How much worse a repetition may leave the solution."""
-        ...
+        return 0.0
 
-    def done(self) -> bool:
+    @abstractmethod
+    def _done(self) -> bool:
         """True if nothing better can be found."""
-        ...
-
-
-def search(operator: SearchOperator, passes: int) -> SearchSolution:
-    """The best solution. ``passes``: how long it is tried; 1: hardly longer than the first solution takes."""
-    state = operator.state
-    operator.begin(random.Random(0))  # noqa: S311 -- chance that is the same every time, no secret
-    best, best_worth = state.solution(), operator.worth()
-    repetitions, looks = operator.repetitions(passes), passes * LOOKS_PER_PASS
-    most = operator.looks + looks
-    until = operator.looks + looks / operator.patience
-    for number in range(repetitions):
-        if operator.looks >= min(most, until) or operator.done():
-            break
-        to_come = 1.0 - number / repetitions
-        before, before_worth = state.solution(), operator.worth(to_come)
-        if not operator.repeat(number, best):
-            state.restore(before)
-            continue
-        worth = operator.worth()
-        if worth > best_worth + _EPSILON:
-            best, best_worth = state.solution(), worth
-            until = 2 * operator.looks + looks / operator.patience
-        if operator.worth(to_come) < before_worth - operator.worse(to_come):
-            state.restore(before)
-    state.restore(best)
-    return best
-
-
-_EPSILON: Final = 1e-9

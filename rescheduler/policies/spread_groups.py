@@ -121,6 +121,7 @@ class SpreadGroup:
     """One constraint of some pods, bound to the counts of the cluster."""
 
     def __init__(self, constraint: SpreadConstraint, domains: Domains, pods: PodGroup) -> None:
+        self.constraint = constraint
         self.hard = constraint.hard
         self.carriers: dict[PodClass, None] = {}
         """The classes whose pods carry it, those without pods now included."""
@@ -130,7 +131,7 @@ class SpreadGroup:
         self.codes = domains.codes
         """Domain of each node; -1 if the constraint does not look at it."""
         self._domains = domains
-        self._memo = Memo()
+        self.memo = Memo()
 
     def excess(self) -> int:
         """Pods above the least count and maxSkew; 0 while no pod carries the constraint."""
@@ -139,7 +140,7 @@ class SpreadGroup:
         classes = self.pods.classes
         if len(classes) > _FEW:
             return self.skew.total(self.counts())
-        return self._memo.of("excess", standing(classes), lambda: self.skew.total(self.counts()))
+        return self.memo.of("excess", standing(classes), lambda: self.skew.total(self.counts()))
 
     def change(self, kind: PodClass, then: PodClass, here: int) -> IntArray | None:
         """What the excess changes by, by node, if a pod of class ``kind`` left node ``here`` and one of class ``then`` came.
@@ -192,6 +193,10 @@ class SpreadGroups:
         found.follow()
         return found
 
+    def all(self) -> Iterable[SpreadGroup]:
+        """Every constraint that pods carry."""
+        return self._groups.values()
+
     def excess(self) -> tuple[int, int]:
         """Of all hard constraints, and of all soft ones."""
         hard = soft = 0
@@ -237,12 +242,12 @@ class SpreadGroups:
 
     def _bind(self, kind: PodClass) -> Iterator[SpreadGroup]:
         for constraint, selector in self._wanted(kind):
-            group = self.of_class(kind, constraint, selector)
+            group = self._of_class(kind, constraint, selector)
             if group is not None and kind not in group.carriers:
                 group.carriers[kind] = None
                 yield group
 
-    def of_class(
+    def _of_class(
         self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector | None
     ) -> SpreadGroup | None:
         """A constraint of a class of pods with its final selector; None if it does not count them.

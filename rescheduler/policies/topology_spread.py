@@ -64,19 +64,9 @@ class TopologySpread:
         """As many pods of each crowded domain as are too many; the others there as spares."""
         batches: list[Batch] = []
         found: dict[str, Batch] = {}
-        seen: set[tuple[object, ...]] = set()
-        for known in view.cluster.classes:
-            if known.deleting or not known.pods:
-                continue
-            for constraint in self._considered(known.spec.spread):
-                # Classes that a constraint cannot tell apart give the same crowds: one of them is asked for all. Not one that
-                # it does not count itself, which is met or not by where others stand.
-                key = _signature(known, constraint)
-                group = self._group(known, constraint, view) if key not in seen else None
-                if group is not None:
-                    seen.add(key)
-                    for crowd in self._remembered(known, constraint, group, view):
-                        batches += _choose(crowd, constraint, view)
+        for group in self._groups(view).all():
+            for crowd in self._remembered(group, view):
+                batches += _choose(crowd, group, view)
         if len({pod.uid for batch in batches for pod in batch.pods}) == sum(len(b.pods) for b in batches):
             return by_gain(batches)
         for batch in sorted(batches, key=_rank):
@@ -111,10 +101,6 @@ class TopologySpread:
     def _groups(self, view: PolicyView) -> SpreadGroups:
         return SpreadGroups.of(self, view, self._wanted)
 
-    def _group(self, kind: PodClass, constraint: SpreadConstraint, view: PolicyView) -> SpreadGroup | None:
-        selector = merged_selector(constraint, kind.labels)
-        return self._groups(view).of_class(kind, constraint, selector)
-
     def _wanted(self, kind: PodClass) -> list[tuple[SpreadConstraint, LabelSelector | None]]:
         if not self._scope.proposes(kind):
             return []
@@ -123,18 +109,12 @@ class TopologySpread:
     def _considered(self, constraints: tuple[SpreadConstraint, ...]) -> list[SpreadConstraint]:
         return [c for c in constraints if (HARD if c.hard else SOFT) in self._args.constraints]
 
-    def _remembered(
-        self, known: PodClass, constraint: SpreadConstraint, group: SpreadGroup, view: PolicyView
-    ) -> tuple[_Crowd, ...]:
-        """What a constraint finds depends on the nodes and on where the pods stand that it counts."""
-        return known.memo.of(
-            (self, constraint),
-            (view.nodes.epoch, standing(group.pods.classes)),
-            lambda: tuple(self._crowds(constraint, group, view)),
-        )
+    def _remembered(self, group: SpreadGroup, view: PolicyView) -> tuple[_Crowd, ...]:
+        """What a constraint finds depends on where the pods stand that it counts."""
+        return group.memo.of("crowds", standing(group.pods.classes), lambda: tuple(self._crowds(group, view)))
 
-    def _crowds(self, constraint: SpreadConstraint, group: SpreadGroup, view: PolicyView) -> Iterator[_Crowd]:
-        counts = group.counts()
+    def _crowds(self, group: SpreadGroup, view: PolicyView) -> Iterator[_Crowd]:
+        counts, constraint = group.counts(), group.constraint
         excess = group.skew.excess(counts)
         if not excess.any():
             return
@@ -143,12 +123,11 @@ class TopologySpread:
         crowded: dict[int, list[tuple[Pod, PodClass]]] = {
             code: [] for code in np.flatnonzero(excess).tolist()
         }
-        for other in group.pods.classes:
-            if self._scope.proposes(other) and constraint in other.spec.spread:
-                here = codes[other.where]
-                chosen = np.flatnonzero((here >= 0) & (excess[here] != 0) & asked[other.where])
-                for i, code in zip(chosen.tolist(), here[chosen].tolist(), strict=True):
-                    crowded[code].append((other.pods[i], other))
+        for kind in group.carriers:
+            here = codes[kind.where]
+            chosen = np.flatnonzero((here >= 0) & (excess[here] != 0) & asked[kind.where])
+            for i, code in zip(chosen.tolist(), here[chosen].tolist(), strict=True):
+                crowded[code].append((kind.pods[i], kind))
         for code, pods in crowded.items():
             pods.sort(key=least_disturbing(view.disruption))
             yield _Crowd(
@@ -165,7 +144,7 @@ def _rank(batch: Batch) -> tuple[bool, float, str]:
     return batch.spare, -batch.gain, batch.message
 
 
-def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> Iterator[Batch]:
+def _choose(crowd: _Crowd, group: SpreadGroup, view: PolicyView) -> Iterator[Batch]:
     """As many pods of a crowded domain as are too many, movable ones first; the others are spares."""
     pods: Sequence[tuple[Pod, PodClass]] = crowd.pods
     answers = {view.movable_class(kind) for kind in {kind for _, kind in pods}}
@@ -174,29 +153,15 @@ def _choose(crowd: _Crowd, constraint: SpreadConstraint, view: PolicyView) -> It
     alike: defaultdict[tuple[PodClass, bool], list[Pod]] = defaultdict(list)
     for i, (pod, kind) in enumerate(pods if view.spares else pods[: crowd.too_many]):
         alike[kind, i >= crowd.too_many].append(pod)
-    tier = Tier.HARD if constraint.hard else Tier.SOFT
+    tier = Tier.HARD if group.hard else Tier.SOFT
     for (kind, spare), some in alike.items():
         yield Batch(
             kind=kind,
             pods=by_name(some),
             policy=TopologySpread.name,
-            reason="SkewAboveMaximum" if constraint.hard else "SkewAboveWish",
+            reason="SkewAboveMaximum" if group.hard else "SkewAboveWish",
             message=crowd.message,
             gain=gain(tier, 1),
             tier=tier,
             spare=spare,
         )
-
-
-def _signature(known: PodClass, constraint: SpreadConstraint) -> tuple[object, ...]:
-    """Classes with the same signature are counted and judged alike."""
-    spec = known.spec
-    return (
-        known.namespace,
-        constraint,
-        merged_selector(constraint, known.labels),
-        tuple(c.topology_key for c in spec.spread if c.hard == constraint.hard),
-        spec.node_selector if constraint.node_affinity_honor else (),
-        spec.node_affinity if constraint.node_affinity_honor else None,
-        spec.tolerations if constraint.node_taints_honor else (),
-    )

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rescheduler.planning.empty import Empty, put_making_way
 from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Source, Spread
-from rescheduler.planning.search import search
 
 QUICK = settings(max_examples=150)
 
@@ -40,7 +39,7 @@ def cluster(free, sources, *, prices=None, **more):
 
 
 def consolidate(problem, passes):
-    return search(Empty(problem), passes)
+    return Empty(problem).search(passes)
 
 
 def check(problem, found):

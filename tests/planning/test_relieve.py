@@ -4,7 +4,6 @@ import numpy as np
 
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.relieve import Relieve
-from rescheduler.planning.search import search
 
 
 def problem(above, pods, **more):
@@ -33,7 +32,7 @@ def problem(above, pods, **more):
 def relieve(problem, passes, least=0.0):
     """(pod, node), those first that relieve most."""
     operator = Relieve(problem, least)
-    found = search(operator, passes)
+    found = operator.search(passes)
     return [(pod, found.ways[pod].node) for pod in operator.in_order(found)]
 
 

@@ -14,7 +14,6 @@ from rescheduler.planning.limits import EFFORT, PlanningInputs, limits_for
 from rescheduler.planning.planner import plan
 from rescheduler.planning.problem import Mark, MovablePod, SearchProblem, Spread
 from rescheduler.planning.repair import Repair
-from rescheduler.planning.search import search
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests.seeds import some
@@ -47,7 +46,7 @@ def problem(free, *pods, **more):
 
 
 def found(free, *pods, passes=8, **more):
-    ways = search(Repair(problem(free, *pods, **more)), passes).ways
+    ways = Repair(problem(free, *pods, **more)).search(passes).ways
     return sorted((way.stage, pod, way.node) for pod, way in ways.items())
 
 
@@ -123,7 +122,7 @@ def test_who_steps_aside_and_repairs_a_spread_by_that_still_only_steps_aside():
     """It was not proposed, so it has no reason of its own to move."""
     spread = Spread(domains=np.array([0, 0, 1, *[-1] * 6]), counts=[3, 0], valid=[0, 1], max_skew=1)
     asked = Repair(problem([0, 0, 1], pod(0, 1, [1]), pod(1, 1, places=[2], spreads=(spread,), excess=True)))
-    made = search(asked, 4)
+    made = asked.search(4)
     assert asked.in_order(made) == [(1, False), (0, True)]
     assert [made.ways[number].stage for number in (1, 0)] == [1, 2]
 

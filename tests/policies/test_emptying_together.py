@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from rescheduler.model.names import HOSTNAME, ZONE
-from rescheduler.planning import emptying
+from rescheduler.planning.empty import Empty
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import stages_of
 from rescheduler.planning.search import search
@@ -114,13 +114,13 @@ def test_pods_go_where_they_like_to_be_as_long_as_as_many_nodes_are_emptied(deci
 @pytest.fixture
 def searches(monkeypatch):
     """The operators of all searches."""
-    found = []
+    found, search = [], Empty.search
 
     def searched(operator, passes):
         found.append(operator)
         return search(operator, passes)
 
-    monkeypatch.setattr(emptying, "search", searched)
+    monkeypatch.setattr(Empty, "search", searched)
     return found
 
 
