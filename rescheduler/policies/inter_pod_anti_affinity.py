@@ -13,9 +13,9 @@ from typing import ClassVar, Final
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Namespace, Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import Tier, gain, nothing, unchanged
+from rescheduler.policies.objective import Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name, reluctance
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, reluctance
 from rescheduler.policies.term_pairs import (
     changes_in_pairs,
     matched_by,
@@ -28,6 +28,7 @@ from rescheduler.scheduling.classes import PodClass, PodGroup, TermCount, TermKi
 from rescheduler.scheduling.framework import IntArray
 
 _ANTI: Final = frozenset({TermKind.REQUIRED_ANTI})
+_BROKEN: Final = "RequiredAntiAffinityBroken"
 
 
 class InterPodAntiAffinityArgs(
@@ -63,14 +64,13 @@ class InterPodAntiAffinity:
         for uid, pod in (others | chosen).items():
             alike[view.cluster.kind_of(pod), pairs_with(pod, _ANTI, view), uid not in chosen].append(pod)
         return by_gain(
-            Batch(
-                kind=kind,
-                pods=by_name(pods),
-                policy=self.name,
-                reason="RequiredAntiAffinityBroken",
-                message=f"stands with {count} pod(s) that required anti-affinity keeps apart from it",
-                gain=gain(Tier.HARD, count),
+            Batch.of(
+                self.name,
+                kind,
+                pods,
+                why=(_BROKEN, f"stands with {count} pod(s) that required anti-affinity keeps apart from it"),
                 tier=Tier.HARD,
+                falls=count,
                 spare=spare,
             )
             for (kind, count, spare), pods in alike.items()

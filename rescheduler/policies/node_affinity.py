@@ -16,9 +16,9 @@ from rescheduler.model.node_marks import young_labels
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, UNITS, Tier, gain, in_tier
+from rescheduler.policies.objective import ONE, UNITS, Tier, in_tier
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain
 from rescheduler.policies.score_potential import ScorePotential, owners_terms
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
@@ -200,16 +200,9 @@ class NodeAffinity:
     ) -> Batch:
         """``worse``: by how many pods, at most 1, its node is worse than another; ``least``: so much better another one must be."""
         tier = Tier.HARD if reason == NOT_MET else Tier.SOFT
-        return Batch(
-            kind=known,
-            pods=by_name(pods),
-            policy=self.name,
-            reason=reason,
-            message=message,
-            gain=gain(tier, worse),
-            tier=tier,
-            unit=_SCORED if reason == SCORED_ELSEWHERE else UNITS[tier],
-            least=least,
+        unit = _SCORED if reason == SCORED_ELSEWHERE else UNITS[tier]
+        return Batch.of(
+            self.name, known, pods, why=(reason, message), tier=tier, falls=worse, unit=unit, least=least
         )
 
     def _wishes(self, kind: PodClass, view: PolicyView) -> tuple[FloatArray, float]:

@@ -28,9 +28,9 @@ from rescheduler.model.records import Node, Pod
 from rescheduler.model.times import format_duration
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView, PolicyWarning
-from rescheduler.policies.objective import Tier, gain
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
+from rescheduler.policies.objective import Tier
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, pods_on, sum_of_costs
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain
 from rescheduler.policies.wire import PERCENT, Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
@@ -107,16 +107,14 @@ class NodeHealth:
 
     def candidates(self, view: PolicyView) -> Proposals:
         """All pods on nodes that are to be left."""
-        health, columns = self._health(view), view.columns
-        going = health.lasting & self._scope.nodes(view.nodes)
-        rows = np.flatnonzero(going[columns.nodes])
-        found: dict[tuple[int, str], list[Pod]] = {}
-        for row, kind, node in zip(
-            rows.tolist(), columns.kinds[rows].tolist(), columns.nodes[rows].tolist(), strict=True
-        ):
-            found.setdefault((kind, health.why[node]), []).append(columns.pods[row])
-        batches = (self._batch(columns.classes[kind], why, pods) for (kind, why), pods in found.items())
-        return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
+        health = self._health(view)
+        found: dict[tuple[PodClass, str], list[Pod]] = {}
+        for pod, kind, node in pods_on(health.lasting, self._scope, view):
+            found.setdefault((kind, health.why[node]), []).append(pod)
+        return by_gain(
+            Batch.of(self.name, kind, pods, why=("UnhealthyNode", f"node/{NODE} {why}"), tier=self.tier)
+            for (kind, why), pods in found.items()
+        )
 
     def badness(self, view: PolicyView) -> IntArray:
         """Pods on unhealthy nodes."""
@@ -130,17 +128,6 @@ class NodeHealth:
         """Where most nodes are unhealthy."""
         for words in self._health(view).held:
             yield PolicyWarning(f"{self.name}: {words}; no pod leaves them, for the fault may be elsewhere")
-
-    def _batch(self, kind: PodClass, why: str, pods: list[Pod]) -> Batch:
-        return Batch(
-            kind=kind,
-            pods=by_name(pods),
-            policy=self.name,
-            reason="UnhealthyNode",
-            message=f"node/{NODE} {why}",
-            gain=gain(self.tier, 1),
-            tier=self.tier,
-        )
 
     def _cost(self, kind: PodClass, nodes: NodeIndices | slice, view: PolicyView) -> CostRows:
         costs = self._health(view).costs

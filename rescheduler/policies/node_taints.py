@@ -13,9 +13,9 @@ from rescheduler.model.records import Pod, Taint, Toleration
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, TIERS, UNITS, Tier, gain
-from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
-from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, by_name
+from rescheduler.policies.objective import ONE, TIERS, UNITS, Tier
+from rescheduler.policies.pod_costs import CostRows, change_of_cost, pods_on, sum_of_costs
+from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray, NodeIndices
@@ -92,23 +92,17 @@ class NodeTaints:
     def candidates(self, view: PolicyView) -> Proposals:
         """Pods that do not tolerate a taint of their node; worst taint first."""
         _, considered, codes = self._counted(view)
-        columns = view.columns
-        sets = codes[columns.nodes]
-        tainted = np.array([bool(taints) for taints in considered], dtype=np.bool_)[sets]
-        hits = np.flatnonzero(tainted & self._scope.nodes(view.nodes)[columns.nodes])
+        tainted = np.array([bool(taints) for taints in considered], dtype=np.bool_)[codes]
         worst_of: dict[tuple[int, tuple[Toleration, ...]], Taint | None] = {}
-        found: dict[tuple[int, Taint], list[Pod]] = {}
-        for i, kind, taint_set in zip(
-            hits.tolist(), columns.kinds[hits].tolist(), sets[hits].tolist(), strict=True
-        ):
-            key = taint_set, columns.classes[kind].spec.tolerations
+        found: dict[tuple[PodClass, Taint], list[Pod]] = {}
+        for pod, kind, node in pods_on(tainted, self._scope, view):
+            key = codes.item(node), kind.spec.tolerations
             if key not in worst_of:
-                worst_of[key] = _worst(considered[taint_set], key[1])
+                worst_of[key] = _worst(considered[key[0]], key[1])
             worst = worst_of[key]
             if worst is not None:
-                found.setdefault((kind, worst), []).append(columns.pods[i])
-        batches = (self._batch(columns.classes[kind], worst, pods) for (kind, worst), pods in found.items())
-        return by_gain(batch for batch in batches if self._scope.proposes(batch.kind))
+                found.setdefault((kind, worst), []).append(pod)
+        return by_gain(self._batch(kind, worst, pods) for (kind, worst), pods in found.items())
 
     def badness(self, view: PolicyView) -> IntArray:
         """By the worst untolerated taint of each pod."""
@@ -153,15 +147,9 @@ class NodeTaints:
     def _batch(self, known: PodClass, worst: Taint, pods: list[Pod]) -> Batch:
         name = f"{worst.key}={worst.value}" if worst.value else worst.key
         tier, cost = COSTS[worst.effect]
-        return Batch(
-            kind=known,
-            pods=by_name(pods),
-            policy=self.name,
-            reason=f"Untolerated{worst.effect}",
-            message=f"does not tolerate the taint {name}:{worst.effect} of node/{NODE}",
-            gain=gain(tier, cost / UNITS[tier]),
-            tier=tier,
-        )
+        message = f"does not tolerate the taint {name}:{worst.effect} of node/{NODE}"
+        why = f"Untolerated{worst.effect}", message
+        return Batch.of(self.name, known, pods, why=why, tier=tier, falls=cost / UNITS[tier])
 
     def _counts(self, taint: Taint) -> bool:
         if taint.effect not in COSTS:

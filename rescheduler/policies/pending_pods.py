@@ -20,14 +20,13 @@ from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.written import document_key
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import Tier, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import Batch, Proposals, by_gain
 from rescheduler.policies.wire import Age, ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray
 
 MOST_DEPTH: Final = 3
 MOST_MOVES: Final = 8
-_GAIN: Final = 1.0
 _NEED_NO_ROOM: Final = frozenset({NeverMoves.STATIC_POD, NeverMoves.PLACEHOLDER})
 """A static pod asks no scheduler. A pod of a DaemonSet does: pods step aside for it on its one node."""
 
@@ -77,15 +76,7 @@ class PendingPods:
         for pod in self._waiting(view):
             by_kind[view.cluster.kind_of(pod)].append(pod)
         return by_gain(
-            Batch(
-                kind=kind,
-                pods=by_name(pods),
-                policy=self.name,
-                reason="Unschedulable",
-                message="no node has room for it",
-                gain=_GAIN,
-                tier=Tier.PENDING,
-            )
+            Batch.of(self.name, kind, pods, why=("Unschedulable", "no node has room for it"), tier=self.tier)
             for kind, pods in by_kind.items()
         )
 

@@ -14,17 +14,16 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.near_pods import PodWish, PodWishes, change, cost, missed, without
-from rescheduler.policies.objective import ONE, TIERS, Tier, gain, nothing, unchanged
+from rescheduler.policies.near_pods import PodWish, PodWishes, change, cost, missed
+from rescheduler.policies.objective import ONE, TIERS, Tier, nothing, unchanged
 from rescheduler.policies.proposals import (
     NODE,
     Batch,
     Proposals,
     by_gain,
-    by_name,
     least_disturbing,
 )
-from rescheduler.policies.term_pairs import changes_in_pairs, matched_by, pairs_of
+from rescheduler.policies.term_pairs import changes_in_pairs, pairs_of
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, TermCount, TermKind
 from rescheduler.scheduling.framework import MAX_NODE_SCORE, IntArray
@@ -127,7 +126,7 @@ class PodAffinity:
             pods = [kind.pods[i] for i in which.tolist() if asked[kind.nodes[i]]]
             if pods:
                 message = f"no pod that its pod affinity requires is near node/{NODE} by {keys}"
-                yield self._batch(kind, by_name(pods), NOT_NEAR, message, 1)
+                yield self._batch(kind, pods, NOT_NEAR, message, 1)
         if lonely:
             yield from self._partners(wish, view)
 
@@ -164,31 +163,13 @@ class PodAffinity:
             if not asked[node]:
                 continue
             if node not in leads:
-                better = self._lead(kind, node, view)[reachable]
-                leads[node] = int(better.max()) if len(better) else 0
+                leads[node] = -int(self.change(pod, pod, view)[Tier.SOFT, reachable].min(initial=0))
             if leads[node] >= self._args.minimum_difference * _of_weight(weights):
                 by_lead.setdefault(leads[node], []).append(pod)
         for lead, pods in by_lead.items():
             share = lead / _of_weight(weights)
             message = f"another node is nearer to what it prefers of other pods than {NODE}, by {share:.2g} of its weights"
-            yield self._batch(kind, by_name(pods), MET_ELSEWHERE, message, lead)
-
-    def _lead(self, kind: PodClass, here: int, view: PolicyView) -> IntArray:
-        """By how much a pod of the class on ``here`` would stand better on each node, by its own preferences."""
-        worse: IntArray = np.zeros(view.nodes.size, dtype=np.int64)
-        for wish in PodWishes.of(TermKind.PREFERRED, view).about(kind, view):
-            if kind in wish.carriers:
-                missing = ~wish.nearness(kind, slice(None), without(wish, kind, here), 0).met
-                worse += wish.weight * missing
-        for term in dict.fromkeys(one for one in kind.terms if one.key.kind is TermKind.PREFERRED_ANTI):
-            group = matched_by(term, view)
-            counts = term.column.spread(group.in_domains(term.column).dense())
-            code = term.column.code_list[here]
-            if group in kind.groups and code >= 0:
-                counts = counts - (term.column.codes == code)
-            worse += _of_pair(term) * kind.terms.count(term) * counts
-        lead: IntArray = worse[here] - worse
-        return lead
+            yield self._batch(kind, pods, MET_ELSEWHERE, message, lead)
 
     def _batch(
         self,
@@ -202,17 +183,17 @@ class PodAffinity:
     ) -> Batch:
         wish = reason == MET_ELSEWHERE
         tier, unit = (Tier.SOFT, _of_weight(_weights(kind))) if wish else (Tier.HARD, 1)
-        return Batch(
-            kind=kind,
-            pods=pods,
-            policy=self.name,
-            reason=reason,
-            message=message,
-            gain=gain(tier, fall / unit),
+        least = self._args.minimum_difference if wish else 0.0
+        return Batch.of(
+            self.name,
+            kind,
+            pods,
+            why=(reason, message),
             tier=tier,
+            falls=fall / unit,
             spare=spare,
             unit=unit,
-            least=self._args.minimum_difference if wish else 0.0,
+            least=least,
         )
 
 

@@ -5,7 +5,7 @@ A policy says what pods of a class cost on some nodes; the sum over the cluster,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy as np
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import TIERS, Tier, in_tier, nothing, unchanged
+from rescheduler.policies.wire import Scope
 from rescheduler.scheduling.classes import PodClass
-from rescheduler.scheduling.framework import IntArray, NodeIndices
+from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices
 
 EVERYWHERE: Final = slice(None)
 
@@ -50,6 +51,19 @@ def change_of_cost(cost: PodCost, pod: Pod, replacement: Pod, view: PolicyView) 
         change[tier] -= costs[here]
     change[:, here] = 0
     return change
+
+
+def pods_on(nodes: BoolArray, scope: Scope, view: PolicyView) -> Iterator[tuple[Pod, PodClass, int]]:
+    """Pods on these nodes that may be proposed, each with its class and the index of its node."""
+    columns = view.columns
+    rows = np.flatnonzero((nodes & scope.nodes(view.nodes))[columns.nodes])
+    proposed: dict[int, bool] = {}
+    for row, kind in zip(rows.tolist(), columns.kinds[rows].tolist(), strict=True):
+        known = columns.classes[kind]
+        if kind not in proposed:
+            proposed[kind] = scope.proposes(known)
+        if proposed[kind]:
+            yield columns.pods[row], known, columns.nodes.item(row)
 
 
 def elsewhere(tier: Tier, by_node: IntArray, here: int) -> IntArray:

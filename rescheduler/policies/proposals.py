@@ -12,23 +12,23 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from rescheduler.model.names import DESCHEDULER_PREFER_NO_EVICTION, POD_DELETION_COST
 from rescheduler.model.records import Pod
 from rescheduler.model.selectors import NO_LABELS, int64
-from rescheduler.policies.objective import Tier
+from rescheduler.policies.objective import Tier, gain
 from rescheduler.scheduling.classes import PodClass
 
 NODE = "{node}"
 """Stands for the name of the pod's node in the message of a batch."""
 
 
-class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A badly placed pod."""
+class _Proposed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a badly placed pod."""
 
-    pod: Pod
     policy: str
     """The policy that proposes it."""
     reason: str
@@ -48,22 +48,42 @@ class Candidate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """So many of these its tier must fall by at least, for it to move."""
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """Candidates that differ in nothing but the pod; the other fields are those of ``Candidate``."""
+class Candidate(_Proposed, frozen=True, gc=False, kw_only=True):
+    """A badly placed pod."""
+
+    pod: Pod
+
+
+class Batch(_Proposed, frozen=True, kw_only=True):
+    """Candidates that differ in nothing but the pod; the message has ``NODE`` where the pod's node is named."""
 
     kind: PodClass
     pods: Sequence[Pod]
     """Pods of that one class, by name."""
-    policy: str
-    reason: str
-    message: str
-    """As for a candidate, with ``NODE`` where the pod's node is named."""
-    gain: float
-    tier: Tier = Tier.SOFT
-    group: str = ""
-    spare: bool = False
-    unit: int = 0
-    least: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        policy: str,
+        kind: PodClass,
+        pods: Iterable[Pod],
+        *,
+        why: tuple[str, str],
+        tier: Tier,
+        falls: float = 1.0,
+        **more: Any,
+    ) -> Batch:
+        """Pods of the class of which a move takes so many units off that tier. ``why``: reason and message; ``more``: the other fields."""
+        return cls(
+            kind=kind,
+            pods=by_name(pods),
+            policy=policy,
+            reason=why[0],
+            message=why[1],
+            gain=gain(tier, falls),
+            tier=tier,
+            **more,
+        )
 
     def candidate(self, pod: Pod) -> Candidate:
         """One of them."""
@@ -124,7 +144,7 @@ class Proposals:
     def gains(self) -> list[float]:
         """The gain of every candidate that is no spare, in ascending order."""
         batches = sorted((b for tier in self._tiers for b in tier if not b.spare), key=lambda b: b.gain)
-        return [gain for batch in batches for gain in repeat(batch.gain, len(batch.pods))]
+        return [one for batch in batches for one in repeat(batch.gain, len(batch.pods))]
 
 
 class ProposalQueue:

@@ -15,9 +15,9 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, Tier, gain, nothing, unchanged
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
 from rescheduler.policies.pod_costs import elsewhere
-from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name
+from rescheduler.policies.proposals import Batch, Proposals, by_gain
 from rescheduler.policies.wire import PolicyArgs
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.framework import IntArray
@@ -50,15 +50,7 @@ class ReplacingPolicy(ABC, Generic[ArgsT]):
             if asked[view.state.node_index[pod.node]]:
                 found[kind, counted[pod.uid][1]].append(pod)
         return by_gain(
-            Batch(
-                kind=kind,
-                pods=by_name(pods),
-                policy=self.name,
-                reason=self.reason,
-                message=why,
-                gain=gain(self.tier, 1),
-                tier=self.tier,
-            )
+            Batch.of(self.name, kind, pods, why=(self.reason, why), tier=self.tier)
             for (kind, why), pods in found.items()
         )
 

@@ -23,7 +23,7 @@ import numpy as np
 from rescheduler.errors import PolicyError
 from rescheduler.model.records import Node, Pod
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, Tier, gain, unchanged
+from rescheduler.policies.objective import ONE, Tier, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
 from rescheduler.policies.proposals import NODE, Batch, Proposals, by_gain, reluctance
 from rescheduler.policies.wire import PolicyArgs
@@ -149,16 +149,9 @@ class SimplePolicy(Generic[ArgsT]):
         return self._together(beside) - self._together([p for p in beside if p is not pod])
 
     def _batch(self, kind: PodClass, pods: list[Pod], cost: int, *, spare: bool = False) -> Batch:
-        return Batch(
-            kind=kind,
-            pods=pods,
-            policy=self.name,
-            reason=self.reason,
-            message=self.message,
-            gain=gain(self.tier, cost / self._unit),
-            tier=self.tier,
-            spare=spare,
-        )
+        falls = cost / self._unit
+        why = self.reason, self.message
+        return Batch.of(self.name, kind, pods, why=why, tier=self.tier, falls=falls, spare=spare)
 
     @property
     def _unit(self) -> int:

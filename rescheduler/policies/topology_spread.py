@@ -13,8 +13,8 @@ from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.policies.framework import PolicyView
-from rescheduler.policies.objective import ONE, Tier, gain, nothing, unchanged
-from rescheduler.policies.proposals import Batch, Proposals, by_gain, by_name, least_disturbing
+from rescheduler.policies.objective import ONE, Tier, nothing, unchanged
+from rescheduler.policies.proposals import Batch, Proposals, by_gain, least_disturbing
 from rescheduler.policies.spread_groups import SpreadGroup, SpreadGroups
 from rescheduler.policies.wire import ArgumentProblem, PolicyArgs
 from rescheduler.scheduling.classes import PodClass, standing
@@ -155,13 +155,5 @@ def _choose(crowd: _Crowd, group: SpreadGroup, view: PolicyView) -> Iterator[Bat
         alike[kind, i >= crowd.too_many].append(pod)
     tier = Tier.HARD if group.hard else Tier.SOFT
     for (kind, spare), some in alike.items():
-        yield Batch(
-            kind=kind,
-            pods=by_name(some),
-            policy=TopologySpread.name,
-            reason="SkewAboveMaximum" if group.hard else "SkewAboveWish",
-            message=crowd.message,
-            gain=gain(tier, 1),
-            tier=tier,
-            spare=spare,
-        )
+        reason = "SkewAboveMaximum" if group.hard else "SkewAboveWish"
+        yield Batch.of(TopologySpread.name, kind, some, why=(reason, crowd.message), tier=tier, spare=spare)

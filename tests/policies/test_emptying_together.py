@@ -8,7 +8,6 @@ from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import stages_of
-from rescheduler.planning.search import search
 from rescheduler.testing import builders as b
 
 ALL = ("HighNodeUtilization", {"thresholds": {"cpu": 99.0}, "target_thresholds": {"cpu": 100.0}})
@@ -142,7 +141,7 @@ def test_nodes_that_take_none_of_the_pods_are_no_room(decide, app, searches):
     )  # fmt: skip
     assert decide(cluster, ALL, inputs=within(None)).moves == ()
     (operator,) = searches
-    assert operator.done()
+    assert operator._done()
 
 
 def test_what_a_limit_holds_back_does_not_hold_back_the_others_of_its_node(decide, app):
