@@ -113,6 +113,8 @@ class OwnConfigMaps:
             self.crashed(machine, error, now_s)
 
     def _ended(self, machine: ObjectKey, mirror: Mirror, error: Exception | None, now_s: float) -> None:
+        if machine == GATE:
+            self.proofs.problem = str(error) if error is not None else ""
         if isinstance(error, ApiError | TransportError):
             self.failed(machine, "ConfigMap", error, now_s)
         elif error is not None:

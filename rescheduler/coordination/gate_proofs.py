@@ -65,6 +65,8 @@ class GateProofs:
     _failed: dict[_Pods, float] = field(default_factory=dict)
     _tried: set[_Pods] = field(default_factory=set)
     """Pods whose gate is wanted and was asked about."""
+    problem: str = ""
+    """Why the keys cannot be stored now; "": they are, or were not written since they last were."""
 
     def follow(self, stored: Mapping[str, str] | None, wanted: Mapping[str, str], *, ends: bool) -> None:
         """``stored``: the keys; None: not known. ``wanted``: those that should be stored. ``ends``: they end too soon."""

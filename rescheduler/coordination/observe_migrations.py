@@ -126,7 +126,7 @@ class MigrationObserver:
             creation=self.memory.creations.observed(snapshot, pod) if pod else ObservedCreation(),
             volumes=self.index.volumes_of(pod.namespace, pod.name, pod.spec).affinities if pod else (),
             reservation=reservation,
-            refused=self.memory.backoff.refusal(key),
+            refused=self.memory.backoff.refusal(key) or self.memory.backoff.refusal(ObjectKey("", name)),
             reservation_refused=refused,
             room_held=reservation is not None and self._room_held(name),
             room_ready_since_s=self.memory.sightings.since(
@@ -184,6 +184,7 @@ class MigrationObserver:
             gate_proven_at_s=gate.since_s,
             gate_failed_at_s=gate.failed_at_s,
             gate_single=gate.single,
+            gate_problem=self.memory.proofs.problem,
         )
 
     def _modes_judged(

@@ -404,7 +404,8 @@ def _not_available(draft: Draft, reservation: Reservation) -> None:
         case ReservationPhase.AVAILABLE if reservation.status.current_owners:
             draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} is claimed by another pod")
         case _:
-            draft.say(Why.RESERVING, words)
+            refused = draft.observed.refused
+            draft.say(Why.RESERVING, f"{words}; the API server refuses: {refused}" if refused else words)
 
 
 def reason_of(reservation: Reservation) -> str:

@@ -91,7 +91,10 @@ def gate_proven(draft: Draft) -> bool:
     # The move ends only if a proof was tried and failed, not if the API server could not be reached.
     if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_failed_at_s >= requested_s:
         message = "new pods of the controller do not get the gate: a pod created in a dry run was not held"
-        draft.fail(Why.GATE_NOT_IN_FORCE, message)
+        because = (
+            f"; ConfigMap gate-keys cannot be written: {calls.gate_problem}" if calls.gate_problem else ""
+        )
+        draft.fail(Why.GATE_NOT_IN_FORCE, f"{message}{because}")
         return False
     pod = draft.observed.pod
     if pod is not None and pod.controller is not None:

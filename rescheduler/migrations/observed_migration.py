@@ -104,6 +104,8 @@ class Calls:
     """When the last proof of the gate found that it is not in force; 0.0: it did not find that."""
     gate_single: bool = False
     """The gate was proven on the only API server."""
+    gate_problem: str = ""
+    """Why ConfigMap ``gate-keys`` cannot be written now."""
     pod_gone_at_s: float = 0.0
     """When the old pod was first seen to be gone."""
     start_refused: str = ""
@@ -263,7 +265,7 @@ class ObservedMigration:
     reservation: Reservation | None = None
     """That of ``reservation_name``, if the move may use it."""
     refused: str = ""
-    """With which words the API server has refused the last call of the move, if it has."""
+    """With which words the API server has refused the last call of the move or of its Reservation, if it has."""
     reservation_refused: str = ""
     """Why it may not: a Reservation of that name is not for this move."""
     room_held: bool = True

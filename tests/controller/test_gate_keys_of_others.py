@@ -67,3 +67,20 @@ def test_keys_that_are_cleared_right_before_the_eviction_is_sent_stop_it(scene):
     assert cleared
     assert all(sent)
     assert scene.phase(name) == "Succeeded", scene.state(name)
+
+
+def test_a_move_names_the_config_map_that_cannot_be_written(scene):
+    scene.refuse(403, "Frozen", lambda c: c.method == "PATCH" and c.path.endswith("/configmaps/gate-keys"))
+    name = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: scene.over(name))
+    assert scene.reason(name) == "GateNotInForce"
+    assert scene.state(name)["message"].endswith("ConfigMap gate-keys cannot be written: 403 Frozen: ")
+    assert not scene.calls.of(lambda c: c.evicts)
+
+
+def test_a_move_says_why_its_reservation_does_not_become_available(scene):
+    scene.refuse(403, "Frozen", lambda c: c.method == "PUT" and "/reservations/" in c.path)
+    name = scene.move(scene.ready()[0], "n2")
+    scene.advance(20.0)
+    assert scene.reason(name) == "Reserving"
+    assert scene.state(name)["message"].endswith(".move is Pending; the API server refuses: 403 Frozen: ")
