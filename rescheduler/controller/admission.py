@@ -77,6 +77,19 @@ def installed_policy(gate: Gate, capabilities: Capabilities) -> Callable[[], boo
     return lambda: capabilities.mutating_admission_policies and gate.installed()
 
 
+def another_installation(api: KubeApi, namespace: str, capabilities: Capabilities) -> str:
+    """The namespace of the controller that the policies are for, if it is not this one; "": it is, or that may not be known.
+
+    Raises ApiError, TransportError.
+    """
+    if not capabilities.mutating_admission_policies:
+        return ""
+    try:
+        return Gate(api, namespace).of_another()
+    except ForbiddenError:
+        return ""
+
+
 def guard_installed(api: KubeApi) -> bool:
     """True where the manifests of the guard are. Raises ApiError, TransportError."""
     try:

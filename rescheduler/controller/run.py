@@ -23,6 +23,7 @@ from rescheduler.configuration.engines import with_engine
 from rescheduler.configuration.live import LiveConfiguration
 from rescheduler.controller.admission import (
     LoopCaches,
+    another_installation,
     by_webhook,
     guard_installed,
     installed_policy,
@@ -210,6 +211,14 @@ class Controller:
         if not capabilities.installed:
             raise MissingParts(
                 "the kinds Reservation and PodMigration are missing: kubectl apply -k manifests/crds"
+            )
+        namespace = self._configuration.current.reservations.namespace
+        other = another_installation(self._api, namespace, capabilities)
+        if other:
+            raise MissingParts(
+                f"reservations.namespace is {namespace}, but the admission policies are those of a controller in "
+                f"namespace {other}, and two controllers would take each other's rooms: write namespace {other}, "
+                f"or remove that one first (rescheduler uninstall --namespace {other})"
             )
 
     def _compare_rules(self) -> None:

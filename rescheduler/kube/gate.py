@@ -60,6 +60,18 @@ class _Pod(msgspec.Struct):
     metadata: ObjectMeta
 
 
+class _ParamRef(msgspec.Struct, frozen=True):
+    namespace: str = ""
+
+
+class _BindingSpec(msgspec.Struct, rename="camel", frozen=True):
+    param_ref: _ParamRef = _ParamRef()
+
+
+class _Binding(msgspec.Struct):
+    spec: _BindingSpec = _BindingSpec()
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """The gate of one installation; reads and proves, and changes nothing. All methods raise ApiError, TransportError."""
@@ -91,13 +103,22 @@ class Gate:
         return self.proof.until_true(lambda: self.holds_for(owner, self.namespace, stands_for) == reservation)
 
     def installed(self) -> bool:
-        """True if the policy and its binding exist. Says nothing of their being in force: see ``proven``."""
+        """True if the policy and its binding exist, and follow these keys. Says nothing of their being in force: see ``proven``."""
+        return self._followed() == self.namespace
+
+    def of_another(self) -> str:
+        """The namespace of the controller whose keys the policy follows, if that is another one; "": it is not."""
+        followed = self._followed()
+        return followed if followed != self.namespace else ""
+
+    def _followed(self) -> str:
+        """The namespace of the keys that the policy follows; "": there is no policy."""
         try:
             self.api.get(f"{_ADMISSION}/mutatingadmissionpolicies/{POLICY_NAME}")
-            self.api.get(f"{_ADMISSION}/mutatingadmissionpolicybindings/{POLICY_NAME}")
+            found = self.api.get(f"{_ADMISSION}/mutatingadmissionpolicybindings/{POLICY_NAME}")
         except (NotFoundError, NotServedError):
-            return False
-        return True
+            return ""
+        return read_answer(found, _Binding).spec.param_ref.namespace or self.namespace
 
     def holds_for(
         self, owner: OwnerRef, pod_namespace: str, labels: Mapping[str, str] = MappingProxyType({})

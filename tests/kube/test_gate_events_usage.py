@@ -23,13 +23,14 @@ class GateServer:
     def __init__(self, answer, refusal, *, lag=0, data=None, policy=True, held_for=""):
         self.answer, self.refusal, self.held_for = answer, refusal, held_for
         self.data, self.lag, self.policy, self.probes = data, lag, policy, []
-        self.reads = 0
+        self.reads, self.follows = 0, "ns"
 
     def __call__(self, request):
         if request.path.endswith("/pods"):
             return self.probe(request)
         if "mutatingadmission" in request.path:
-            return self.answer(200, {}) if self.policy else self.refusal(404, "NotFound", name="gate")
+            binding = {"spec": {"paramRef": {"name": "gate-keys", "namespace": self.follows}}}
+            return self.answer(200, binding) if self.policy else self.refusal(404, "NotFound", name="gate")
         assert request.path == "/api/v1/namespaces/ns/configmaps/gate-keys"
         self.reads += 1
         if self.data is None:
@@ -109,6 +110,14 @@ def test_keys_that_are_known_to_be_stored_are_not_read_for_each_proof(gate):
 def test_whether_it_is_installed(gate):
     assert gate()[0].installed()
     assert not gate(policy=False)[0].installed()
+    assert gate(policy=False)[0].of_another() == gate()[0].of_another() == ""
+
+
+def test_a_policy_that_follows_the_keys_of_another_controller_is_none_of_ours(gate):
+    gates, server = gate()
+    server.follows = "elsewhere"
+    assert not gates.installed()
+    assert gates.of_another() == "elsewhere"
 
 
 def test_discovery_of_a_bare_server(fake_transport, refusal):
