@@ -29,10 +29,7 @@ _TICK_S = 0.01
 _GROUPS = {
     "/apis/rescheduler.dev/v1alpha1": ("reservations", "podmigrations"),
     "/apis/events.k8s.io/v1": ("events",),
-    "/apis/admissionregistration.k8s.io/v1": (
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-    ),
+    "/apis/admissionregistration.k8s.io/v1": ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
 }
 
 

@@ -58,11 +58,8 @@ MOVES: Final = 20
 EVENTS_BETWEEN: Final = 40
 NAMESPACE: Final = "rescheduler"
 PHASES: Final = (
-    MigrationPhase.PENDING,
-    MigrationPhase.RESERVING,
-    MigrationPhase.EVICTING,
-    MigrationPhase.HANDING_OVER,
-)
+    MigrationPhase.PENDING, MigrationPhase.RESERVING, MigrationPhase.EVICTING, MigrationPhase.HANDING_OVER,
+)  # fmt: skip
 NOBODY: Final = "nobody"
 """No crowd: the moves alone."""
 TENANT: Final = "tenant"

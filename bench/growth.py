@@ -78,10 +78,7 @@ def main(sizes: tuple[int, ...], only: tuple[str, ...], *, all_moves: bool, kind
         found = [took(snapshots[size], policies, inputs, unlimited=all_moves) for size in sizes]
         cells = "".join(f"{f'{seconds:.2f} ({moves})':>18}" for seconds, moves in found)
         bound = sizes[-1] * math.log(sizes[-1]) / (sizes[0] * math.log(sizes[0]))
-        print(
-            f"{name:24}{cells}   {found[-1][0] / max(found[0][0], 1e-9):6.1f} ({bound:.1f})",
-            flush=True,
-        )
+        print(f"{name:24}{cells}   {found[-1][0] / max(found[0][0], 1e-9):6.1f} ({bound:.1f})", flush=True)
 
 
 if __name__ == "__main__":

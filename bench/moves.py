@@ -21,17 +21,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from bench.stage import (
-    ENDED,
-    PLACEHOLDERS,
-    allowed,
-    at_work,
-    crowd,
-    held,
-    left_behind,
-    moment,
-    read,
-)
+from bench.stage import ENDED, PLACEHOLDERS, allowed, at_work, crowd, held, left_behind, moment, read
 from bench.stage import moves as moves_of
 from harness.controlplane.servers import ControlPlane, without_policies
 from harness.controlplane.world import World, is_ready, node_of

@@ -231,12 +231,9 @@ def controller(board: Board, sizes: Sequence[int]) -> None:
 
 
 PARTS: dict[str, Callable[[Board, Sequence[int]], None]] = {
-    "deciding": deciding,
-    "commands": commands,
-    "events": events,
-    "reconciling": reconciling,
+    "deciding": deciding, "commands": commands, "events": events, "reconciling": reconciling,
     "controller": controller,
-}
+}  # fmt: skip
 
 
 def main() -> int:

@@ -224,11 +224,7 @@ def main(moves: int, at_once: int, replicas: int, profile_to: Path | None, who: 
         policy.write_text(AUDIT_POLICY)
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}") if who else ()
         run = Run(
-            moves=moves,
-            at_once=at_once,
-            replicas=replicas,
-            profile_to=profile_to,
-            log=log if who else None,
+            moves=moves, at_once=at_once, replicas=replicas, profile_to=profile_to, log=log if who else None
         )
         with ControlPlane(apiserver_flags=flags) as plane:
             kept = measure(plane, run)

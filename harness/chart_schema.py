@@ -29,16 +29,9 @@ from rescheduler.scheduling.configuration_wire import ConfigurationWire, PluginS
 FILE: Final = Path(__file__).parents[1] / "charts/rescheduler/values.schema.json"
 _TEXT: Final = {"type": "string", "minLength": 1}
 _SWITCHES: Final = (
-    "dryRun",
-    "highlyAvailable",
-    "webhook",
-    "guard",
-    "responder",
-    "startFirst",
-    "dryRunCreation",
-    "monitoring",
-    "networkPolicy",
-)
+    "dryRun", "highlyAvailable", "webhook", "guard", "responder", "startFirst", "dryRunCreation",
+    "monitoring", "networkPolicy",
+)  # fmt: skip
 _PLAIN: Final = {
     bool: {"type": "boolean"},
     int: {"type": "integer"},

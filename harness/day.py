@@ -90,19 +90,11 @@ class Controllers:
         self._plane = plane
         self.folder = Path(tempfile.mkdtemp(prefix="rescheduler-day-"))
         ports = free_port(), free_port()
-        self._processes = [
-            controller_process(
-                plane,
-                self.folder,
-                str(number),
-                {
-                    **CONFIGURATION,
-                    "gate": {"port": port, "url": f"https://127.0.0.1:{ports[0]}"},
-                    "server": {"port": free_port()},
-                },
-            )
-            for number, port in enumerate(ports)
-        ]
+        self._processes = [controller_process(plane, self.folder, str(number), {
+            **CONFIGURATION,
+            "gate": {"port": port, "url": f"https://127.0.0.1:{ports[0]}"},
+            "server": {"port": free_port()},
+        }) for number, port in enumerate(ports)]  # fmt: skip
 
     def __enter__(self) -> Self:
         self.revive()

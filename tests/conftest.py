@@ -25,10 +25,7 @@ from tests.seeds import NIGHTLY, examples
 
 # Examples are judged by what they find, never by how long a loaded machine takes for them.
 settings.register_profile(
-    "unhurried",
-    deadline=None,
-    max_examples=examples(50, 100),
-    suppress_health_check=[HealthCheck.too_slow],
+    "unhurried", deadline=None, max_examples=examples(50, 100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("unhurried")
 

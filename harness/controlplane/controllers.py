@@ -111,7 +111,5 @@ def controller_process(
     kubeconfig = plane.kubeconfig_for(DEFAULT_NAMESPACE, DEFAULT_NAMESPACE)
     program = [sys.executable, "-c", "from rescheduler.cli.entry import main; main()", "run"]
     return Process(
-        name,
-        [*program, f"--kubeconfig={kubeconfig}", f"--config={config}", *options],
-        folder / f"{name}.log",
+        name, [*program, f"--kubeconfig={kubeconfig}", f"--config={config}", *options], folder / f"{name}.log"
     )

@@ -22,10 +22,7 @@ from kube_sandbox.controllers.unstructured import Obj, key, spec, status, uid
 
 LIFECYCLE: Final = "lifecycle.k8s.io/v1alpha1"
 LAST: Final = "imperative-eviction.k8s.io/evictor"
-FLAGS: Final = (
-    "--feature-gates=EvictionRequestAPI=true",
-    f"--runtime-config={LIFECYCLE}=true",
-)
+FLAGS: Final = ("--feature-gates=EvictionRequestAPI=true", f"--runtime-config={LIFECYCLE}=true")
 """Flags of an API server that serves EvictionRequests."""
 REAL: Final = "RESCHEDULER_REAL_EVICTIONREQUESTS"
 _PASS_S: Final = 0.3

@@ -223,16 +223,11 @@ class ControlPlane:
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [
-                {
-                    "name": "test",
-                    "cluster": {"server": server or self.url, "certificate-authority-data": authority},
-                }
-            ],
+            "clusters": [{"name": "test", "cluster": {"server": server or self.url, "certificate-authority-data": authority}}],
             "users": [{"name": name, "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}],
             "current-context": "test",
-        }
+        }  # fmt: skip
         path.write_text(yaml.safe_dump(document))
         path.chmod(0o600)
         return path
@@ -306,12 +301,8 @@ class ControlPlane:
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
-            "clientConnection": {
-                "kubeconfig": str(self._folder / "kube-scheduler.kubeconfig"),
-                "qps": 500,
-                "burst": 1000,
-            },
-        }
+            "clientConnection": {"kubeconfig": str(self._folder / "kube-scheduler.kubeconfig"), "qps": 500, "burst": 1000},
+        }  # fmt: skip
         file = self._folder / "scheduler.yaml"
         file.write_text(yaml.safe_dump(settings))
         return self._process(

@@ -57,17 +57,10 @@ def random_configuration(rng: random.Random) -> Manifest | None:
         args.append(_plugin_args("NodeAffinity", addedAffinity=_added_affinity(rng)))
     profile: Manifest = {"schedulerName": "default-scheduler", "pluginConfig": args}
     if rng.random() < 0.4:
-        profile["plugins"] = rng.choice(
-            (
-                {
-                    "score": {
-                        "disabled": [{"name": "ImageLocality"}],
-                        "enabled": [{"name": "NodeAffinity", "weight": 9}],
-                    }
-                },
-                {"multiPoint": {"disabled": [{"name": name} for name in rng.sample(SWITCHED, 3)]}},
-            )
-        )
+        profile["plugins"] = rng.choice((
+            {"score": {"disabled": [{"name": "ImageLocality"}], "enabled": [{"name": "NodeAffinity", "weight": 9}]}},
+            {"multiPoint": {"disabled": [{"name": name} for name in rng.sample(SWITCHED, 3)]}},
+        ))  # fmt: skip
     profiles = [profile]
     if rng.random() < 0.4:
         profiles.append({"schedulerName": SCHEDULERS[1]})

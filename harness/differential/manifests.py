@@ -20,9 +20,4 @@ def metadata(name: str, *, labels: dict[str, str] | None = None) -> Manifest:
 def namespaced(version: str, kind: str, namespace: str, name: str, spec: Manifest) -> Manifest:
     """A namespaced object."""
     meta = {**metadata(name), "namespace": namespace, "uid": f"uid-{kind}-{namespace}-{name}"}
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": meta,
-        "spec": spec,
-    }
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}

@@ -248,7 +248,7 @@ NAMED: Final = {
         pod(
             containers=[
                 {"name": "c", "resources": {"requests": {"x.example/gpu": "1", "y.example/nic": "1"}}}
-            ],
+            ]
         ),
     )._replace(configuration=_IGNORING),
     "allocatable of 0": question(node(room={"cpu": "0", "memory": "0", "pods": "9"}), pod()),

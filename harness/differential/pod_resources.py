@@ -87,12 +87,9 @@ class ResourceMaker:
     def _container(self, container: Manifest) -> Manifest:
         rng = self._rng
         made: Manifest = {
-            "name": container["name"],
-            "image": container["image"],
-            "imageID": "",
-            "ready": True,
+            "name": container["name"], "image": container["image"], "imageID": "", "ready": True,
             "restartCount": 0,
-        }
+        }  # fmt: skip
         if rng.random() < 0.8:
             made["resources"] = {"requests": self.requests()}
         if rng.random() < 0.8:

@@ -60,14 +60,8 @@ class PodMaker:
                 (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController"))
             )
             meta["ownerReferences"] = [
-                {
-                    "apiVersion": kind[0],
-                    "kind": kind[1],
-                    "name": f"{app}-owner",
-                    "uid": f"{app}-owner",
-                    "controller": True,
-                }
-            ]
+                {"apiVersion": kind[0], "kind": kind[1], "name": f"{app}-owner", "uid": f"{app}-owner", "controller": True},
+            ]  # fmt: skip
         spec = self._spec(namespace, richness=0.35 if asked else 0.15)
         status: Manifest = {"phase": "Pending"}
         if not asked or rng.random() < 0.25:

@@ -64,11 +64,7 @@ class StorageMaker:
         for i in range(rng.choice((0, 8, 16, 32) if self._plain else (0, 2, 6, 12))):
             source = {"persistentVolumeName": rng.choice(volumes)} if rng.random() < 0.9 else {}
             node = rng.choice(self._nodes) if rng.random() < 0.9 else "no-such-node"
-            spec = {
-                "attacher": rng.choice((*DRIVERS * 4, *MIGRATED)),
-                "nodeName": node,
-                "source": source,
-            }
+            spec = {"attacher": rng.choice((*DRIVERS * 4, *MIGRATED)), "nodeName": node, "source": source}
             meta = metadata(f"attachment-{i}")
             made.append({"apiVersion": _API, "kind": "VolumeAttachment", "metadata": meta, "spec": spec})
         return made

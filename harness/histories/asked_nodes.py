@@ -35,12 +35,7 @@ from kube_sandbox.controllers.unstructured import (
 )
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.model.names import (
-    ANNOTATION_MIGRATION,
-    HOSTNAME,
-    LABEL_PLACEHOLDER,
-    NODE_REQUEST,
-)
+from rescheduler.model.names import ANNOTATION_MIGRATION, HOSTNAME, LABEL_PLACEHOLDER, NODE_REQUEST
 
 _AT_WORK: Final = 0.15
 """Share of the histories in which this happens."""

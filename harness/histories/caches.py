@@ -32,13 +32,7 @@ class Caches:
     """
 
     def __init__(
-        self,
-        api: Api,
-        rng: random.Random,
-        *,
-        clock: Callable[[], float],
-        late: bool,
-        reachable: Reachable,
+        self, api: Api, rng: random.Random, *, clock: Callable[[], float], late: bool, reachable: Reachable
     ) -> None:
         self._api, self._rng, self._late, self._reachable = api, rng, late, reachable
         self._clock = clock

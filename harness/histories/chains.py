@@ -15,17 +15,7 @@ from harness import documents
 from harness.histories.script import Script
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.store import ObjectChange
-from kube_sandbox.controllers.unstructured import (
-    NODE,
-    POD,
-    Obj,
-    deleting,
-    key,
-    labels,
-    spec,
-    status,
-    uid,
-)
+from kube_sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status, uid
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 

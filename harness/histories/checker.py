@@ -46,14 +46,7 @@ class Checker:
     """Subscribes to all writes. ``faults``: messages about the invariants that were broken."""
 
     def __init__(
-        self,
-        cluster: Sandbox,
-        *,
-        plan: ClusterPlan,
-        script: Script,
-        asks: Asks,
-        program: Program,
-        tell: Tell,
+        self, cluster: Sandbox, *, plan: ClusterPlan, script: Script, asks: Asks, program: Program, tell: Tell
     ) -> None:
         self._cluster, self._clock, self._tell = cluster, cluster.clock, tell
         self._script, self._asks, self._program = script, asks, program

@@ -42,14 +42,7 @@ CROWD: Final = "crowd"
 _IN_LINE: Final = (12, 24)
 """The least and the most pods of a queue: more than fit into the free room of most clusters."""
 
-_STALLING: Final = (
-    Kind.POD,
-    Kind.POD,
-    Kind.NODE,
-    Kind.RESERVATION,
-    Kind.POD_MIGRATION,
-    Kind.REPLICA_SET,
-)
+_STALLING: Final = (Kind.POD, Kind.POD, Kind.NODE, Kind.RESERVATION, Kind.POD_MIGRATION, Kind.REPLICA_SET)
 _LEAST_AWAY_S: Final = 1.0
 _MOST_AWAY_S: Final = (3.0, 8.0, 20.0)
 _ONLY_US: Final = 0.2

@@ -35,17 +35,10 @@ from rescheduler.model.names import (
     TAINT_KEPT_EMPTY,
 )
 
-_BROKEN: Final = frozenset(
-    {
-        "LandedElsewhere",
-        "GateTimeout",
-        "PlaceholderLost",
-        "ReplacementUngated",
-        "ReplacementPending",
-        "ReplacementMissing",
-        "ReservationLost",
-    }
-)
+_BROKEN: Final = frozenset({
+    "LandedElsewhere", "GateTimeout", "PlaceholderLost", "ReplacementUngated", "ReplacementPending",
+    "ReplacementMissing", "ReservationLost",
+})  # fmt: skip
 """Reasons with which no move or Reservation of a gentle history may end."""
 _OUR_TAINTS: Final = (ANNOTATION_HANDOVER_TAINT, TAINT_KEPT_EMPTY)
 _BROKEN_SOFTLY: Final = frozenset({"GateTimeout", "ReplacementUngated"})

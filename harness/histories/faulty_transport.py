@@ -37,15 +37,11 @@ class Fault(enum.StrEnum):
 
 
 _WORDS: Final = {
-    Fault.CONFLICT: (
-        409,
-        "Conflict",
-        "the object has been modified; please apply your changes to the latest",
-    ),
+    Fault.CONFLICT: (409, "Conflict", "the object has been modified; please apply your changes to the latest"),
     Fault.BUSY: (429, "TooManyRequests", "too many requests, please try again later"),
     Fault.BROKEN: (500, "InternalError", "an error on the server prevented the request from succeeding"),
     Fault.AWAY: (503, "ServiceUnavailable", "the server is currently unable to handle the request"),
-}
+}  # fmt: skip
 _MOST_AT_ONCE: Final = 500
 _OF_WRITES: Final = tuple(Fault)
 _OF_READS: Final = (Fault.BUSY, Fault.BROKEN, Fault.AWAY, Fault.LOST_REQUEST)
@@ -159,11 +155,7 @@ class LeaseLine:
 def _refusal(fault: Fault) -> Response:
     code, reason, message = _WORDS[fault]
     status = {
-        "apiVersion": "v1",
-        "kind": "Status",
-        "status": "Failure",
-        "code": code,
-        "reason": reason,
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
         "message": message,
-    }
+    }  # fmt: skip
     return Response(code, msgspec.json.encode(status), {"content-type": "application/json"})

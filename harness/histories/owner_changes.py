@@ -27,15 +27,7 @@ from harness.histories.template_changes import (
     update_strategy,
 )
 from harness.histories.user_requests import Asks
-from kube_sandbox.controllers.unstructured import (
-    BUDGET,
-    NODE,
-    POD,
-    Obj,
-    deleting,
-    key,
-    spec,
-)
+from kube_sandbox.controllers.unstructured import BUDGET, NODE, POD, Obj, deleting, key, spec
 from kube_sandbox.sandbox import Sandbox
 
 _MOMENTS: Final = (Milestone.MOVE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)

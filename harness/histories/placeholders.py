@@ -26,12 +26,8 @@ _UNTIL_S: Final = 9.0
 _LASTS_S: Final = (2.0, 8.0, 60.0)
 _FINALIZER: Final = "example.com/audit"
 _MILESTONES: Final = (
-    Milestone.WRITE,
-    Milestone.MOVE,
-    Milestone.AVAILABLE,
-    Milestone.INTENT,
-    Milestone.EVICTED,
-)
+    Milestone.WRITE, Milestone.MOVE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED,
+)  # fmt: skip
 
 
 class ChangedPlaceholders:

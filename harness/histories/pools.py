@@ -19,16 +19,7 @@ from harness.histories.observed_cluster import cpu_of, node_of
 from harness.histories.script import Script
 from harness.histories.user_requests import ROOM
 from kube_sandbox.apiserver.store import ObjectChange
-from kube_sandbox.controllers.unstructured import (
-    POD,
-    Obj,
-    deleting,
-    key,
-    labels,
-    spec,
-    status,
-    terminal,
-)
+from kube_sandbox.controllers.unstructured import POD, Obj, deleting, key, labels, spec, status, terminal
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import HOSTNAME
 

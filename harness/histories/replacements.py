@@ -20,12 +20,7 @@ from kube_sandbox.apiserver.admission_policies import PolicyEngine, add_default_
 from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.pod_control import pod_from_template
-from kube_sandbox.controllers.statefulset import (
-    below_partition,
-    ordinal_of,
-    ordinals_of,
-    pod_of_ordinal,
-)
+from kube_sandbox.controllers.statefulset import below_partition, ordinal_of, ordinals_of, pod_of_ordinal
 from kube_sandbox.controllers.unstructured import (
     CONTROLLER_REVISION,
     DEPLOYMENT,

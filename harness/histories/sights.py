@@ -25,14 +25,9 @@ from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
 _AT_WORK: Final = 0.2
 """Share of the histories in which this happens."""
 _KINDS: Final = (
-    Kind.POD_MIGRATION,
-    Kind.POD_MIGRATION,
-    Kind.RESERVATION,
-    Kind.RESERVATION,
-    Kind.REPLICA_SET,
-    Kind.NODE,
+    Kind.POD_MIGRATION, Kind.POD_MIGRATION, Kind.RESERVATION, Kind.RESERVATION, Kind.REPLICA_SET, Kind.NODE,
     Kind.POD,
-)
+)  # fmt: skip
 _GONE_S: Final = (0.5, 2.0, 8.0, 20.0)
 _LAGS_S: Final = (0.5, 2.0, 4.0, 12.0, 30.0)
 _FAR_S: Final = 10.0

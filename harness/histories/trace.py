@@ -7,15 +7,7 @@ from typing import Final
 from harness.histories.observed_cluster import gated, node_of, nominated_to, phase, usable
 from harness.histories.script import names_of
 from kube_sandbox.apiserver.store import ObjectChange
-from kube_sandbox.controllers.unstructured import (
-    Obj,
-    condition,
-    controller_of,
-    deleting,
-    ready,
-    spec,
-    status,
-)
+from kube_sandbox.controllers.unstructured import Obj, condition, controller_of, deleting, ready, spec, status
 
 _DULL: Final = frozenset({"Event", "Lease", "ControllerRevision", "PodDisruptionBudget"})
 
@@ -73,12 +65,6 @@ def _nothing(_: Obj) -> str:
 
 
 _SAYS: Final = {
-    "Pod": _pod,
-    "Reservation": _phased,
-    "PodMigration": _phased,
-    "Node": _node,
-    "ConfigMap": _data,
-    "Deployment": _size,
-    "ReplicaSet": _size,
-    "StatefulSet": _size,
-}
+    "Pod": _pod, "Reservation": _phased, "PodMigration": _phased, "Node": _node, "ConfigMap": _data,
+    "Deployment": _size, "ReplicaSet": _size, "StatefulSet": _size,
+}  # fmt: skip

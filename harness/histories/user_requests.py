@@ -131,10 +131,7 @@ class Asks:
             names = [guest, *(f"{guest}-{i}" for i in range(1, pods))]
             for name in names:
                 body = lone_pod(
-                    name,
-                    cpu_milli=workload.cpu_milli,
-                    priority_class=self._plan.priority_class,
-                    label=GUEST,
+                    name, cpu_milli=workload.cpu_milli, priority_class=self._plan.priority_class, label=GUEST
                 )
                 body["metadata"]["labels"]["for"] = guest
                 self._api.create(body)

@@ -31,10 +31,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
         "tests/reservations",
         "tests/controller/test_rooms_for_several.py",
     ),
-    "rescheduler/migrations/evicting.py": (
-        "tests/migrations",
-        "tests/controller/test_guards_of_the_loop.py",
-    ),
+    "rescheduler/migrations/evicting.py": ("tests/migrations", "tests/controller/test_guards_of_the_loop.py"),
 }
 """Module -> its tests, the quickest first: the first that fails ends the trial."""
 

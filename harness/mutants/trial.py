@@ -28,16 +28,8 @@ def copy_repository(folder: Path) -> None:
 def pytest_command(*options: str) -> list[str]:
     """Pytest as far as the first failure, remembering nothing."""
     return [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--show-capture=no",
-        *options,
-    ]
+        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--show-capture=no", *options,
+    ]  # fmt: skip
 
 
 def import_path(folder: Path) -> str:

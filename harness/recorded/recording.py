@@ -16,24 +16,11 @@ Obj = dict[str, Any]
 Key = tuple[str, str, str]
 """Kind, namespace, name."""
 
-_KEPT: Final = frozenset(
-    {
-        "ConfigMap",
-        "ControllerRevision",
-        "Deployment",
-        "HeadRoom",
-        "Namespace",
-        "Node",
-        "Pod",
-        "PodDisruptionBudget",
-        "PodMigration",
-        "PriorityClass",
-        "ReplicaSet",
-        "Reservation",
-        "ReservationWindow",
-        "StatefulSet",
-    }
-)
+_KEPT: Final = frozenset({
+    "ConfigMap", "ControllerRevision", "Deployment", "HeadRoom", "Namespace", "Node", "Pod",
+    "PodDisruptionBudget", "PodMigration", "PriorityClass", "ReplicaSet", "Reservation", "ReservationWindow",
+    "StatefulSet",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,12 +58,8 @@ def record_rooms(prepare: Callable[[Sandbox], None] | None = None) -> list[Momen
     template = {"spec": {"containers": [_container("1")]}}
     late = {"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "late"}}}
     window = {
-        "cron": "0 14 * * *",
-        "duration": "2h",
-        "podNumToReserve": 1,
-        "template": template,
-        "owners": [late],
-    }
+        "cron": "0 14 * * *", "duration": "2h", "podNumToReserve": 1, "template": template, "owners": [late],
+    }  # fmt: skip
     web = {"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}}
     for kind, name, spec in (
         ("HeadRoom", "web", {"rooms": 2, "template": template, "owners": [web]}),
@@ -121,11 +117,8 @@ class _Recorder:
         dry = "dryRun" in request.query or (isinstance(body, dict) and "dryRun" in json.dumps(body))
         if self.moments and request.method != "GET" and "/leases" not in request.path and not dry:
             sent = {
-                "method": request.method,
-                "path": request.path,
-                "query": dict(request.query),
-                "body": body,
-            }
+                "method": request.method, "path": request.path, "query": dict(request.query), "body": body,
+            }  # fmt: skip
             self.moments[-1].sent.append({**sent, "type": request.content_type})
         return self.transport.send(request)
 

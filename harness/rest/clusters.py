@@ -40,11 +40,8 @@ RULES: Final[dict[str, Rule]] = {
 """What the pods of an application may carry, by name."""
 
 _TAINTS: Final = (
-    ("old", "NoSchedule"),
-    ("old", "PreferNoSchedule"),
-    ("slow", "PreferNoSchedule"),
-    ("bad", "NoExecute"),
-)
+    ("old", "NoSchedule"), ("old", "PreferNoSchedule"), ("slow", "PreferNoSchedule"), ("bad", "NoExecute"),
+)  # fmt: skip
 _TAINTED, _CORDONED, _STATEFUL = 0.35, 0.05, 0.15
 _FAULTY: Final = 0.1
 """How often, as shares of nodes and of applications."""

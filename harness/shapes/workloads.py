@@ -82,11 +82,8 @@ def _deployment(rng: random.Random, owner: Manifest, template: Manifest, replica
         parts.insert(0, (before, 0, "77e31"))
     updated = parts[-1][1]
     owner["status"] = {
-        "observedGeneration": 2,
-        "replicas": replicas,
-        "updatedReplicas": updated,
-        "readyReplicas": replicas,
-    }
+        "observedGeneration": 2, "replicas": replicas, "updatedReplicas": updated, "readyReplicas": replicas,
+    }  # fmt: skip
     made.objects.append(owner)
     for one, count, digest in parts:
         _replica_set(owner, one, count, digest, made)
@@ -120,14 +117,10 @@ def _stateful(rng: random.Random, owner: Manifest, template: Manifest, replicas:
         owner["spec"]["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": _CLAIM}]
     owner["metadata"]["generation"] = 1
     owner["status"] = {
-        "observedGeneration": 1,
-        "replicas": replicas,
-        "readyReplicas": replicas,
-        "currentReplicas": replicas,
-        "updatedReplicas": replicas,
-        "currentRevision": revision,
+        "observedGeneration": 1, "replicas": replicas, "readyReplicas": replicas,
+        "currentReplicas": replicas, "updatedReplicas": replicas, "currentRevision": revision,
         "updateRevision": revision,
-    }
+    }  # fmt: skip
     made.objects.append(owner)
     made.objects.append(revision_of(owner, revision, template))
     made.pods.extend(stateful_pod(template, revision, owner, i) for i in range(replicas))

@@ -50,13 +50,10 @@ class Departures:
         pods = world.api.get(world.path("pods")).expect()
         self._old = {pod["metadata"]["uid"] for pod in pods.items}
         rooms = world.api.get(RESERVATIONS).expect()
-        self._threads = [
-            threading.Thread(target=self._follow, args=arguments, daemon=True)
-            for arguments in (
-                (world.path("pods"), pods.version, self._pod),
-                (RESERVATIONS, rooms.version, self._room),
-            )
-        ]
+        self._threads = [threading.Thread(target=self._follow, args=arguments, daemon=True) for arguments in (
+            (world.path("pods"), pods.version, self._pod),
+            (RESERVATIONS, rooms.version, self._room),
+        )]  # fmt: skip
         for thread in self._threads:
             thread.start()
 

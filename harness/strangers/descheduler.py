@@ -103,9 +103,7 @@ def _rights() -> list[dict[str, Any]]:
 
 
 def _policy(
-    world: World,
-    plugins: Mapping[str, tuple[str, Any]],
-    limits: Mapping[str, Any],
+    world: World, plugins: Mapping[str, tuple[str, Any]], limits: Mapping[str, Any]
 ) -> dict[str, Any]:
     points: dict[str, dict[str, list[str]]] = {}
     for name, (point, _) in plugins.items():

@@ -132,11 +132,8 @@ class Karpenter:
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
             "metadata": {"name": name},
-            "spec": {
-                "template": {"metadata": {"labels": label}, "spec": template},
-                "disruption": self._disruption,
-            },
-        }
+            "spec": {"template": {"metadata": {"labels": label}, "spec": template}, "disruption": self._disruption},
+        }  # fmt: skip
         self._api.create(POOLS, pool).expect()
 
     def _kubelets(self) -> None:
@@ -179,11 +176,6 @@ def _instance_type(cpus: int) -> Json:
         "name": f"n-{cpus}x",
         "architecture": "amd64",
         "operatingSystems": ["linux"],
-        "resources": {
-            "cpu": f"{cpus}100m",
-            "memory": f"{4 * cpus}Gi",
-            "pods": "110",
-            "ephemeral-storage": "100Gi",
-        },
+        "resources": {"cpu": f"{cpus}100m", "memory": f"{4 * cpus}Gi", "pods": "110", "ephemeral-storage": "100Gi"},
         "offerings": offerings,
-    }
+    }  # fmt: skip

@@ -6,11 +6,7 @@ import pytest
 
 pytest.importorskip("highspy", reason="highspy is not installed: make install")
 
-from bench.exact_models import (
-    Relief,
-    best_repairs,
-    least_excess,
-)
+from bench.exact_models import Relief, best_repairs, least_excess
 from bench.optima import planned, within
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay

@@ -168,15 +168,10 @@ def test_no_plan_passes_its_bound(seed, text):
 def test_a_pod_that_is_protected_is_no_gap():
     nodes = [b.node("n0").label(disk="hdd"), b.node("n1").label(disk="ssd")]
     wrong = b.replicaset("wrong").cpu("1").requires_node("disk", "ssd")
-    alone = b.snapshot(
-        nodes,
-        [
-            wrong,
-            wrong.pod("wrong-0")
-            .on("n0")
-            .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
-        ],
-    )
+    alone = b.snapshot(nodes, [
+        wrong,
+        wrong.pod("wrong-0") .on("n0") .annotate({"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}),
+    ])  # fmt: skip
     (bound,) = proved(alone, REPAIRS).bounds
     assert (bound.reached, bound.bound, bound.proven) == (0, 0, True)
 
@@ -198,14 +193,11 @@ def test_a_pod_that_must_stand_beside_another_may_follow_it():
     assert "rules about other pods" in bound.notes[-1]
 
 
-@pytest.mark.parametrize(
-    ("policy", "cpu", "memory", "nodes", "reached"),
-    [
-        pytest.param(PACKING, "4", "64Gi", 4, 2, id="packing"),
-        pytest.param(RELIEF, "4", "64Gi", 3, 0.9 + 4 * 0.9**2, id="relief of CPU"),
-        pytest.param(RELIEF, "64", "8000Mi", 3, 2 * (0.9 + 4 * 0.9**2), id="relief of memory"),
-    ],
-)
+@pytest.mark.parametrize(("policy", "cpu", "memory", "nodes", "reached"), [
+    pytest.param(PACKING, "4", "64Gi", 4, 2, id="packing"),
+    pytest.param(RELIEF, "4", "64Gi", 3, 0.9 + 4 * 0.9**2, id="relief of CPU"),
+    pytest.param(RELIEF, "64", "8000Mi", 3, 2 * (0.9 + 4 * 0.9**2), id="relief of memory"),
+])  # fmt: skip
 def test_pods_without_requests_count_in_the_model_as_in_the_plan(policy, cpu, memory, nodes, reached):
     """60 pods without requests are 150 % of a node: two nodes at most 90 % full take them, and three at 60 %."""
     packed = policy == PACKING

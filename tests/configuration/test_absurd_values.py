@@ -42,10 +42,7 @@ def test_no_key_takes_an_absurd_number(key, number):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "mode: hard\n",
-            "3: mode: is 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)",
-        ),
+        ("mode: hard\n", "3: mode: is 'hard' (use one of Auto, ReserveFirst, StartFirst, Soft)"),
         ("mode: 5\n", "(use one of Auto, ReserveFirst, StartFirst, Soft)"),
         ("gate: {mode: maybe}\n", "(use one of Auto, Policy, Webhook)"),
         ("reservations: {engine: none}\n", "(use one of Auto, Placeholder, Koordinator)"),
@@ -72,22 +69,19 @@ def test_the_remedy_says_what_may_stand_there(text, said):
     assert any(said in problem for problem in problems(text)), problems(text)
 
 
-@pytest.mark.parametrize(
-    ("policy", "argument", "said"),
-    [
-        ("PendingPods", "depth: 0", "policies[0].depth: is 0 (must be at least 1)"),
-        ("PendingPods", "depth: 4", "policies[0].depth: is 4 (must be at most 3)"),
-        ("PendingPods", "mostMoves: 0", "policies[0].mostMoves: is 0 (must be at least 1)"),
-        ("PendingPods", "mostMoves: 9", "policies[0].mostMoves: is 9 (must be at most 8)"),
-        ("LowNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
-        ("HighNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
-        ("LowNodeUtilization", "usage: guessed", "is 'guessed' (use one of actual, requests)"),
-        ("NodeAffinity", "types: [require]", "types[0]: is 'require'; did you mean required? (use one of "),
-        ("NodeAffinity", "minimumDifference: 0", "is 0 (must be above 0)"),
-        ("NodeAffinity", "minimumScoreDifference: 1.5", "is 1.5 (must be at most 1)"),
-        ("TopologySpread", "constraints: [Maybe]", "constraints[0]: is 'Maybe' (use one of "),
-    ],
-)
+@pytest.mark.parametrize(("policy", "argument", "said"), [
+    ("PendingPods", "depth: 0", "policies[0].depth: is 0 (must be at least 1)"),
+    ("PendingPods", "depth: 4", "policies[0].depth: is 4 (must be at most 3)"),
+    ("PendingPods", "mostMoves: 0", "policies[0].mostMoves: is 0 (must be at least 1)"),
+    ("PendingPods", "mostMoves: 9", "policies[0].mostMoves: is 9 (must be at most 8)"),
+    ("LowNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
+    ("HighNodeUtilization", "numberOfNodes: 0", "policies[0].numberOfNodes: is 0 (must be at least 1)"),
+    ("LowNodeUtilization", "usage: guessed", "is 'guessed' (use one of actual, requests)"),
+    ("NodeAffinity", "types: [require]", "types[0]: is 'require'; did you mean required? (use one of "),
+    ("NodeAffinity", "minimumDifference: 0", "is 0 (must be above 0)"),
+    ("NodeAffinity", "minimumScoreDifference: 1.5", "is 1.5 (must be at most 1)"),
+    ("TopologySpread", "constraints: [Maybe]", "constraints[0]: is 'Maybe' (use one of "),
+])  # fmt: skip
 def test_arguments_of_policies_have_bounds(policy, argument, said):
     (problem,) = problems(f"policies:\n- name: {policy}\n  {argument}\n")
     assert problem.startswith("c.yaml:5: policies[0].")

@@ -209,17 +209,14 @@ def test_the_gate_is_chosen_by_discovery_unless_told_otherwise():
     assert parse_configuration(text, "c.yaml").gate == expected
 
 
-@pytest.mark.parametrize(
-    ("gate", "field"),
-    [
-        ("{mode: Hook}", "gate.mode"),
-        ("{port: 0}", "gate.port"),
-        ("{port: 70000}", "gate.port"),
-        ("{url: 'http://here'}", "gate.url"),
-        ("{url: 'https://here/?a=b'}", "gate.url"),
-        ("{certificate: x}", "gate.certificate"),
-    ],
-)
+@pytest.mark.parametrize(("gate", "field"), [
+    ("{mode: Hook}", "gate.mode"),
+    ("{port: 0}", "gate.port"),
+    ("{port: 70000}", "gate.port"),
+    ("{url: 'http://here'}", "gate.url"),
+    ("{url: 'https://here/?a=b'}", "gate.url"),
+    ("{certificate: x}", "gate.certificate"),
+])  # fmt: skip
 def test_a_wrong_gate_section_is_refused_with_its_place(gate, field):
     (problem,) = problems(HEAD + f"gate: {gate}\n")
     assert (problem.field, problem.line) == (field, 3)
@@ -261,14 +258,11 @@ def test_a_policy_says_for_how_long_the_node_that_a_pod_leaves_is_avoided():
     assert found.hints == {"NodeTaints": 7200.0, "NodeAffinity": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("entries", "field"),
-    [
-        ("[{name: NodeTaints, hint: 8d}]", "policies[0].hint"),
-        ("[{name: NodeTaints, hint: 169h}]", "policies[0].hint"),
-        ("[{name: NodeTaints, hint: -1s}]", "policies[0].hint"),
-    ],
-)
+@pytest.mark.parametrize(("entries", "field"), [
+    ("[{name: NodeTaints, hint: 8d}]", "policies[0].hint"),
+    ("[{name: NodeTaints, hint: 169h}]", "policies[0].hint"),
+    ("[{name: NodeTaints, hint: -1s}]", "policies[0].hint"),
+])  # fmt: skip
 def test_a_wrong_hint_is_refused_with_its_place(entries, field):
     (problem,) = problems(HEAD + f"policies: {entries}\n")
     assert (problem.field, problem.line) == (field, 3)
@@ -299,16 +293,13 @@ def test_shares_of_namespaces_are_read_as_amounts():
     }
 
 
-@pytest.mark.parametrize(
-    ("share", "field"),
-    [
-        ("{reservations: -1}", "reservations.shares.shop.reservations"),
-        ("{reservations: many}", "reservations.shares.shop.reservations"),
-        ("{cpu: lots}", "reservations.shares.shop.cpu"),
-        ("{cpu: -1}", "reservations.shares.shop.cpu"),
-        ("{colour: 1}", "reservations.shares.shop.colour"),
-    ],
-)
+@pytest.mark.parametrize(("share", "field"), [
+    ("{reservations: -1}", "reservations.shares.shop.reservations"),
+    ("{reservations: many}", "reservations.shares.shop.reservations"),
+    ("{cpu: lots}", "reservations.shares.shop.cpu"),
+    ("{cpu: -1}", "reservations.shares.shop.cpu"),
+    ("{colour: 1}", "reservations.shares.shop.colour"),
+])  # fmt: skip
 def test_wrong_shares_are_refused(share, field):
     with pytest.raises(ConfigurationError) as error:
         parse_configuration(HEAD + f"reservations: {{shares: {{shop: {share}}}}}\n", "c")

@@ -16,28 +16,22 @@ policies:
 """
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [
-        ("enabled: true", "enabled: true"),
-        ("nodeSelector: {pool: web}", "enabled: true"),
-        ("nodeSelector: {pool: web}", "nodeSelector: {zone: a}"),
-        ("nodeSelector: {pool: web}", "nodeSelector: {pool: web}"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high"), [
+    ("enabled: true", "enabled: true"),
+    ("nodeSelector: {pool: web}", "enabled: true"),
+    ("nodeSelector: {pool: web}", "nodeSelector: {zone: a}"),
+    ("nodeSelector: {pool: web}", "nodeSelector: {pool: web}"),
+])  # fmt: skip
 def test_both_on_nodes_that_may_be_the_same_are_refused_with_the_remedy(low, high):
     with pytest.raises(ConfigurationError, match="nodeSelector with the same label and different values"):
         parse_configuration(DOCUMENT.format(low=low, high=high), "c.yaml")
 
 
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [
-        ("nodeSelector: {pool: web}", "nodeSelector: {pool: batch}"),
-        ("enabled: false", "enabled: true"),
-        ("enabled: true", "enabled: false"),
-    ],
-)
+@pytest.mark.parametrize(("low", "high"), [
+    ("nodeSelector: {pool: web}", "nodeSelector: {pool: batch}"),
+    ("enabled: false", "enabled: true"),
+    ("enabled: true", "enabled: false"),
+])  # fmt: skip
 def test_node_pools_make_both_possible(low, high):
     document = parse_configuration(DOCUMENT.format(low=low, high=high), "c.yaml")
     assert document.build_policies()

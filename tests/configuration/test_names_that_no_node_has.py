@@ -35,10 +35,7 @@ CASES = {
         NOTHING,
     ),
 }
-NODES = [
-    node("n1").label(pool="plain"),
-    node("n2").label(pool="fast").allocatable({"example.com/fpga": "2"}),
-]
+NODES = [node("n1").label(pool="plain"), node("n2").label(pool="fast").allocatable({"example.com/fpga": "2"})]
 
 
 def table(nodes):

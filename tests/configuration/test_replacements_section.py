@@ -28,32 +28,17 @@ def test_what_is_written_is_read():
     assert rules.not_replacing == (("", "Gadget"),)
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "words"),
-    [
-        ("{job: true}", "replacements.job", "known keys: jobs, controllers, notReplacing"),
-        ("{jobs: yes}", "replacements.jobs", "true or false"),
-        ("{controllers: [Widget]}", "replacements.controllers[0]", ""),
-        ("{controllers: [{kind: Widget}]}", "replacements.controllers[0]", ""),
-        (
-            "{controllers: [{apiGroup: example.com/v1, kind: Widget}]}",
-            "replacements.controllers[0].apiGroup",
-            "example.com",
-        ),
-        ("{notReplacing: [{apiGroup: a, kind: ''}]}", "replacements.notReplacing[0].kind", "ownerReference"),
-        (
-            "{controllers: [{apiGroup: batch, kind: Job}]}",
-            "replacements.controllers[0]",
-            "replacements.jobs: true",
-        ),
-        ("{controllers: [{apiGroup: apps, kind: DaemonSet}]}", "replacements.controllers[0]", "remove it"),
-        (
-            f"{{controllers: [{WIDGET}], notReplacing: [{WIDGET}]}}",
-            "replacements.controllers[0]",
-            "keep one of the two",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "field", "words"), [
+    ("{job: true}", "replacements.job", "known keys: jobs, controllers, notReplacing"),
+    ("{jobs: yes}", "replacements.jobs", "true or false"),
+    ("{controllers: [Widget]}", "replacements.controllers[0]", ""),
+    ("{controllers: [{kind: Widget}]}", "replacements.controllers[0]", ""),
+    ("{controllers: [{apiGroup: example.com/v1, kind: Widget}]}", "replacements.controllers[0].apiGroup", "example.com"),
+    ("{notReplacing: [{apiGroup: a, kind: ''}]}", "replacements.notReplacing[0].kind", "ownerReference"),
+    ("{controllers: [{apiGroup: batch, kind: Job}]}", "replacements.controllers[0]", "replacements.jobs: true"),
+    ("{controllers: [{apiGroup: apps, kind: DaemonSet}]}", "replacements.controllers[0]", "remove it"),
+    (f"{{controllers: [{WIDGET}], notReplacing: [{WIDGET}]}}", "replacements.controllers[0]", "keep one of the two"),
+])  # fmt: skip
 def test_what_is_wrong_is_refused_with_place_and_remedy(text, field, words):
     with pytest.raises(ConfigurationError) as caught:
         read(text)

@@ -132,17 +132,14 @@ def test_only_pods_of_the_namespace_that_a_key_names_are_gated(world, switched):
     assert gates_of(world.api.create(world.path("pods"), body, dryRun="All").expect(201).body) == [GATE]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "labels", "held"),
-    [
-        ("StatefulSet", "db", {}, True),
-        ("ReplicaSet", "web-1a2b", {"pod-template-hash": "1a2b"}, True),
-        ("ReplicaSet", "web-1a2b", {"pod-template-hash": "other"}, False),
-        ("ReplicaSet", "web", {}, False),
-        ("Job", "night-29", {}, True),
-        ("Job", "night", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("kind", "name", "labels", "held"), [
+    ("StatefulSet", "db", {}, True),
+    ("ReplicaSet", "web-1a2b", {"pod-template-hash": "1a2b"}, True),
+    ("ReplicaSet", "web-1a2b", {"pod-template-hash": "other"}, False),
+    ("ReplicaSet", "web", {}, False),
+    ("Job", "night-29", {}, True),
+    ("Job", "night", {}, False),
+])  # fmt: skip
 def test_pods_of_controllers_that_did_not_exist_are_found_by_kind_and_name(world, kind, name, labels, held):
     wanted = ("StatefulSet.db", "Deployment.web", "CronJob.night")
     named = {f"named.{world.namespace}.{one}": "room" for one in wanted}
@@ -191,18 +188,14 @@ HINT = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotI
 TERM = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
 
 
-@pytest.mark.parametrize(
-    "affinity",
-    [
-        None,
-        {},
-        {"podAntiAffinity": {}},
-        {"nodeAffinity": {}},
-        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}},
-        {"nodeAffinity": {PREFERRED: [{"weight": 3, "preference": TERM}]}},
-    ],
-    ids=["none", "empty", "only-pods", "empty-nodes", "required", "preferred"],
-)
+@pytest.mark.parametrize("affinity", [
+    None,
+    {},
+    {"podAntiAffinity": {}},
+    {"nodeAffinity": {}},
+    {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM]}}},
+    {"nodeAffinity": {PREFERRED: [{"weight": 3, "preference": TERM}]}},
+], ids=["none", "empty", "only-pods", "empty-nodes", "required", "preferred"])  # fmt: skip
 def test_hints_become_three_more_preferences(world, switched, affinity):
     uid = switched("avoid-nodes", "n1,n2")
     spec = {} if affinity is None else {"affinity": affinity}

@@ -69,12 +69,7 @@ def _is_gated(world, pod):
 
 def test_a_placeholder_waits_in_the_words_of_the_scheduler(world):
     node = world.node("a", cpu="1")
-    world.pod(
-        "held",
-        "2",
-        **world.like_placeholders(),
-        nodeSelector={"kubernetes.io/hostname": node},
-    )
+    world.pod("held", "2", **world.like_placeholders(), nodeSelector={"kubernetes.io/hostname": node})
     assert "Insufficient cpu" in world.wait_unschedulable("held")
 
 

@@ -37,16 +37,13 @@ def test_pages_add_up_to_the_list_at_one_version(api, config_maps):
     assert "c9" not in listed
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        ("parity=odd", ["c1", "c3", "c5"]),
-        ("parity!=odd,parity", ["c0", "c2", "c4", "c6"]),
-        ("parity in (even,none)", ["c0", "c2", "c4", "c6"]),
-        ("parity notin (even),parity", ["c1", "c3", "c5"]),
-        ("!parity", []),
-    ],
-)
+@pytest.mark.parametrize(("selector", "expected"), [
+    ("parity=odd", ["c1", "c3", "c5"]),
+    ("parity!=odd,parity", ["c0", "c2", "c4", "c6"]),
+    ("parity in (even,none)", ["c0", "c2", "c4", "c6"]),
+    ("parity notin (even),parity", ["c1", "c3", "c5"]),
+    ("!parity", []),
+])  # fmt: skip
 def test_label_selectors(api, config_maps, selector, expected):
     assert names(api.get(config_maps, labelSelector=selector).expect(200)) == expected
 

@@ -87,55 +87,38 @@ def test_bad_reservations_are_refused_by_rules(reserve, spec, message):
 
 
 @REAL_ONLY
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"expires": "tomorrow"}, "spec.expires"),
-        ({"owners": []}, "spec.owners"),
-        (
-            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]},
-            "Unsupported value",
-        ),
-        ({"owners": listed(49)}, "Too many: 49: must have at most 48 items"),
-        (
-            {"owners": listed(*[4] * 16)},
-            "may list at most 48 values (operator In); use a label that the pods share",
-        ),
-        ({"owners": listed(*[1] * 17)}, "Too many: 17: must have at most 16 items"),
-        ({"owners": [{"labelSelector": {"matchLabels": {"k" * 318: "v"}}}]}, "has at most 317 characters"),
-        ({"owners": [{"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(17)}}}]}, "Too many: 17"),
-        ({"template": {"spec": {}}}, "spec.template.spec.containers"),
-        ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
-        ({"allocateOnce": "yes"}, "spec.allocateOnce"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), [
+    ({"expires": "tomorrow"}, "spec.expires"),
+    ({"owners": []}, "spec.owners"),
+    ({"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}]}, "Unsupported value"),
+    ({"owners": listed(49)}, "Too many: 49: must have at most 48 items"),
+    ({"owners": listed(*[4] * 16)}, "may list at most 48 values (operator In); use a label that the pods share"),
+    ({"owners": listed(*[1] * 17)}, "Too many: 17: must have at most 16 items"),
+    ({"owners": [{"labelSelector": {"matchLabels": {"k" * 318: "v"}}}]}, "has at most 317 characters"),
+    ({"owners": [{"labelSelector": {"matchLabels": {f"k{i}": "v" for i in range(17)}}}]}, "Too many: 17"),
+    ({"template": {"spec": {}}}, "spec.template.spec.containers"),
+    ({"template": {"spec": {"containers": []}}}, "spec.template.spec.containers"),
+    ({"allocateOnce": "yes"}, "spec.allocateOnce"),
+])  # fmt: skip
 def test_bad_reservations_are_refused_by_the_schema(reserve, spec, message):
     assert refused(reserve(**spec), message)
 
 
 @REAL_ONLY
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"ttl": "0"},
-        {"ttl": "0s"},
-        {"ttl": "8760h"},
-        {"ttl": "+5m"},
-        {"ttl": "500ms"},
-        {"ttl": "1h30m"},
-        {"ttl": "1.5s"},
-        {"expires": "2040-01-01T00:00:00Z"},
-        {
-            "owners": [
-                {"labelSelector": {"matchLabels": {"app": "web"}}},
-                {"controller": {"uid": "u", "namespace": "n"}},
-            ]
-        },
-        {"template": {"spec": {**ONE_POD["spec"], "nodeName": "n1"}}},
-        {"owners": listed(48)},
-        {"owners": listed(*[3] * 16)},
-    ],
-)
+@pytest.mark.parametrize("spec", [
+    {"ttl": "0"},
+    {"ttl": "0s"},
+    {"ttl": "8760h"},
+    {"ttl": "+5m"},
+    {"ttl": "500ms"},
+    {"ttl": "1h30m"},
+    {"ttl": "1.5s"},
+    {"expires": "2040-01-01T00:00:00Z"},
+    {"owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}, {"controller": {"uid": "u", "namespace": "n"}}]},
+    {"template": {"spec": {**ONE_POD["spec"], "nodeName": "n1"}}},
+    {"owners": listed(48)},
+    {"owners": listed(*[3] * 16)},
+])  # fmt: skip
 def test_good_reservations_are_taken(reserve, spec):
     assert reserve(dry_run=True, **spec).status == 201
 
@@ -198,15 +181,12 @@ def test_unknown_fields_are_dropped_or_refused(reserve, world):
 
 
 @REAL_ONLY
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"podRef": {}}, "spec.podRef.name"),
-        ({"mode": "Sideways"}, "spec.mode"),
-        ({"target": {"nodeName": ""}}, "spec.target.nodeName"),
-        ({"deleteOptions": {"gracePeriodSeconds": -1}}, "spec.deleteOptions.gracePeriodSeconds"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), [
+    ({"podRef": {}}, "spec.podRef.name"),
+    ({"mode": "Sideways"}, "spec.mode"),
+    ({"target": {"nodeName": ""}}, "spec.target.nodeName"),
+    ({"deleteOptions": {"gracePeriodSeconds": -1}}, "spec.deleteOptions.gracePeriodSeconds"),
+])  # fmt: skip
 def test_bad_migrations_are_refused_by_the_schema(world, spec, message):
     assert refused(migrate(world, **spec), message)
 

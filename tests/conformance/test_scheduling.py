@@ -43,13 +43,10 @@ def test_full_nodes_are_named_in_the_scheduler_s_words(world):
     assert message.startswith("0/")
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"tolerations": []}, "had untolerated taint"),
-        ({"nodeSelector": {"disk": "ssd"}}, "didn't match Pod's node affinity/selector"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "words"), [
+    ({"tolerations": []}, "had untolerated taint"),
+    ({"nodeSelector": {"disk": "ssd"}}, "didn't match Pod's node affinity/selector"),
+])  # fmt: skip
 def test_refusals_are_the_scheduler_s_own_words(world, spec, words):
     world.node("a")
     world.pod("p", **spec)

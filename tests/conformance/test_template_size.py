@@ -14,11 +14,7 @@ from rescheduler.model.bounds import MOST_TEMPLATE_BYTES
 POLICY = "reservation-template.rescheduler.dev"
 OWNERS = [{"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}}]
 WINDOW = {"cron": "0 8 * * *", "timeZone": "Etc/UTC", "duration": "1h", "podNumToReserve": 1}
-KINDS = {
-    "Reservation": {"ttl": "5m"},
-    "ReservationWindow": WINDOW,
-    "HeadRoom": {"rooms": 1},
-}
+KINDS = {"Reservation": {"ttl": "5m"}, "ReservationWindow": WINDOW, "HeadRoom": {"rooms": 1}}
 FILLED = {
     "one long text": {"command": ["x" * 900_000]},
     "many short texts": {"command": ["x"] * 16_000},

@@ -120,19 +120,16 @@ def test_a_daemon_set_runs_once_on_each_node(world):
     assert {node_of(pod) for pod in world.wait_ready("agent", 2)} == nodes
 
 
-@pytest.mark.parametrize(
-    ("spec", "allowed", "desired"),
-    [
-        ({"minAvailable": 2}, 2, 2),
-        ({"minAvailable": "50%"}, 2, 2),
-        ({"minAvailable": "60%"}, 1, 3),
-        ({"maxUnavailable": 1}, 1, 3),
-        ({"maxUnavailable": "25%"}, 1, 3),
-        ({"maxUnavailable": "30%"}, 2, 2),
-        ({"maxUnavailable": 0}, 0, 4),
-        ({"minAvailable": 9}, 0, 9),
-    ],
-)
+@pytest.mark.parametrize(("spec", "allowed", "desired"), [
+    ({"minAvailable": 2}, 2, 2),
+    ({"minAvailable": "50%"}, 2, 2),
+    ({"minAvailable": "60%"}, 1, 3),
+    ({"maxUnavailable": 1}, 1, 3),
+    ({"maxUnavailable": "25%"}, 1, 3),
+    ({"maxUnavailable": "30%"}, 2, 2),
+    ({"maxUnavailable": 0}, 0, 4),
+    ({"minAvailable": 9}, 0, 9),
+])  # fmt: skip
 def test_a_budget_counts(world, spec, allowed, desired):
     world.node("a", cpu="8")
     world.workload("Deployment", "web", 4)

@@ -93,18 +93,12 @@ class Lab:
                 },
             }
         )
-        self.cluster.api.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolumeClaim",
-                "metadata": {"name": "data", "namespace": "default"},
-                "spec": {
-                    "accessModes": ["ReadWriteMany"],
-                    "storageClassName": "",
-                    "resources": {"requests": {"storage": "1Gi"}},
-                },
-            }
-        )
+        self.cluster.api.create({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data", "namespace": "default"},
+            "spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "", "resources": {"requests": {"storage": "1Gi"}}},
+        })  # fmt: skip
         self.cluster.run_until(
             lambda: status(self.cluster.api.get(CLAIM, "default", "data")).get("phase") == "Bound", 60
         )

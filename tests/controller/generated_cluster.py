@@ -38,18 +38,9 @@ TEXTS = [
     "9999999999h", "-1s", "1e999", "1e-999", "0x10", "5m", "\x00", "\ud83d\ude00", "{}", "[]", '[{"controller":7}]', "NaN", *TIMES,
 ]  # fmt: skip
 AMOUNTS = [
-    "0",
-    "-1",
-    "1",
-    "500m",
-    "1n",
-    "1e999",
-    "-9223372036854775808",
-    "9223372036854775807",
-    "999999999Ei",
-    "50%",
-    "x",
-]
+    "0", "-1", "1", "500m", "1n", "1e999", "-9223372036854775808", "9223372036854775807", "999999999Ei",
+    "50%", "x",
+]  # fmt: skip
 NUMBERS = [-(2**63), -1, 0, 1, 2, 100, 2**31 - 1, 2**31, 2**53, 2**63 - 1]
 WORDS = [
     *TEXTS, *AMOUNTS, "default", "other", "web", "front", "db", "c", "v", "data", "csi.example", "zone", "app", "n1", "In", "NotIn", "Exists",
@@ -106,10 +97,7 @@ def objects():
         (Kind.STATEFUL_SET, many.manifest()),
         (Kind.DAEMON_SET, daemon.manifest()),
         (Kind.JOB, batch.manifest()),
-        (
-            Kind.REPLICATION_CONTROLLER,
-            _of(Kind.REPLICATION_CONTROLLER, "rc", "default", spec={"replicas": 1}),
-        ),
+        (Kind.REPLICATION_CONTROLLER, _of(Kind.REPLICATION_CONTROLLER, "rc", "default", spec={"replicas": 1})),
         (Kind.POD_DISRUPTION_BUDGET, b.pdb("web").allows(1).manifest()),
         (Kind.POD_DISRUPTION_BUDGET, b.pdb("front").selects(app="front").allows(1).manifest()),
         (Kind.PERSISTENT_VOLUME, b.volume("v").manifest()),
@@ -126,10 +114,7 @@ def objects():
         (Kind.RESOURCE_QUOTA, _quota()),
         (Kind.KOORDINATOR_RESERVATION, _koordinator_room()),
         (Kind.VOLCANO_POD_GROUP, _of(Kind.VOLCANO_POD_GROUP, "group", "default", spec={"minMember": 2})),
-        (
-            Kind.COSCHEDULING_POD_GROUP,
-            _of(Kind.COSCHEDULING_POD_GROUP, "group", "default", spec={"minMember": 2}),
-        ),
+        (Kind.COSCHEDULING_POD_GROUP, _of(Kind.COSCHEDULING_POD_GROUP, "group", "default", spec={"minMember": 2})),
         (Kind.POD, owner.pod("web-1").on("n1").claim("c").apart("zone", weight=3, app="web").manifest()),
         (Kind.POD, owner.pod("web-2").on("n1").spread("zone", app="web").host_port(80).manifest()),
         (Kind.POD, owner.pod("web-3").set("spec.schedulingGates", [{"name": names.GATE}]).manifest()),
@@ -139,7 +124,7 @@ def objects():
         (Kind.POD, daemon.pod("agent-1").on("n1").manifest()),
         (Kind.POD, batch.pod("batch-1").on("n1").manifest()),
         (Kind.POD, _unschedulable(b.pod("waits").cpu("1").manifest())),
-    ]
+    ]  # fmt: skip
     return [*found, *_rooms(refs, template), *_room_sets(), *_moves()]
 
 
@@ -261,11 +246,8 @@ def _quota():
 
 def _koordinator_room():
     status = {
-        "phase": "Available",
-        "nodeName": "n2",
-        "allocatable": {"cpu": "1"},
-        "allocated": {"cpu": "500m"},
-    }
+        "phase": "Available", "nodeName": "n2", "allocatable": {"cpu": "1"}, "allocated": {"cpu": "500m"},
+    }  # fmt: skip
     template = {"spec": {"nodeName": "n2"}}
     body = _of(Kind.KOORDINATOR_RESERVATION, "theirs", spec={"template": template}, status=status)
     return _identified(body)

@@ -22,13 +22,7 @@ from rescheduler.kube.reflector import CONFIRM_S, LIVED_S, UNANSWERED_CAP_S
 from rescheduler.migrations.gate_in_force import AWAITED_S, LOOK_LEAD_S, PREPARED_S
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.migrations.replacement_checks import LAST_LOOK_S, LOOK_LASTS_S
-from rescheduler.model.times import (
-    LEAST_GATE_LIMIT_S,
-    RECONNECT_S,
-    ROUND_S,
-    SILENCE_S,
-    WATCH_LASTS_S,
-)
+from rescheduler.model.times import LEAST_GATE_LIMIT_S, RECONNECT_S, ROUND_S, SILENCE_S, WATCH_LASTS_S
 from rescheduler.reservations.handover import STARTS_WITHIN_S, THREATENED_FOR_S
 
 Limits = Mapping[str, float]

@@ -14,13 +14,10 @@ def reserve(world, name, owner, *, node="", cpu="1", template=None, labels=None,
     """Asks for a Reservation called WORLD-NAME; gives the server's answer."""
     pinned = {"nodeName": node} if node else {}
     spec = {
-        "template": {
-            "metadata": {"labels": labels or {}},
-            "spec": world.spec(cpu, **pinned, **(template or {})),
-        },
+        "template": {"metadata": {"labels": labels or {}}, "spec": world.spec(cpu, **pinned, **(template or {}))},
         "owners": [owner],
         **spec,
-    }
+    }  # fmt: skip
     body = documents.own("Reservation", f"{world.namespace}-{name}", spec)
     return world.api.create(RESERVATIONS, body)
 

@@ -18,16 +18,7 @@ from harness.histories.program import Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.user_requests import KINDS, MOVE, ROOM
 from kube_sandbox.apiserver.store import ObjectChange
-from kube_sandbox.controllers.unstructured import (
-    NODE,
-    POD,
-    GroupKind,
-    deleting,
-    labels,
-    ready,
-    spec,
-    status,
-)
+from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, deleting, labels, ready, spec, status
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox

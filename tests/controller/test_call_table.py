@@ -87,15 +87,11 @@ def test_koordinators_reservation_is_pinned_to_the_node():
     assert created["spec"]["template"]["spec"]["nodeName"] == "n1"
 
 
-@pytest.mark.parametrize(
-    ("metadata", "taken_back"),
-    [
-        ({"uid": "h"}, True),
-        ({"uid": "h", "deletionTimestamp": "2027-01-01T00:00:00Z"}, False),
-        ({"uid": "another"}, False),
-    ],
-    ids=["stands", "is terminating", "another"],
-)
+@pytest.mark.parametrize(("metadata", "taken_back"), [
+    ({"uid": "h"}, True),
+    ({"uid": "h", "deletionTimestamp": "2027-01-01T00:00:00Z"}, False),
+    ({"uid": "another"}, False),
+], ids=["stands", "is terminating", "another"])  # fmt: skip
 def test_a_nomination_is_taken_back_only_while_the_server_has_the_placeholder(metadata, taken_back):
     call = take_back_nomination(WEB, HOLDER).then(msgspec.json.encode({"metadata": metadata}))
     empty = f'PATCH(merge) {PODS}/status {{"metadata":{{"uid":"u"}},"status":{{"nominatedNodeName":null}}}}'

@@ -132,10 +132,7 @@ def test_the_core_thread_sends_nothing_itself(cluster, quick):
 
     with controller(
         cluster, lambda _: False, interval="1s", policies=[{"name": "NodeTaints", "after": "0s"}]
-    ) as (
-        work,
-        hanging,
-    ):
+    ) as (work, hanging):
         quick.wait(lambda: work.controller.decision, LIMIT_S)
         hanging.chosen = note
         (pod,) = quick.pods("web")

@@ -17,12 +17,9 @@ from rescheduler.model.records import Node, ObjectKey
 from rescheduler.reservations import reservation_machine
 
 DEFECTS = [
-    ValueError("no such thing"),
-    RecursionError("too deep"),
-    MemoryError(),
-    AssertionError("never"),
+    ValueError("no such thing"), RecursionError("too deep"), MemoryError(), AssertionError("never"),
     ZeroDivisionError(),
-]
+]  # fmt: skip
 
 
 @pytest.fixture

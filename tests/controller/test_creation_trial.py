@@ -102,16 +102,8 @@ def test_the_pod_is_that_of_the_template_which_the_server_has_now(tried, transpo
         "labels": {"app": "web"},
         "annotations": {"mesh": "yes"},
         "finalizers": [],
-        "ownerReferences": [
-            {
-                "apiVersion": "apps/v1",
-                "kind": "ReplicaSet",
-                "name": "web",
-                "uid": "web-uid",
-                "controller": True,
-            }
-        ],
-    }
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}],
+    }  # fmt: skip
 
 
 def test_the_next_pod_of_the_template_is_created_without_reading_it_again(sent, transport):
@@ -234,16 +226,13 @@ def test_the_changes_of_a_hand_over_are_tried_first_and_change_nothing(tried, tr
     assert nomination == {"nominatedNodeName": None}, "the API server refuses to nominate a pod that is bound"
 
 
-@pytest.mark.parametrize(
-    ("code", "message", "outcome"),
-    [
-        (403, 'pods "web-0" is forbidden: ValidatingAdmissionPolicy frozen denied request', Outcome.REFUSED),
-        (422, 'pods "web-0" is forbidden: policy frozen', Outcome.REFUSED),
-        (403, 'User "u" cannot patch resource "pods" in the namespace "shop"', Outcome.UNANSWERED),
-        (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
-        (409, "the object has been modified", Outcome.UNANSWERED),
-    ],
-)
+@pytest.mark.parametrize(("code", "message", "outcome"), [
+    (403, 'pods "web-0" is forbidden: ValidatingAdmissionPolicy frozen denied request', Outcome.REFUSED),
+    (422, 'pods "web-0" is forbidden: policy frozen', Outcome.REFUSED),
+    (403, 'User "u" cannot patch resource "pods" in the namespace "shop"', Outcome.UNANSWERED),
+    (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
+    (409, "the object has been modified", Outcome.UNANSWERED),
+])  # fmt: skip
 @pytest.mark.parametrize("before", [(), (PATCHED,)], ids=["nomination", "gate"])
 def test_a_hand_over_that_admission_would_refuse_is_known_before_the_eviction(
     tried, before, code, message, outcome
@@ -267,15 +256,11 @@ def test_no_answer_is_an_answer(tried):
     assert tried(trial(), TransportError("timed out")).outcome is Outcome.UNANSWERED
 
 
-@pytest.mark.parametrize(
-    ("read", "outcome"),
-    [
-        (refusal(404), Outcome.UNANSWERED),
-        (owner(uid="another"), Outcome.UNANSWERED),
-        (refusal(403), Outcome.NO_EVIDENCE),
-    ],
-    ids=["gone", "created again", "not to be read"],
-)
+@pytest.mark.parametrize(("read", "outcome"), [
+    (refusal(404), Outcome.UNANSWERED),
+    (owner(uid="another"), Outcome.UNANSWERED),
+    (refusal(403), Outcome.NO_EVIDENCE),
+], ids=["gone", "created again", "not to be read"])  # fmt: skip
 def test_without_a_template_nothing_is_created(tried, transport, read, outcome):
     assert tried(trial(), read).outcome is outcome
     assert transport.send.call_count == 1

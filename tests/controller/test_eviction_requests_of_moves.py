@@ -97,16 +97,13 @@ def send(mocker):
 EVICT = ("POST", "/api/v1/namespaces/shop/pods/web-1/eviction")
 
 
-@pytest.mark.parametrize(
-    ("evictions", "says"),
-    [
-        ([], "waits for the evictionrequest-controller"),
-        ([eviction("acme.io/x", uid="another")], "waits for the evictionrequest-controller"),
-        ([eviction(RESPONDER, ends=["Failed"])], "waits for the evictionrequest-controller"),
-        ([eviction("acme.io/x")], "responder acme.io/x goes first"),
-        ([eviction("acme.io/x", message="40 %")], "responder acme.io/x goes first: 40 %"),
-    ],
-)
+@pytest.mark.parametrize(("evictions", "says"), [
+    ([], "waits for the evictionrequest-controller"),
+    ([eviction("acme.io/x", uid="another")], "waits for the evictionrequest-controller"),
+    ([eviction(RESPONDER, ends=["Failed"])], "waits for the evictionrequest-controller"),
+    ([eviction("acme.io/x")], "responder acme.io/x goes first"),
+    ([eviction("acme.io/x", message="40 %")], "responder acme.io/x goes first: 40 %"),
+])  # fmt: skip
 def test_while_another_responder_is_at_work_nobody_is_evicted(send, evictions, says):
     server = Server(evictions)
     result = send(evict_by_request(POD, MOVE), server).eviction

@@ -22,10 +22,7 @@ def add_gates(world, app="web", namespace="default"):
     """Every new pod of the app (None: every new pod of the namespace) waits for a queue, which never lets it go."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     gates = f'[Object.spec.schedulingGates{{name: "{QUEUE}"}}]'
-    head = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "metadata": {"name": "queue.example.com"},
-    }
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "queue.example.com"}}
     policy = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",

@@ -67,16 +67,12 @@ def test_a_reservation_is_given_up_before_its_owner_would_be_preempted(several):
     assert scene.leftovers() == []
 
 
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        {"preemptionPolicy": "Never"},
-        {"schedulingGates": [{"name": "example.com/later"}]},
-        {"schedulerName": "another"},
-        {"priorityClassName": "same"},
-    ],
-    ids=["preempts nobody", "gated", "another scheduler", "the same priority"],
-)
+@pytest.mark.parametrize("harmless", [
+    {"preemptionPolicy": "Never"},
+    {"schedulingGates": [{"name": "example.com/later"}]},
+    {"schedulerName": "another"},
+    {"priorityClassName": "same"},
+], ids=["preempts nobody", "gated", "another scheduler", "the same priority"])  # fmt: skip
 def test_a_pod_that_would_not_preempt_the_owner_takes_nothing_from_it(harmless):
     scene = held()
     if harmless.get("priorityClassName") == "same":

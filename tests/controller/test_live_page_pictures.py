@@ -136,17 +136,9 @@ def held(now_s):
             ),
         ),
     )
-    short = ReservationStatus(
-        phase=ReservationPhase.PENDING,
-        conditions=(
-            Condition(
-                type="Scheduled",
-                status="False",
-                reason="NoFeasibleNode",
-                message="0 of 12 nodes fit: 12 have too little cpu",
-            ),
-        ),
-    )
+    short = ReservationStatus(phase=ReservationPhase.PENDING, conditions=(
+        Condition(type="Scheduled", status="False", reason="NoFeasibleNode", message="0 of 12 nodes fit: 12 have too little cpu"),
+    ))  # fmt: skip
     return (
         Reservation(name="black-friday", uid="r1", owners=owner, created_at_s=now_s - 7000, status=free),
         Reservation(name="batch", uid="r2", owners=owner, created_at_s=now_s - 60, status=short),

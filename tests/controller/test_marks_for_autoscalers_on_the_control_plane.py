@@ -50,12 +50,9 @@ def person(control_plane, world):
         made.append(f"{path}/{name}")
         reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
         body = {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": reference,
-            "subjects": [subject],
-        }
+            "apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": reference, "subjects": [subject],
+        }  # fmt: skip
         api.create(path, body).expect(201)
 
     def make(*roles, rules=()):
@@ -105,14 +102,8 @@ def test_a_node_with_the_mark_of_cluster_autoscaler_is_used_last_and_given_back(
         world.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [mine]}}).expect()
     before_s = int(time.time())
     words = (
-        "consolidate",
-        "--pool",
-        f"pool={world.namespace}",
-        "--nodes",
-        "1",
-        "--then",
-        "cluster-autoscaler",
-    )
+        "consolidate", "--pool", f"pool={world.namespace}", "--nodes", "1", "--then", "cluster-autoscaler",
+    )  # fmt: skip
     done = run(*words)
     assert done.exit_code == 0, done.output
     (gone,) = (name for name in names if f"node/{name} emptied, marked for cluster-autoscaler" in done.stdout)

@@ -87,14 +87,11 @@ def test_measurements_that_say_too_little_start_no_moves(scene, ahead_s, seconds
     """What was true of n1 a while ago; and what was measured twice, however often is decided: three times make a node known."""
 
     def answer(call):
-        items = [
-            {
-                "metadata": {"name": name},
-                "timestamp": format_seconds(call.at_s + ahead_s),
-                "usage": {"cpu": cpu, "memory": "1Gi"},
-            }
-            for name, cpu in (("n1", "3600m"), ("n2", "0"), ("n3", "0"))
-        ]
+        items = [{
+            "metadata": {"name": name},
+            "timestamp": format_seconds(call.at_s + ahead_s),
+            "usage": {"cpu": cpu, "memory": "1Gi"},
+        }for name, cpu in (("n1", "3600m"), ("n2", "0"), ("n3", "0"))]  # fmt: skip
         return Response(200, json.dumps({"items": items}).encode(), {"content-type": "application/json"})
 
     scene.calls.answer(usage, answer)
@@ -198,13 +195,10 @@ def told_by_prometheus(scene, handler):
     if found := nodes.get(query["query"]):
         series = [({"node": name}, value) for name, value in found.items()]
     else:
-        series = [
-            (
-                {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"]},
-                pods[query["query"]],
-            )
-            for pod in scene.pods()
-        ]
+        series = [(
+            {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"]},
+            pods[query["query"]],
+        )for pod in scene.pods()]  # fmt: skip
     shape = (
         (lambda v: {"value": [times[0], v]})
         if "time" in query

@@ -141,18 +141,15 @@ def test_a_target_without_room_is_said_in_words(world, web):
 
 
 @SANDBOX
-@pytest.mark.parametrize(
-    ("spec", "reason"),
-    [
-        ({"podRef": {"name": "nobody"}}, "PodGone"),
-        ({"podRef": {"uid": "another-uid"}}, "PodReplaced"),
-        ({"target": {"nodeName": "no-such-node"}}, "TargetNotFound"),
-        ({"target": {"nodeName": "A"}}, "AlreadyOnTarget"),
-        ({"reservationRef": {"name": "no-such-room"}}, "ReservationFailed"),
-        ({"mode": "Soft"}, "ModeNotSupported"),
-        ({"mode": "StartFirst"}, "ModeNotSupported"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "reason"), [
+    ({"podRef": {"name": "nobody"}}, "PodGone"),
+    ({"podRef": {"uid": "another-uid"}}, "PodReplaced"),
+    ({"target": {"nodeName": "no-such-node"}}, "TargetNotFound"),
+    ({"target": {"nodeName": "A"}}, "AlreadyOnTarget"),
+    ({"reservationRef": {"name": "no-such-room"}}, "ReservationFailed"),
+    ({"mode": "Soft"}, "ModeNotSupported"),
+    ({"mode": "StartFirst"}, "ModeNotSupported"),
+])  # fmt: skip
 def test_nonsense_ends_with_its_reason_and_nobody_is_disturbed(world, web, spec, reason):
     target = spec.get("target", {"nodeName": node(world, "b")})
     if target["nodeName"] == "A":

@@ -147,9 +147,7 @@ def define(api, kind, *, scale):
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {
-            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        },
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
     }
     if scale:
         paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}

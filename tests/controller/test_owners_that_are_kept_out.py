@@ -41,14 +41,10 @@ def test_several_owners_share_a_room_that_names_cpu_only(world):
 
 
 @SANDBOX
-@pytest.mark.parametrize(
-    ("amounts", "words"),
-    [
-        ({"cpu": "8"}, "it requests 8 of cpu, and the Reservation holds 7"),
-        ({"cpu": "7", "memory": "64Gi"}, "Insufficient memory"),
-    ],
-    ids=["larger", "node"],
-)
+@pytest.mark.parametrize(("amounts", "words"), [
+    ({"cpu": "8"}, "it requests 8 of cpu, and the Reservation holds 7"),
+    ({"cpu": "7", "memory": "64Gi"}, "Insufficient memory"),
+], ids=["larger", "node"])  # fmt: skip
 def test_what_keeps_an_owner_out_is_a_condition(world, amounts, words):
     node = world.node("one", cpu="8", memory="32Gi")
     reserve(world, "room", mine(world), node=node, cpu="7").expect()

@@ -33,13 +33,7 @@ def kept(scene, on):
     scene.api.create(keeper)
     uid = scene.api.get(CONFIG_MAP, "default", "k")["metadata"]["uid"]
     pod = lone_pod("kept", cpu_milli=1000)
-    owner = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": "k",
-        "uid": uid,
-        "controller": True,
-    }
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "k", "uid": uid, "controller": True}
     pod["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "kept"}}
     pod["spec"]["nodeName"] = on
     scene.api.create(pod)

@@ -78,14 +78,11 @@ BY_ANY_VALUE = {
 }
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [
-        {"labelSelector": BY_ANY_VALUE},
-        {"object": {"namespace": "HERE"}, "labelSelector": BY_LABEL},
-        {"object": {"namespace": "HERE", "name": "mine"}},
-    ],
-)
+@pytest.mark.parametrize("owner", [
+    {"labelSelector": BY_ANY_VALUE},
+    {"object": {"namespace": "HERE"}, "labelSelector": BY_LABEL},
+    {"object": {"namespace": "HERE", "name": "mine"}},
+])  # fmt: skip
 def test_pods_without_a_controller_get_their_room(world, owner):
     node = world.node("one", cpu="1")
     labels = {WHO: "me"}

@@ -56,11 +56,8 @@ def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
             assert set(seen) == {"Name", "Schedule", "Next Start", "Phase", "Gathered", "Placed", "Age"}
             assert seen["Next Start"] == f"{look()['start']}"
             assert (seen["Schedule"], seen["Phase"], seen["Gathered"], seen["Placed"]) == (
-                cron,
-                "Open",
-                "1/1",
-                0,
-            )
+                cron, "Open", "1/1", 0,
+            )  # fmt: skip
             start, end = look()["start"], look()["end"]
             owner(world, "a", "told")
             world.wait(lambda: look().get("phase") == "Filled", 30)

@@ -190,20 +190,13 @@ def test_an_ephemeral_volume_keeps_no_room_from_being_held():
     assert made is not None
 
 
-@pytest.mark.parametrize(
-    ("node", "template", "words"),
-    [
-        (b.node("n1").taint("gpu"), {}, "node/n1: node(s) had untolerated taint(s)"),
-        (b.node("n1").cpu("1"), {"cpu": "2"}, "node/n1: Insufficient cpu"),
-        (b.node("n1").cordoned(), {}, "node/n1: node(s) were unschedulable"),
-        (
-            b.node("n1"),
-            {"nodeSelector": {"disk": "ssd"}},
-            "node/n1: node(s) didn't match Pod's node affinity/selector",
-        ),
-        (b.node("n2"), {}, "node/n1: there is no such node"),
-    ],
-)
+@pytest.mark.parametrize(("node", "template", "words"), [
+    (b.node("n1").taint("gpu"), {}, "node/n1: node(s) had untolerated taint(s)"),
+    (b.node("n1").cpu("1"), {"cpu": "2"}, "node/n1: Insufficient cpu"),
+    (b.node("n1").cordoned(), {}, "node/n1: node(s) were unschedulable"),
+    (b.node("n1"), {"nodeSelector": {"disk": "ssd"}}, "node/n1: node(s) didn't match Pod's node affinity/selector"),
+    (b.node("n2"), {}, "node/n1: there is no such node"),
+])  # fmt: skip
 def test_a_named_node_is_judged_in_the_scheduler_s_words(node, template, words):
     made, said = placed(node, room(node="n1", **template))
     assert made is None
@@ -264,16 +257,13 @@ def test_a_room_that_is_held_already_is_counted_once():
 GUARANTEED = {"cpu": "2", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(
-    ("cpu", "limits", "said"),
-    [
-        ("2", GUARANTEED, True),
-        ("1500m", {**GUARANTEED, "cpu": "1500m"}, False),
-        ("1", GUARANTEED, False),
-        ("2", {"cpu": "2"}, False),
-        ("2", {}, False),
-    ],
-)
+@pytest.mark.parametrize(("cpu", "limits", "said"), [
+    ("2", GUARANTEED, True),
+    ("1500m", {**GUARANTEED, "cpu": "1500m"}, False),
+    ("1", GUARANTEED, False),
+    ("2", {"cpu": "2"}, False),
+    ("2", {}, False),
+])  # fmt: skip
 def test_exclusive_cpus_are_said_not_to_be_held(cpu, limits, said):
     words = not_held(room(cpu=cpu, memory=limits.get("memory"), limits=limits))
     assert ("NUMA node serves exclusive CPUs" in words) is said

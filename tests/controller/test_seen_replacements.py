@@ -25,16 +25,12 @@ def seen(*changes):
 ONE = pod("a")
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        [(ONE, None, 0.0), (None, pod("b"), 1.0)],
-        [(ONE, ONE.deleting(), 0.0), (None, pod("b"), 1.0), (ONE.deleting(), None, 30.0)],
-        [(ONE, pod("a", "again"), 0.0)],
-        [(ONE, None, 0.0), (None, pod("b").set("spec.nodeName", ""), WITHIN_S)],
-    ],
-    ids=["gone", "ending", "under its name", "late"],
-)
+@pytest.mark.parametrize("changes", [
+    [(ONE, None, 0.0), (None, pod("b"), 1.0)],
+    [(ONE, ONE.deleting(), 0.0), (None, pod("b"), 1.0), (ONE.deleting(), None, 30.0)],
+    [(ONE, pod("a", "again"), 0.0)],
+    [(ONE, None, 0.0), (None, pod("b").set("spec.nodeName", ""), WITHIN_S)],
+], ids=["gone", "ending", "under its name", "late"])  # fmt: skip
 def test_a_new_pod_of_the_owner_that_lost_one_shows_it(changes):
     assert seen(*changes) == {WIDGET}
 

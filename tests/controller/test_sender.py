@@ -75,10 +75,7 @@ def carry_out(transport, mocker):
     def run(action, *answers, leader=True, gate=None, **ports):
         transport.send.side_effect = answers
         sender = ApiSender(
-            api=KubeApi(transport, NO_RETRY),
-            gate=gate or mocker.Mock(),
-            still_leader=lambda: leader,
-            **ports,
+            api=KubeApi(transport, NO_RETRY), gate=gate or mocker.Mock(), still_leader=lambda: leader, **ports
         )
         return sender.send(action)
 
@@ -89,35 +86,29 @@ def sent(transport):
     return [call.args[0] for call in transport.send.call_args_list]
 
 
-@pytest.mark.parametrize(
-    ("action", "kind", "key", "deleted"),
-    [
-        (NOMINATE, Kind.POD, WEB.key, False),
-        (RELEASE, Kind.POD, WEB.key, False),
-        (CLAIM, Kind.RESERVATION, ObjectKey("", "room"), False),
-        (CREATE, Kind.RESERVATION, ObjectKey("", "room"), False),
-        (TAINT, Kind.NODE, ObjectKey("", "n1"), False),
-        (DELETE, Kind.POD, HOLDER.key, True),
-    ],
-)
+@pytest.mark.parametrize(("action", "kind", "key", "deleted"), [
+    (NOMINATE, Kind.POD, WEB.key, False),
+    (RELEASE, Kind.POD, WEB.key, False),
+    (CLAIM, Kind.RESERVATION, ObjectKey("", "room"), False),
+    (CREATE, Kind.RESERVATION, ObjectKey("", "room"), False),
+    (TAINT, Kind.NODE, ObjectKey("", "n1"), False),
+    (DELETE, Kind.POD, HOLDER.key, True),
+])  # fmt: skip
 def test_the_cache_must_show_what_was_written(carry_out, action, kind, key, deleted):
     version = "" if deleted else "42"
     expected = Effect(touched=(Touched(kind=kind, key=key, version=version, deleted=deleted),))
     assert carry_out(action, stored()) == expected
 
 
-@pytest.mark.parametrize(
-    ("action", "method", "content_type"),
-    [
-        (NOMINATE, "PATCH", "application/merge-patch+json"),
-        (RELEASE, "PATCH", "application/strategic-merge-patch+json"),
-        (TAINT, "PATCH", "application/json-patch+json"),
-        (CLAIM, "PUT", "application/json"),
-        (CREATE, "POST", "application/json"),
-        (DELETE, "DELETE", "application/json"),
-        (EVICT, "POST", "application/json"),
-    ],
-)
+@pytest.mark.parametrize(("action", "method", "content_type"), [
+    (NOMINATE, "PATCH", "application/merge-patch+json"),
+    (RELEASE, "PATCH", "application/strategic-merge-patch+json"),
+    (TAINT, "PATCH", "application/json-patch+json"),
+    (CLAIM, "PUT", "application/json"),
+    (CREATE, "POST", "application/json"),
+    (DELETE, "DELETE", "application/json"),
+    (EVICT, "POST", "application/json"),
+])  # fmt: skip
 def test_what_is_sent_is_the_call_of_the_table(carry_out, transport, action, method, content_type):
     carry_out(action, stored())
     (request,) = sent(transport)
@@ -137,37 +128,30 @@ def test_preconditions_and_grace_go_into_the_request(carry_out, transport):
     assert eviction["deleteOptions"] == {"preconditions": {"uid": "u"}, "gracePeriodSeconds": 5}
 
 
-@pytest.mark.parametrize(
-    ("action", "answer"),
-    [
-        (CREATE, refusal(409, "AlreadyExists")),
-        (DELETE, refusal(404)),
-        (RELEASE, refusal(404)),
-        (TAKE_BACK, refusal(404)),
-    ],
-    ids=["our own earlier try", "deleted already", "the pod is gone", "the placeholder is gone"],
-)
+@pytest.mark.parametrize(("action", "answer"), [
+    (CREATE, refusal(409, "AlreadyExists")),
+    (DELETE, refusal(404)),
+    (RELEASE, refusal(404)),
+    (TAKE_BACK, refusal(404)),
+], ids=["our own earlier try", "deleted already", "the pod is gone", "the placeholder is gone"])  # fmt: skip
 def test_some_refusals_mean_that_nothing_is_left_to_do(carry_out, transport, action, answer):
     assert carry_out(action, answer) == NO_EFFECT
     assert len(sent(transport)) == 1
 
 
-@pytest.mark.parametrize(
-    ("action", "answer", "error"),
-    [
-        (NOMINATE, refusal(404), NotFoundError),
-        (NOMINATE, refusal(422), RejectedError),
-        (CLAIM, refusal(409, "Conflict"), ConflictError),
-        (CLAIM, refusal(409, "AlreadyExists"), AlreadyExistsError),
-        (CREATE, refusal(409, "Conflict"), ConflictError),
-        (CREATE, refusal(404), NotFoundError),
-        (CREATE, refusal(403), ForbiddenError),
-        (DELETE, refusal(409, "Conflict"), ConflictError),
-        (DELETE, refusal(503), TryLaterError),
-        (RELEASE, TransportError("reset"), TransportError),
-        (START, refusal(404), NotFoundError),
-    ],
-)
+@pytest.mark.parametrize(("action", "answer", "error"), [
+    (NOMINATE, refusal(404), NotFoundError),
+    (NOMINATE, refusal(422), RejectedError),
+    (CLAIM, refusal(409, "Conflict"), ConflictError),
+    (CLAIM, refusal(409, "AlreadyExists"), AlreadyExistsError),
+    (CREATE, refusal(409, "Conflict"), ConflictError),
+    (CREATE, refusal(404), NotFoundError),
+    (CREATE, refusal(403), ForbiddenError),
+    (DELETE, refusal(409, "Conflict"), ConflictError),
+    (DELETE, refusal(503), TryLaterError),
+    (RELEASE, TransportError("reset"), TransportError),
+    (START, refusal(404), NotFoundError),
+])  # fmt: skip
 def test_all_others_are_raised(carry_out, action, answer, error):
     with pytest.raises(error):
         carry_out(action, answer)

@@ -38,10 +38,7 @@ def quota(world):
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "reserved-room"},
-        "spec": {
-            "hard": {"requests.cpu": "3", "pods": "2"},
-            "scopeSelector": {"matchExpressions": [scope]},
-        },
+        "spec": {"hard": {"requests.cpu": "3", "pods": "2"}, "scopeSelector": {"matchExpressions": [scope]}},
     }
     world.api.create(QUOTAS, body).expect()
     counted = lambda: world.api.get(f"{QUOTAS}/reserved-room").expect().body["status"].get("used")  # noqa: E731

@@ -39,13 +39,8 @@ def claim(world, **spec):
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": "1Gi"}},
-            "storageClassName": "",
-            **spec,
-        },
-    }
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "", **spec},
+    }  # fmt: skip
     world.api.create(world.path("persistentvolumeclaims"), body).expect()
 
 

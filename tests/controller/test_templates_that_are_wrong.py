@@ -21,18 +21,12 @@ def template(resources, **container):
     return {"containers": [{"name": "main", "image": "pause", "resources": resources, **container}]}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (template({"requests": {"CPU": 400, "gpu": 8}}), "must be a standard resource"),
-        (template({"requests": {"nvidia.com/gpu": 1}}), "Limit must be set for non overcommitable resources"),
-        (
-            template({"requests": {"cpu": 2}, "limits": {"cpu": 1}}),
-            "must be less than or equal to cpu limit of 1",
-        ),
-        (template({}, image=""), "spec.containers[0].image: Required value"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    (template({"requests": {"CPU": 400, "gpu": 8}}), "must be a standard resource"),
+    (template({"requests": {"nvidia.com/gpu": 1}}), "Limit must be set for non overcommitable resources"),
+    (template({"requests": {"cpu": 2}, "limits": {"cpu": 1}}), "must be less than or equal to cpu limit of 1"),
+    (template({}, image=""), "spec.containers[0].image: Required value"),
+])  # fmt: skip
 def test_a_template_that_is_no_pod_is_invalid_in_the_api_servers_words(world, wrong, words):
     end_as_invalid(world, wrong, words)
 
@@ -74,29 +68,13 @@ def test_what_only_the_owners_namespace_can_judge_is_no_reason(world):
     phase(world, "room", "Available", 120)
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (
-            RejectedError(422, "Invalid", 'Pod "t-1" is invalid: spec.x: Required value'),
-            "spec.x: Required value",
-        ),
-        (RejectedError(400, "BadRequest", 'Pod in version "v1" cannot be handled as a Pod: odd'), "odd"),
-        (RejectedError(400, "BadRequest", 'admission webhook "w" does not support dry run'), ""),
-        (
-            RejectedError(
-                422, "Invalid", "pods \"t\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no"
-            ),
-            "",
-        ),
-        (RejectedError(400, "BadRequest", 'admission webhook "w" denied the request: no'), ""),
-        (
-            ForbiddenError(
-                403, "Forbidden", 'pods "t" is forbidden: violates PodSecurity "restricted:latest"'
-            ),
-            "",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("error", "words"), [
+    (RejectedError(422, "Invalid", 'Pod "t-1" is invalid: spec.x: Required value'), "spec.x: Required value"),
+    (RejectedError(400, "BadRequest", 'Pod in version "v1" cannot be handled as a Pod: odd'), "odd"),
+    (RejectedError(400, "BadRequest", 'admission webhook "w" does not support dry run'), ""),
+    (RejectedError(422, "Invalid", "pods \"t\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no"), ""),
+    (RejectedError(400, "BadRequest", 'admission webhook "w" denied the request: no'), ""),
+    (ForbiddenError(403, "Forbidden", 'pods "t" is forbidden: violates PodSecurity "restricted:latest"'), ""),
+])  # fmt: skip
 def test_only_the_words_of_validation_count(error, words):
     assert invalid_words(error) == words

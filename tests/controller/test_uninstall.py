@@ -57,8 +57,7 @@ class Installation(Scene):
         taints = [{"key": names.ANNOTATION_HANDOVER_TAINT, "value": "x", "effect": "NoSchedule"}]
         taints.append({"key": "of-others", "effect": "NoSchedule"})
         self.api.patch(
-            node,
-            {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}, "spec": {"taints": taints}},
+            node, {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}, "spec": {"taints": taints}}
         )
 
     def standing(self):

@@ -20,19 +20,16 @@ def test_a_heartbeat_does_not(kind, record):
     assert not concerns_moves(kind, RecordChange(record, later))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"node": "n"},
-        {"ready": True},
-        {"deleting": True},
-        {"nominated_node": "n"},
-        {"phase": PodPhase.FAILED},
-        {"labels": LabelSet({"a": "b"})},
-        {"spec": PodSpec(gates=(GATE,))},
-        {"uid": "another"},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"node": "n"},
+    {"ready": True},
+    {"deleting": True},
+    {"nominated_node": "n"},
+    {"phase": PodPhase.FAILED},
+    {"labels": LabelSet({"a": "b"})},
+    {"spec": PodSpec(gates=(GATE,))},
+    {"uid": "another"},
+])  # fmt: skip
 def test_every_other_change_of_a_pod_does(change):
     later = msgspec.structs.replace(POD, resource_version="2", **change)
     assert concerns_moves(Kind.POD, RecordChange(POD, later))

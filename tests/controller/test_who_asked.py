@@ -79,10 +79,7 @@ def test_another_name_is_overwritten_at_creation_and_kept_by_every_change(scene)
     client = scene.cluster.transport
     with acting_as("mallory"):
         made = ask(client, "POST", path, body)
-    assert made["metadata"]["annotations"] == {
-        ANNOTATION_REQUESTED_BY: "mallory",
-        "example.com/note": "x",
-    }
+    assert made["metadata"]["annotations"] == {ANNOTATION_REQUESTED_BY: "mallory", "example.com/note": "x"}
     del made["metadata"]["annotations"]
     with acting_as("bob"):
         replaced = ask(client, "PUT", f"{path}/m", made)

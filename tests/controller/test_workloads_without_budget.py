@@ -49,16 +49,13 @@ class Counted:
         return len(self.scene.ready()) == len(self.scene.on("n2")) == self.replicas
 
 
-@pytest.mark.parametrize(
-    ("kind", "replicas", "least"),
-    [
-        ("Deployment", 1, 0),
-        ("Deployment", 3, 2),
-        ("Deployment", 8, 6),
-        ("StatefulSet", 3, 2),
-        ("ReplicaSet", 4, 3),
-    ],
-)
+@pytest.mark.parametrize(("kind", "replicas", "least"), [
+    ("Deployment", 1, 0),
+    ("Deployment", 3, 2),
+    ("Deployment", 8, 6),
+    ("StatefulSet", 3, 2),
+    ("ReplicaSet", 4, 3),
+])  # fmt: skip
 def test_a_quarter_of_the_pods_and_at_least_one_are_away_at_once(kind, replicas, least):
     web = Counted(replicas, kind=kind)
     web.drain()

@@ -17,11 +17,8 @@ EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "40"))
 PLUGINS = {
     "RemovePodsViolatingNodeTaints": ("NodeTaints", {}),
     "RemovePodsViolatingInterPodAntiAffinity": ("InterPodAntiAffinity", {}),
-    "LowNodeUtilization": (
-        "LowNodeUtilization",
-        {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}},
-    ),
-}
+    "LowNodeUtilization": ("LowNodeUtilization", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}),
+}  # fmt: skip
 CRITICAL = 2_000_000_000
 CLASS_VALUE = 300
 """Of the PriorityClass "mine", which the conversion cannot know."""
@@ -131,30 +128,22 @@ def check(profiles):
             assert ours == descheduler_may_evict(pod, profile, plugin), (policy.title, pod, found.text)
 
 
-EVICTORS = st.fixed_dictionaries(
-    {},
-    optional={
-        "labelSelector": st.sampled_from(SELECTORS),
-        "priorityThreshold": st.sampled_from([{"value": 100}, {"value": 500}, {"name": "mine"}, None]),
-        "minReplicas": st.sampled_from([1, 2]),
-        "minPodAge": st.just("1h"),
-        "evictLocalStoragePods": st.booleans(),
-        "ignorePvcPods": st.booleans(),
-        "ignorePodsWithoutPDB": st.booleans(),
-        "podProtections": st.sampled_from(
-            [{"defaultDisabled": ["PodsWithLocalStorage"]}, {"extraEnabled": ["PodsWithPVC"]}, None]
-        ),
-        "namespaceLabelSelector": st.just({"matchLabels": {"a": "b"}}),
-        "nodeFit": st.booleans(),
-    },
-)
-ARGUMENTS = st.fixed_dictionaries(
-    {},
-    optional={
-        "labelSelector": st.sampled_from(SELECTORS),
-        "namespaces": st.sampled_from([{"include": ["a"]}, {"exclude": ["b"]}, {}, None]),
-    },
-)
+EVICTORS = st.fixed_dictionaries({}, optional={
+    "labelSelector": st.sampled_from(SELECTORS),
+    "priorityThreshold": st.sampled_from([{"value": 100}, {"value": 500}, {"name": "mine"}, None]),
+    "minReplicas": st.sampled_from([1, 2]),
+    "minPodAge": st.just("1h"),
+    "evictLocalStoragePods": st.booleans(),
+    "ignorePvcPods": st.booleans(),
+    "ignorePodsWithoutPDB": st.booleans(),
+    "podProtections": st.sampled_from([{"defaultDisabled": ["PodsWithLocalStorage"]}, {"extraEnabled": ["PodsWithPVC"]}, None]),
+    "namespaceLabelSelector": st.just({"matchLabels": {"a": "b"}}),
+    "nodeFit": st.booleans(),
+})  # fmt: skip
+ARGUMENTS = st.fixed_dictionaries({}, optional={
+    "labelSelector": st.sampled_from(SELECTORS),
+    "namespaces": st.sampled_from([{"include": ["a"]}, {"exclude": ["b"]}, {}, None]),
+})  # fmt: skip
 
 
 @st.composite

@@ -134,14 +134,11 @@ OPERATOR = [
     ("[AffinityAndTaints]", {"InterPodAntiAffinity", "NodeTaints", "NodeAffinity"}),
     ("[TopologyAndDuplicates, EvictPodsWithPVC]", {"TopologySpread", "Duplicates"}),
     ("[SoftTopologyAndDuplicates]", {"TopologySpread", "Duplicates"}),
-    (
-        "[LifecycleAndUtilization, EvictPodsWithLocalStorage]",
-        {"LowNodeUtilization", "TooManyRestarts", "PodLifeTime"},
-    ),
+    ("[LifecycleAndUtilization, EvictPodsWithLocalStorage]", {"LowNodeUtilization", "TooManyRestarts", "PodLifeTime"}),
     ("[LongLifecycle]", {"LowNodeUtilization", "TooManyRestarts"}),
     ("[CompactAndScale]", {"HighNodeUtilization"}),
     ("[KubeVirtRelieveAndMigrate]", {"LowNodeUtilization"}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("profiles", "names"), OPERATOR, ids=[row[0] for row in OPERATOR])

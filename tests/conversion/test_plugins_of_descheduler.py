@@ -174,14 +174,11 @@ def test_arguments_that_v1alpha1_nests_are_found():
     assert (args.number_of_nodes, args.namespaces.exclude) == (2, ("db",))
 
 
-@pytest.mark.parametrize(
-    ("written", "kept", "enabled"),
-    [
-        ('{exclude: [db, "openshift-*"]}', ((), ("db",)), True),
-        ('{include: [db, "openshift-*"]}', (("db",), None), True),
-        ('{include: ["openshift-*"]}', ((), None), False),
-    ],
-)
+@pytest.mark.parametrize(("written", "kept", "enabled"), [
+    ('{exclude: [db, "openshift-*"]}', ((), ("db",)), True),
+    ('{include: [db, "openshift-*"]}', (("db",), None), True),
+    ('{include: ["openshift-*"]}', ((), None), False),
+])  # fmt: skip
 def test_a_pattern_of_namespaces_is_none(written, kept, enabled):
     text = one_plugin("RemoveDuplicates", f"{{namespaces: {written}}}")
     (policy,) = parse_configuration(converted(text).text, "out").policies
@@ -242,18 +239,12 @@ profiles:
     }
 
 
-@pytest.mark.parametrize(
-    ("plugin", "arguments"),
-    [
-        ("LowNodeUtilization", "{}"),
-        ("HighNodeUtilization", "{numberOfNodes: 3}"),
-        ("RemovePodsViolatingNodeAffinity", "{}"),
-        (
-            "RemovePodsViolatingNodeAffinity",
-            "{nodeAffinityType: [requiredDuringSchedulingRequiredDuringExecution]}",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("plugin", "arguments"), [
+    ("LowNodeUtilization", "{}"),
+    ("HighNodeUtilization", "{numberOfNodes: 3}"),
+    ("RemovePodsViolatingNodeAffinity", "{}"),
+    ("RemovePodsViolatingNodeAffinity", "{nodeAffinityType: [requiredDuringSchedulingRequiredDuringExecution]}"),
+])  # fmt: skip
 def test_what_descheduler_refuses_for_want_of_an_argument_is_switched_off(plugin, arguments):
     assert not arguments_of(one_plugin(plugin, arguments)).enabled
 
@@ -296,13 +287,10 @@ FAILED_PODS = (
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        one_plugin("RemoveFailedPods", FAILED_PODS % ", excludeOwnerKinds: [Job]"),
-        one_strategy("RemoveFailedPods", f"{{failedPods: {FAILED_PODS % ', excludeOwnerKinds: [Job]'}}}"),
-    ],
-)
+@pytest.mark.parametrize("text", [
+    one_plugin("RemoveFailedPods", FAILED_PODS % ", excludeOwnerKinds: [Job]"),
+    one_strategy("RemoveFailedPods", f"{{failedPods: {FAILED_PODS % ', excludeOwnerKinds: [Job]'}}}"),
+])  # fmt: skip
 def test_failed_pods_are_a_section_of_their_own(text):
     found = parse_configuration(converted(text).text, "out").failed_pods
     everywhere = NamespaceFilter(exclude=())
@@ -323,14 +311,11 @@ def test_failed_pods_of_a_pattern_of_namespaces_stay():
     assert not parse_configuration(converted(none).text, "out").failed_pods.enabled
 
 
-@pytest.mark.parametrize(
-    ("more", "top", "word"),
-    [
-        (", labelSelector: {matchLabels: {a: b}}", "", "labelSelector"),
-        (", exitCodes: [1]", "", "exitCodes"),
-        ("", "nodeSelector: pool=a", "nodeSelector"),
-    ],
-)
+@pytest.mark.parametrize(("more", "top", "word"), [
+    (", labelSelector: {matchLabels: {a: b}}", "", "labelSelector"),
+    (", exitCodes: [1]", "", "exitCodes"),
+    ("", "nodeSelector: pool=a", "nodeSelector"),
+])  # fmt: skip
 def test_failed_pods_that_descheduler_would_leave_are_not_deleted(more, top, word):
     result = converted(one_plugin("RemoveFailedPods", FAILED_PODS % more, top=top))
     assert not parse_configuration(result.text, "out").failed_pods.enabled

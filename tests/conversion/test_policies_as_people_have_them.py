@@ -154,15 +154,12 @@ def test_what_is_switched_off_says_why():
     assert "# the thresholds of a query are none of nodes\n  enabled: false" in text
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n", "ConfigMap"),
-        ("apiVersion: v1\nkind: List\nitems: []\n", "ConfigMap"),
-        ("a: 1\n---\nb: 2\n", "give a DeschedulerPolicy"),
-        (f"{HEAD}profiles:\n- name: a\n  pluginConfig: [{{args: {{nodeFit: true}}}}]\n", "add the name"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n", "ConfigMap"),
+    ("apiVersion: v1\nkind: List\nitems: []\n", "ConfigMap"),
+    ("a: 1\n---\nb: 2\n", "give a DeschedulerPolicy"),
+    (f"{HEAD}profiles:\n- name: a\n  pluginConfig: [{{args: {{nodeFit: true}}}}]\n", "add the name"),
+])  # fmt: skip
 def test_anything_else_is_an_error_with_a_remedy(text, said):
     with pytest.raises(ConfigurationError) as raised:
         converted(text)

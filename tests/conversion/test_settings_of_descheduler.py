@@ -37,17 +37,11 @@ def test_the_defaults_are_those_of_descheduler():
     assert configuration(V2).limits == limits_for(0.5)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"{V1}evictLocalStoragePods: true\nignorePvcPods: true\nminReplicas: 3\n",
-        evictor("{evictLocalStoragePods: true, ignorePvcPods: true, minReplicas: 3}"),
-        evictor(
-            "{minReplicas: 3, podProtections: {defaultDisabled: [PodsWithLocalStorage], extraEnabled: [PodsWithPVC]}}"
-        ),
-    ],
-    ids=["v1alpha1", "old names", "podProtections"],
-)
+@pytest.mark.parametrize("text", [
+    f"{V1}evictLocalStoragePods: true\nignorePvcPods: true\nminReplicas: 3\n",
+    evictor("{evictLocalStoragePods: true, ignorePvcPods: true, minReplicas: 3}"),
+    evictor("{minReplicas: 3, podProtections: {defaultDisabled: [PodsWithLocalStorage], extraEnabled: [PodsWithPVC]}}"),
+], ids=["v1alpha1", "old names", "podProtections"])  # fmt: skip
 def test_protections_of_every_version(text):
     protections = configuration(text).protections
     assert not protections.local_storage
@@ -122,14 +116,11 @@ def test_a_priority_class_of_the_cluster_is_a_remark_and_lifts_nothing():
     assert configuration(text).protections.priority_threshold == Protections().priority_threshold
 
 
-@pytest.mark.parametrize(
-    ("threshold", "expected"),
-    [
-        ("thresholdPriority: 7", 7),
-        ("thresholdPriorityClassName: system-node-critical", 2_000_001_000),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("threshold", "expected"), [
+    ("thresholdPriority: 7", 7),
+    ("thresholdPriorityClassName: system-node-critical", 2_000_001_000),
+    ("", None),
+])  # fmt: skip
 def test_the_threshold_of_a_strategy_is_that_of_its_policy(threshold, expected):
     text = f"""{V1}strategies:
   RemovePodsViolatingNodeTaints: {{enabled: true, params: {{thresholdPriority: 10000}}}}
@@ -152,14 +143,11 @@ def test_values_of_the_helm_chart_without_a_version_are_read_by_what_they_hold(p
     assert names == (["NodeTaints"] if "strategies" in places else [])
 
 
-@pytest.mark.parametrize(
-    ("key", "field"),
-    [
-        ("maxNoOfPodsToEvictPerNode", "per_node"),
-        ("maxNoOfPodsToEvictPerNamespace", "per_namespace"),
-        ("maxNoOfPodsToEvictTotal", "moves_at_once"),
-    ],
-)
+@pytest.mark.parametrize(("key", "field"), [
+    ("maxNoOfPodsToEvictPerNode", "per_node"),
+    ("maxNoOfPodsToEvictPerNamespace", "per_namespace"),
+    ("maxNoOfPodsToEvictTotal", "moves_at_once"),
+])  # fmt: skip
 @pytest.mark.parametrize("most", [0, 1, 5000])
 def test_a_limit_never_becomes_looser(key, field, most):
     ours = getattr(limits_for(0.5), field)
@@ -188,23 +176,20 @@ deschedulerPolicy:
     assert [p.name for p in configuration(text).policies] == ["NodeTaints"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r"policy.yaml:1: this is no mapping"),
-        ("- a\n", r"policy.yaml:1: this is no mapping"),
-        ("kind: Deployment\n", r"policy.yaml:1: kind: the kind is 'Deployment'"),
-        ("a: 1\n", r"kind: 'kind' is missing"),
-        ("kind: DeschedulerPolicy\n", r"apiVersion: is None"),
-        ("kind: DeschedulerPolicy\napiVersion: descheduler/v2\n", r"policy.yaml:2: apiVersion"),
-        (f"{V2}profiles: 3\n", r"policy.yaml:3: profiles"),
-        (f"{V2}profiles: [3]\n", r"policy.yaml:3: profiles\[0\]"),
-        (f"{V2}profiles: [{{pluginConfig: [{{}}]}}]\n", r"pluginConfig"),
-        (f"{V2}profiles: [{{plugins: {{balance: {{enabled: x}}}}}}]\n", r"enabled"),
-        (f"{V1}strategies: {{A: 3}}\n", r"strategies.A"),
-        (f"{V2}a: [\n", r"not YAML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", r"policy.yaml:1: this is no mapping"),
+    ("- a\n", r"policy.yaml:1: this is no mapping"),
+    ("kind: Deployment\n", r"policy.yaml:1: kind: the kind is 'Deployment'"),
+    ("a: 1\n", r"kind: 'kind' is missing"),
+    ("kind: DeschedulerPolicy\n", r"apiVersion: is None"),
+    ("kind: DeschedulerPolicy\napiVersion: descheduler/v2\n", r"policy.yaml:2: apiVersion"),
+    (f"{V2}profiles: 3\n", r"policy.yaml:3: profiles"),
+    (f"{V2}profiles: [3]\n", r"policy.yaml:3: profiles\[0\]"),
+    (f"{V2}profiles: [{{pluginConfig: [{{}}]}}]\n", r"pluginConfig"),
+    (f"{V2}profiles: [{{plugins: {{balance: {{enabled: x}}}}}}]\n", r"enabled"),
+    (f"{V1}strategies: {{A: 3}}\n", r"strategies.A"),
+    (f"{V2}a: [\n", r"not YAML"),
+])  # fmt: skip
 def test_bad_input_names_file_line_and_remedy(text, message):
     with pytest.raises(ConfigurationError, match=message):
         converted(text)

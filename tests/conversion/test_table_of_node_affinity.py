@@ -40,41 +40,17 @@ def rows(kind):
     return [
         row("the node meets it", [LABELLED], wants(kind, "labelled"), 0),
         row("another node meets it", [BARE, LABELLED], here, {"picky-0"}),
-        row(
-            "another meets it, one of a node",
-            [BARE, LABELLED],
-            here,
-            {"picky-0"},
-            "maxNoOfPodsToEvictPerNode: 1",
-        ),
+        row("another meets it, one of a node", [BARE, LABELLED], here, {"picky-0"}, "maxNoOfPodsToEvictPerNode: 1"),
         row("another meets it, none of a node", [BARE, LABELLED], here, 0, "maxNoOfPodsToEvictPerNode: 0"),
         row("it is terminating, one of a node", [BARE, LABELLED], going, 0, "maxNoOfPodsToEvictPerNode: 1"),
-        row(
-            "another meets it, one of a namespace",
-            [BARE, LABELLED],
-            here,
-            1,
-            "maxNoOfPodsToEvictPerNamespace: 1",
-        ),
-        row(
-            "another meets it, none of a namespace",
-            [BARE, LABELLED],
-            here,
-            0,
-            "maxNoOfPodsToEvictPerNamespace: 0",
-        ),
-        row(
-            "it is terminating, one of a namespace",
-            [BARE, LABELLED],
-            going,
-            0,
-            "maxNoOfPodsToEvictPerNamespace: 1",
-        ),
+        row("another meets it, one of a namespace", [BARE, LABELLED], here, 1, "maxNoOfPodsToEvictPerNamespace: 1"),
+        row("another meets it, none of a namespace", [BARE, LABELLED], here, 0, "maxNoOfPodsToEvictPerNamespace: 0"),
+        row("it is terminating, one of a namespace", [BARE, LABELLED], going, 0, "maxNoOfPodsToEvictPerNamespace: 1"),
         row("another meets it, none in all", [BARE, LABELLED], here, 0, "maxNoOfPodsToEvictTotal: 0"),
         row("the other node is cordoned", [BARE, CORDONED], here, 0),
         row("both meet it, and the other is cordoned", [LABELLED, CORDONED], wants(kind, "labelled"), 0),
         row("the other node is too small", [BARE, small("tiny", 1, 1, 1).label({KEY: "yes"})], here, 0),
-    ]
+    ]  # fmt: skip
 
 
 ROWS = [

@@ -40,11 +40,8 @@ def critical():
 
 def mirror():
     return [
-        b.pod("mirror")
-        .on("n1")
-        .annotate({"kubernetes.io/config.mirror": "x"})
-        .owner("Node", "n1", api_version="v1")
-    ]
+        b.pod("mirror") .on("n1") .annotate({"kubernetes.io/config.mirror": "x"}) .owner("Node", "n1", api_version="v1"),
+    ]  # fmt: skip
 
 
 def agent():

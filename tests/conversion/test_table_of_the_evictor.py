@@ -60,11 +60,7 @@ def on_host():
 
 
 def with_claim():
-    return [
-        *one(lambda s: s.claim("data")),
-        b.claim("data").bound_to("pv"),
-        b.volume("pv"),
-    ]
+    return [*one(lambda s: s.claim("data")), b.claim("data").bound_to("pv"), b.volume("pv")]
 
 
 def started(minutes_ago):

@@ -5,13 +5,7 @@ from pathlib import Path
 
 SECURITY = Path(__file__).resolve().parents[2] / "docs" / "security.md"
 ROWS = SECURITY.read_text().partition("## Threat model")[2].partition("\n## ")[0].splitlines()
-ACTORS = {
-    "tenant with `edit`",
-    "reserver",
-    "node",
-    "another controller",
-    "stolen token of the controller",
-}
+ACTORS = {"tenant with `edit`", "reserver", "node", "another controller", "stolen token of the controller"}
 
 
 def test_each_actor_is_looked_at_and_each_line_has_its_test():

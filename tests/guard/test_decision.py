@@ -57,13 +57,9 @@ def failed(reason=MigrationReason.TARGET_REFUSED, **more):
 
 def known(**more):
     facts = {
-        "user": "kubectl",
-        "own_user": OWN,
-        "namespace": GUARDED,
-        "pod": pod(),
-        "first_asked_s": NOW_S,
+        "user": "kubectl", "own_user": OWN, "namespace": GUARDED, "pod": pod(), "first_asked_s": NOW_S,
         "now_s": NOW_S,
-    }
+    }  # fmt: skip
     return Known(**{**facts, **more})
 
 
@@ -263,13 +259,9 @@ def test_whatever_the_move_says_nobody_waits_beyond_the_limit(phase):
 
 def test_the_earlier_rows_go_first():
     everything = {
-        "stays": "x",
-        "first_asked_s": None,
-        "problem": "x",
-        "move": failed(),
-        "namespace": None,
+        "stays": "x", "first_asked_s": None, "problem": "x", "move": failed(), "namespace": None,
         "stale_s": CATCHES_UP_S,
-    }
+    }  # fmt: skip
     assert decide(known(user=OWN, dry_run=True, **everything), SETTINGS) == Allow(Why.OWN)
     assert decide(known(dry_run=True, **everything), SETTINGS) == Allow(Why.DRY_RUN)
     assert decide(known(**everything), SETTINGS) == Allow(Why.CACHES_STALE)

@@ -23,16 +23,10 @@ class Server:
         return b"{}"
 
 
-@pytest.mark.parametrize(
-    ("versions", "path"),
-    [
-        (("lifecycle.k8s.io/v1alpha1",), "/apis/lifecycle.k8s.io/v1alpha1/evictions"),
-        (
-            ("lifecycle.k8s.io/v1alpha1", "lifecycle.k8s.io/v1beta1"),
-            "/apis/lifecycle.k8s.io/v1beta1/evictions",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("versions", "path"), [
+    (("lifecycle.k8s.io/v1alpha1",), "/apis/lifecycle.k8s.io/v1alpha1/evictions"),
+    (("lifecycle.k8s.io/v1alpha1", "lifecycle.k8s.io/v1beta1"), "/apis/lifecycle.k8s.io/v1beta1/evictions"),
+])  # fmt: skip
 def test_the_most_stable_version_that_is_served_is_read(versions, path):
     assert readable_evictions(Server("apps/v1", *versions)).collection_path == path
 

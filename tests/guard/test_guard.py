@@ -69,19 +69,15 @@ def test_the_grace_period_is_that_of_the_caller(cluster):
     assert body["spec"]["deleteOptions"] == {"gracePeriodSeconds": 5}
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [
-        {"dryRun": True},
-        {"object": {"deleteOptions": {"dryRun": ["All"]}}},
-        {"userInfo": {"username": OWN}},
-        {"object": {"deleteOptions": {"preconditions": {"uid": "of another pod"}}}},
-        {"object": {"deleteOptions": {"preconditions": {"resourceVersion": "of yesterday"}}}},
-        {"name": "not-there"},
-        {"namespace": "elsewhere"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("request_", [
+    {"dryRun": True},
+    {"object": {"deleteOptions": {"dryRun": ["All"]}}},
+    {"userInfo": {"username": OWN}},
+    {"object": {"deleteOptions": {"preconditions": {"uid": "of another pod"}}}},
+    {"object": {"deleteOptions": {"preconditions": {"resourceVersion": "of yesterday"}}}},
+    {"name": "not-there"},
+    {"namespace": "elsewhere"},
+], ids=str)  # fmt: skip
 def test_these_start_nothing(cluster, request_):
     cluster.pod()
     cluster.pod(namespace="elsewhere")
@@ -119,17 +115,14 @@ def test_pods_that_are_not_moved_are_let_through_at_once(cluster, pod):
     assert cluster.ask("x") == {"uid": "q", "allowed": True}
 
 
-@pytest.mark.parametrize(
-    ("name", "labels", "selector", "waits"),
-    [
-        ("shop", {LABEL_GUARD: "enabled"}, None, True),
-        ("shop", {LABEL_GUARD: "no"}, None, False),
-        ("shop", {}, None, False),
-        ("shop", {}, LabelSelector(), True),
-        ("kube-system", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
-        ("rescheduler", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
-    ],
-)
+@pytest.mark.parametrize(("name", "labels", "selector", "waits"), [
+    ("shop", {LABEL_GUARD: "enabled"}, None, True),
+    ("shop", {LABEL_GUARD: "no"}, None, False),
+    ("shop", {}, None, False),
+    ("shop", {}, LabelSelector(), True),
+    ("kube-system", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
+    ("rescheduler", {LABEL_GUARD: "enabled"}, LabelSelector(), False),
+])  # fmt: skip
 def test_which_namespaces_are_guarded(cluster, name, labels, selector, waits):
     """The same for questions of API servers and for pods of cordoned nodes."""
     chosen = {} if selector is None else {"namespace_selector": selector}

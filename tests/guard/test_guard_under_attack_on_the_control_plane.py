@@ -14,17 +14,7 @@ from harness.controlplane.world import node_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import GUARD
 
-from .evictions_of_others import (
-    HOOKS,
-    MOVES,
-    asked,
-    guarded_moves,
-    guarding,
-    moves,
-    opt_in,
-    placed,
-    serves,
-)
+from .evictions_of_others import HOOKS, MOVES, asked, guarded_moves, guarding, moves, opt_in, placed, serves
 
 pytestmark = pytest.mark.realcluster
 

@@ -154,11 +154,8 @@ def no_evictions(world):
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
-        "clientConfig": {
-            "url": f"https://127.0.0.1:{server.port}/",
-            "caBundle": base64.b64encode(material.bundle).decode(),
-        },
-    }
+        "clientConfig": {"url": f"https://127.0.0.1:{server.port}/", "caBundle": base64.b64encode(material.bundle).decode()},
+    }  # fmt: skip
     kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
     path = HOOKS.rpartition("/")[0]
     world.api.create(path, {**kind, "metadata": {"name": world.namespace}, "webhooks": [hook]}).expect()

@@ -62,50 +62,23 @@ OFF = GuardSettings(enabled=False)
 REFUSES = GuardSettings(when_no_room=WhenNoRoom.REFUSE)
 
 
-@pytest.mark.parametrize(
-    ("of", "seen", "settings", "completed", "says"),
-    [
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod()), None, False, "is to be moved"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=move()), None, False, "is being reserved"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=None, move=LANDED), None, True, "moved to node/node-2"),
-        (
-            eviction(begun_s=LATE),
-            SeenTarget(namespace=SHOP, pod=pod(), move=FAILED),
-            None,
-            True,
-            "NoTarget: no node has room",
-        ),
-        (
-            eviction(begun_s=LATE),
-            SeenTarget(namespace=SHOP, pod=pod(), move=FAILED),
-            REFUSES,
-            False,
-            "there is no room",
-        ),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), None, False, "a move failed"),
-        (eviction(begun_s=NOW - 301.0), SeenTarget(namespace=SHOP, pod=pod()), None, True, "had no turn"),
-        (
-            eviction(begun_s=NOW - 900.0),
-            SeenTarget(namespace=SHOP, pod=None, move=DISTURBED),
-            None,
-            False,
-            "held on node-2",
-        ),
-        (
-            eviction(begun_s=NOW - 900.0),
-            SeenTarget(namespace=SHOP, pod=pod(), move=USED_UP),
-            None,
-            False,
-            "is held",
-        ),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), stays="a protection"), None, True, "a protection"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(), problem="over quota"), None, True, "over quota"),
-        (eviction(), SeenTarget(namespace=None, pod=pod()), None, True, "not guarded"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=None), None, True, "gone"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod(deleting=True)), None, True, "ends"),
-        (eviction(), SeenTarget(namespace=SHOP, pod=pod()), OFF, True, "guard.enabled"),
-    ],
-)
+@pytest.mark.parametrize(("of", "seen", "settings", "completed", "says"), [
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod()), None, False, "is to be moved"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=move()), None, False, "is being reserved"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=None, move=LANDED), None, True, "moved to node/node-2"),
+    (eviction(begun_s=LATE), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), None, True, "NoTarget: no node has room"),
+    (eviction(begun_s=LATE), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), REFUSES, False, "there is no room"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod(), move=FAILED), None, False, "a move failed"),
+    (eviction(begun_s=NOW - 301.0), SeenTarget(namespace=SHOP, pod=pod()), None, True, "had no turn"),
+    (eviction(begun_s=NOW - 900.0), SeenTarget(namespace=SHOP, pod=None, move=DISTURBED), None, False, "held on node-2"),
+    (eviction(begun_s=NOW - 900.0), SeenTarget(namespace=SHOP, pod=pod(), move=USED_UP), None, False, "is held"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod(), stays="a protection"), None, True, "a protection"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod(), problem="over quota"), None, True, "over quota"),
+    (eviction(), SeenTarget(namespace=None, pod=pod()), None, True, "not guarded"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=None), None, True, "gone"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod(deleting=True)), None, True, "ends"),
+    (eviction(), SeenTarget(namespace=SHOP, pod=pod()), OFF, True, "guard.enabled"),
+])  # fmt: skip
 def test_what_is_said(of, seen, settings, completed, says):
     said = report(of, seen, settings or GuardSettings(), NOW)
     assert said.completed is completed
@@ -307,11 +280,8 @@ def test_of_an_eviction_only_our_entry_is_read():
     }
     read = Decoder().record(Kind.REQUESTED_EVICTION, json.dumps(raw).encode())
     assert (read.state, read.requesters, read.pod.name, read.pod_uid) == (
-        "Active",
-        ("acme.io/b",),
-        "web-1",
-        "u",
-    )
+        "Active", ("acme.io/b",), "web-1", "u",
+    )  # fmt: skip
     assert read.progress == Progress(started_at_s=NOW, message="ours")
     bare = Decoder().record(Kind.REQUESTED_EVICTION, b'{"metadata": {"name": "e"}, "spec": {"target": {}}}')
     assert (bare.state, bare.pod_name) == ("", "")

@@ -75,12 +75,8 @@ def request(world, pod, requester="acme.io/drainer"):
         "apiVersion": LIFECYCLE,
         "kind": "EvictionRequest",
         "metadata": {"name": name},
-        "spec": {
-            "target": {"pod": {"name": name, "uid": pod["metadata"]["uid"]}},
-            "requester": requester,
-            "intent": "Eviction",
-        },
-    }
+        "spec": {"target": {"pod": {"name": name, "uid": pod["metadata"]["uid"]}}, "requester": requester, "intent": "Eviction"},
+    }  # fmt: skip
     path = world.path("evictionrequests", group=LIFECYCLE)
     world.api.create(path, body).expect()
     return f"{path}/{name}"

@@ -279,19 +279,16 @@ def test_the_room_of_a_move_is_closed_and_does_not_end_by_itself():
     assert (spec["unschedulable"], spec["ttl"]) == (True, "0s")
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, True),
-        ({"template": PodSpec(requests=ROOM)}, False),
-        ({"allocate_once": False}, False),
-        ({"pre_allocation": True}, False),
-        ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, False),
-        ({"owners": (ReservationOwner(controller=replace(RS, kind="Deployment")),)}, False),
-        ({"owners": (ReservationOwner(controller=ControllerRef(uid="rs")),)}, False),
-        ({"owners": (ReservationOwner(object=OWNER[0]),)}, True),
-    ],
-)
+@pytest.mark.parametrize(("change", "expected"), [
+    ({}, True),
+    ({"template": PodSpec(requests=ROOM)}, False),
+    ({"allocate_once": False}, False),
+    ({"pre_allocation": True}, False),
+    ({"annotations": LabelSet({names.ANNOTATION_MODE: "Soft"})}, False),
+    ({"owners": (ReservationOwner(controller=replace(RS, kind="Deployment")),)}, False),
+    ({"owners": (ReservationOwner(controller=ControllerRef(uid="rs")),)}, False),
+    ({"owners": (ReservationOwner(object=OWNER[0]),)}, True),
+])  # fmt: skip
 def test_which_reservations_koordinator_holds(change, expected):
     assert backs(ours(**change), "koord-scheduler") is expected
     assert not backs(ours(**change), "")
@@ -375,15 +372,12 @@ def test_room_that_koordinator_holds_is_taken_for_planning():
 # The choice of the engine --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("engine", "there", "expected"),
-    [
-        ("Auto", True, EngineChoice.KOORDINATOR),
-        ("Auto", False, EngineChoice.PLACEHOLDER),
-        ("Placeholder", True, EngineChoice.PLACEHOLDER),
-        ("Koordinator", True, EngineChoice.KOORDINATOR),
-    ],
-)
+@pytest.mark.parametrize(("engine", "there", "expected"), [
+    ("Auto", True, EngineChoice.KOORDINATOR),
+    ("Auto", False, EngineChoice.PLACEHOLDER),
+    ("Placeholder", True, EngineChoice.PLACEHOLDER),
+    ("Koordinator", True, EngineChoice.KOORDINATOR),
+])  # fmt: skip
 def test_discovery_and_configuration_choose(engine, there, expected):
     text = f"apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\nreservations: {{engine: {engine}}}\n"
     found = with_engine(parse_configuration(text, "f"), koordinator_served=there)

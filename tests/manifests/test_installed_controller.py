@@ -42,15 +42,8 @@ def log(control_plane, tmp_path_factory, port):
     path = tmp_path_factory.mktemp("controller") / "log"
     with path.open("wb") as output:
         command = [
-            sys.executable,
-            "-c",
-            START,
-            *arguments,
-            "--kubeconfig",
-            str(kubeconfig),
-            "--log-format",
-            "json",
-        ]
+            sys.executable, "-c", START, *arguments, "--kubeconfig", str(kubeconfig), "--log-format", "json",
+        ]  # fmt: skip
         child = subprocess.Popen(
             command, stdout=output, stderr=subprocess.STDOUT, cwd=manifests.FOLDER.parent
         )

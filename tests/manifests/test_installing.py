@@ -152,11 +152,7 @@ ALLOWED = [
     ("create", "reservations", {"group": "scheduling.koordinator.sh"}),
     ("delete", "reservations", {"group": "scheduling.koordinator.sh"}),
     ("update", "reservations", {"group": "rescheduler.dev", "subresource": "status"}),
-    (
-        "update",
-        "podmigrations",
-        {"group": "rescheduler.dev", "subresource": "status", "namespace": "default"},
-    ),
+    ("update", "podmigrations", {"group": "rescheduler.dev", "subresource": "status", "namespace": "default"}),
     ("create", "events", {"group": "events.k8s.io", "namespace": "default"}),
     ("create", "pods", {"namespace": "rescheduler"}),
     ("delete", "pods", {"namespace": "rescheduler"}),
@@ -170,7 +166,7 @@ ALLOWED = [
     ("watch", "deviceclasses", {"group": "resource.k8s.io"}),
     ("watch", "podgroups", {"group": "scheduling.volcano.sh"}),
     ("watch", "podgroups", {"group": "scheduling.x-k8s.io"}),
-]
+]  # fmt: skip
 REFUSED = [
     ("delete", "pods", {"namespace": "default"}),
     ("update", "pods", {"namespace": "default"}),

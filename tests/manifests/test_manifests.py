@@ -231,26 +231,17 @@ def test_the_policies_for_the_controller_are_for_its_service_account(objects, ru
     assert {spec["matchConditions"][0]["expression"] for spec in own} == {asked}
 
 
-@pytest.mark.parametrize(
-    ("policy", "used"),
-    [
-        ("controller-pods", (names.GATE, names.GATE_ROOM, names.ANNOTATION_RESERVATION)),
-        ("controller-pods", (names.KOORDINATOR_AFFINITY, names.LABEL_START_FIRST)),
-        ("controller-nodes", (names.ANNOTATION_HANDOVER_TAINT, names.ANNOTATION_AVOID)),
-        ("controller-creations", (names.LABEL_PLACEHOLDER, names.LABEL_START_FIRST)),
-        ("controller-objects", (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP, names.HISTORY_CONFIG_MAP)),
-        ("controller-objects", (names.LEASE_NAME, names.MOVE_SUFFIX, names.ANNOTATION_MIGRATION)),
-        (
-            "reservation-marks",
-            (names.ANNOTATION_MIGRATION, names.ANNOTATION_MIGRATION_UID, names.MOVE_SUFFIX),
-        ),
-        ("podmigration-marks", (names.LABEL_CREATED_BY, names.CREATED_BY, names.LABEL_WORKLOAD_UID)),
-        (
-            "placeholder-priority",
-            (names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT, names.DEFAULT_NAMESPACE),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("policy", "used"), [
+    ("controller-pods", (names.GATE, names.GATE_ROOM, names.ANNOTATION_RESERVATION)),
+    ("controller-pods", (names.KOORDINATOR_AFFINITY, names.LABEL_START_FIRST)),
+    ("controller-nodes", (names.ANNOTATION_HANDOVER_TAINT, names.ANNOTATION_AVOID)),
+    ("controller-creations", (names.LABEL_PLACEHOLDER, names.LABEL_START_FIRST)),
+    ("controller-objects", (names.GATE_CONFIG_MAP, names.AVOID_CONFIG_MAP, names.HISTORY_CONFIG_MAP)),
+    ("controller-objects", (names.LEASE_NAME, names.MOVE_SUFFIX, names.ANNOTATION_MIGRATION)),
+    ("reservation-marks", (names.ANNOTATION_MIGRATION, names.ANNOTATION_MIGRATION_UID, names.MOVE_SUFFIX)),
+    ("podmigration-marks", (names.LABEL_CREATED_BY, names.CREATED_BY, names.LABEL_WORKLOAD_UID)),
+    ("placeholder-priority", (names.PRIORITY_CLASS, names.PRIORITY_CLASS_SOFT, names.DEFAULT_NAMESPACE)),
+])  # fmt: skip
 def test_the_rules_use_the_names_of_the_program(rules, policy, used):
     text = json.dumps(rules[f"{policy}.rescheduler.dev"])
     assert [name for name in used if f"'{name}'" not in text] == []

@@ -171,11 +171,8 @@ def test_its_image_may_be_another_one_that_the_configuration_names(both):
             patience(lambda: create(both, body).status == 201)
             begin = {
                 **body,
-                "spec": {
-                    **body["spec"],
-                    "containers": [{**body["spec"]["containers"][0], "image": "registry.example/p"}],
-                },
-            }
+                "spec": {**body["spec"], "containers": [{**body["spec"]["containers"][0], "image": "registry.example/p"}]},
+            }  # fmt: skip
             create(both, begin).expect(403)
     finally:
         admin.patch(path, {"data": {"config.yaml": before}}).expect(200)

@@ -53,33 +53,21 @@ def container(requests=None, limits=None, **more):
 TEN = {"cpu": "10"}
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        {"containers": [container(TEN)]},
-        {"containers": [container({"cpu": 10})]},
-        {"containers": [container(limits=TEN)]},
-        {"containers": [container({"memory": "1Mi"}, TEN)]},
-        {"containers": [container()], "resources": {"requests": TEN}},
-        {"containers": [container()], "resources": {"limits": TEN}},
-        {"containers": [container({"cpu": "1m"})], "resources": {"requests": TEN}},
-        {"containers": [container()], "overhead": TEN},
-        {"containers": [container()], "initContainers": [container(TEN)]},
-        {"containers": [container()], "initContainers": [container(TEN, restartPolicy="Always")]},
-        {
-            "containers": [container({"cpu": "-90"})],
-            "initContainers": [container({"cpu": "100"}, restartPolicy="Always")],
-        },
-        {"containers": [container({"cpu": "1"}) for _ in range(33)]},
-        {
-            "containers": [container()],
-            "initContainers": [
-                container({"cpu": "5"}, restartPolicy="Always"),
-                container({"cpu": "5"}),
-            ],
-        },
-    ],
-)
+@pytest.mark.parametrize("template", [
+    {"containers": [container(TEN)]},
+    {"containers": [container({"cpu": 10})]},
+    {"containers": [container(limits=TEN)]},
+    {"containers": [container({"memory": "1Mi"}, TEN)]},
+    {"containers": [container()], "resources": {"requests": TEN}},
+    {"containers": [container()], "resources": {"limits": TEN}},
+    {"containers": [container({"cpu": "1m"})], "resources": {"requests": TEN}},
+    {"containers": [container()], "overhead": TEN},
+    {"containers": [container()], "initContainers": [container(TEN)]},
+    {"containers": [container()], "initContainers": [container(TEN, restartPolicy="Always")]},
+    {"containers": [container({"cpu": "-90"})], "initContainers": [container({"cpu": "100"}, restartPolicy="Always")]},
+    {"containers": [container({"cpu": "1"}) for _ in range(33)]},
+    {"containers": [container()], "initContainers": [container({"cpu": "5"}, restartPolicy="Always"), container({"cpu": "5"})]},
+])  # fmt: skip
 def test_nothing_that_holds_ten_cpus_passes_a_limit_of_nine(policy, template):
     assert refused(policy, template, shop_cpu="9")
     assert refused(policy, template, default_cpu="9")
@@ -118,14 +106,11 @@ initial = st.builds(
     maybe,
     st.booleans(),
 )
-templates = st.fixed_dictionaries(
-    {"containers": st.lists(ordinary, min_size=1, max_size=3)},
-    optional={
-        "initContainers": st.lists(initial, max_size=4),
-        "overhead": amounts,
-        "resources": st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}),
-    },
-)
+templates = st.fixed_dictionaries({"containers": st.lists(ordinary, min_size=1, max_size=3)}, optional={
+    "initContainers": st.lists(initial, max_size=4),
+    "overhead": amounts,
+    "resources": st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}),
+})  # fmt: skip
 
 
 @given(template=templates)

@@ -21,14 +21,11 @@ HIDDEN = [
 """What holds a hundred CPUs without a request of a container."""
 
 
-@pytest.mark.parametrize(
-    "owner",
-    [
-        {"object": {"name": "web-0", "namespace": "NS"}},
-        {"controller": {"kind": "ReplicaSet", "name": "web", "namespace": "NS"}},
-        {"object": {"namespace": "NS"}, "labelSelector": {"matchLabels": {"app": "web"}}},
-    ],
-)
+@pytest.mark.parametrize("owner", [
+    {"object": {"name": "web-0", "namespace": "NS"}},
+    {"controller": {"kind": "ReplicaSet", "name": "web", "namespace": "NS"}},
+    {"object": {"namespace": "NS"}, "labelSelector": {"matchLabels": {"app": "web"}}},
+])  # fmt: skip
 def test_rooms_for_pods_of_an_own_namespace_are_taken(team, mine, owner):
     owner = {k: {**v, "namespace": mine.namespace} if "namespace" in v else v for k, v in owner.items()}
     body = room([owner])

@@ -48,23 +48,19 @@ def test_a_hand_over_may_be_carried_out(thief, world, pod):
     assert [gate["name"] for gate in world.get_pod("victim")["spec"]["schedulingGates"]] == [FOREIGN_GATE]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"metadata": {"labels": {"app": "theirs"}}},
-        {"metadata": {"labels": None}},
-        {"metadata": {"annotations": {"example.com/note": "y"}}},
-        {"metadata": {"annotations": {"example.com/note": None}}},
-        {"metadata": {"annotations": {names.ANNOTATION_EVICT: "true"}}},
-        {"metadata": {"finalizers": ["example.com/never"]}},
-        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}]}},
-        {"spec": {"containers": [{"name": "main", "image": "theirs"}]}},
-        {"spec": {"activeDeadlineSeconds": 1}},
-        {"spec": {"schedulingGates": [{"name": FOREIGN_GATE, "$patch": "delete"}]}},
-        {"spec": {"nodeSelector": {"example.com/rack": "theirs"}}},
-    ],
-    ids=lambda change: str(change)[:60],
-)
+@pytest.mark.parametrize("change", [
+    {"metadata": {"labels": {"app": "theirs"}}},
+    {"metadata": {"labels": None}},
+    {"metadata": {"annotations": {"example.com/note": "y"}}},
+    {"metadata": {"annotations": {"example.com/note": None}}},
+    {"metadata": {"annotations": {names.ANNOTATION_EVICT: "true"}}},
+    {"metadata": {"finalizers": ["example.com/never"]}},
+    {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n"}]}},
+    {"spec": {"containers": [{"name": "main", "image": "theirs"}]}},
+    {"spec": {"activeDeadlineSeconds": 1}},
+    {"spec": {"schedulingGates": [{"name": FOREIGN_GATE, "$patch": "delete"}]}},
+    {"spec": {"nodeSelector": {"example.com/rack": "theirs"}}},
+], ids=lambda change: str(change)[:60])  # fmt: skip
 def test_no_other_field_of_a_pod_may_be_changed(thief, pod, change):
     assert "the controller may" in thief.patch(pod, change, STRATEGIC).expect(403).body["message"]
 
@@ -109,19 +105,15 @@ def test_the_taints_and_the_hints_of_a_node_may_be_written(thief, world, node):
     thief.patch(node, {"metadata": {"annotations": {names.ANNOTATION_AVOID: "[]"}}}).expect(200)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"spec": {"unschedulable": True}},
-        {"spec": {"podCIDR": "10.9.0.0/24"}},
-        {"spec": {"taints": None}},
-        {"spec": {"taints": [{"key": "example.com/x", "effect": "NoExecute"}]}},
-        {"metadata": {"labels": {"example.com/rack": "theirs"}}},
-        {"metadata": {"annotations": {"example.com/note": "x"}}},
-        {"metadata": {"finalizers": ["example.com/never"]}},
-    ],
-    ids=lambda change: str(change)[:60],
-)
+@pytest.mark.parametrize("change", [
+    {"spec": {"unschedulable": True}},
+    {"spec": {"podCIDR": "10.9.0.0/24"}},
+    {"spec": {"taints": None}},
+    {"spec": {"taints": [{"key": "example.com/x", "effect": "NoExecute"}]}},
+    {"metadata": {"labels": {"example.com/rack": "theirs"}}},
+    {"metadata": {"annotations": {"example.com/note": "x"}}},
+    {"metadata": {"finalizers": ["example.com/never"]}},
+], ids=lambda change: str(change)[:60])  # fmt: skip
 def test_no_other_field_of_a_node_may_be_changed(thief, node, change):
     assert "the controller may" in thief.patch(node, change).expect(403).body["message"]
 
@@ -165,27 +157,13 @@ def restricted(body):
     return {**body, "spec": {**body["spec"], "containers": containers, "securityContext": safe}}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pause(),
-        labelled(pause(automountServiceAccountToken=True)),
-        labelled(pause(containers=[{"name": "c", "image": "sh", "command": ["sh"]}])),
-        labelled(
-            pause(
-                containers=[
-                    {
-                        "name": "c",
-                        "image": "sh",
-                        "envFrom": [{"secretRef": {"name": "rescheduler-webhook"}}],
-                    }
-                ]
-            )
-        ),
-        labelled(pause(volumes=[{"name": "v", "secret": {"secretName": "rescheduler-webhook"}}])),
-    ],
-    ids=["without the label", "with a token", "with a command", "with an environment", "with a secret"],
-)
+@pytest.mark.parametrize("body", [
+    pause(),
+    labelled(pause(automountServiceAccountToken=True)),
+    labelled(pause(containers=[{"name": "c", "image": "sh", "command": ["sh"]}])),
+    labelled(pause(containers=[{"name": "c", "image": "sh", "envFrom": [{"secretRef": {"name": "rescheduler-webhook"}}]}])),
+    labelled(pause(volumes=[{"name": "v", "secret": {"secretName": "rescheduler-webhook"}}])),
+], ids=["without the label", "with a token", "with a command", "with an environment", "with a secret"])  # fmt: skip
 def test_in_its_own_namespace_it_creates_nothing_but_placeholders(thief, body):
     answer = thief.create(f"{OWN}/pods", restricted(body)).expect(403)
     assert "'controller-" in answer.body["message"]

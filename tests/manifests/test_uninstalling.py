@@ -193,12 +193,9 @@ def held_at_once(world, within_s):
     keys = keys_on({f"controller.{world.namespace}.{meta['uid']}": "room"})
     world.api.patch("/api/v1/namespaces/rescheduler/configmaps/gate-keys", keys).expect()
     reference = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": meta["name"],
-        "uid": meta["uid"],
+        "apiVersion": "v1", "kind": "ConfigMap", "name": meta["name"], "uid": meta["uid"],
         "controller": True,
-    }
+    }  # fmt: skip
     body = {"metadata": {"generateName": "p-", "ownerReferences": [reference]}, "spec": world.spec("1")}
     ends_s = time.monotonic() + within_s
     while time.monotonic() < ends_s:

@@ -7,20 +7,11 @@ from rescheduler.migrations.observed_migration import (
     ObservedMigration,
     ObservedStartFirst,
 )
-from rescheduler.migrations.start_first_replacement import (
-    replaces,
-)
+from rescheduler.migrations.start_first_replacement import replaces
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import (
-    Node,
-    OwnerRef,
-    Pod,
-    PodPhase,
-    PodSpec,
-    Workload,
-)
+from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import (
     LabelSelector,
@@ -106,12 +97,9 @@ def seen(**fields):
 
 def migration(phase=PHASE.PENDING, *, requested=0.0, started=True, mode=MoveMode.AUTO, **fields):
     base = {
-        "resource_version": "3",
-        "pod_name": "web-1-a",
-        "pod_uid": "old",
-        "target_node": "n2",
+        "resource_version": "3", "pod_name": "web-1-a", "pod_uid": "old", "target_node": "n2",
         "created_at_s": NOW - 10,
-    }
+    }  # fmt: skip
     begun = {
         "source_node": "n1",
         "node_name": "n2",

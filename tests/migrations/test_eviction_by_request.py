@@ -53,15 +53,12 @@ def test_a_pod_that_its_owner_takes_away_meanwhile_counts_as_evicted_so_that_its
     assert "withdraw_eviction_request" not in kinds(gone)
 
 
-@pytest.mark.parametrize(
-    ("more", "phase"),
-    [
-        ({"reservation": None}, PHASE.RESERVING),
-        ({"migration": planned(requested=NOW - 60, paused=True)}, PHASE.EVICTING),
-        ({"migration": planned(requested=NOW - 60, created_at_s=NOW - 301)}, PHASE.FAILED),
-        ({"another": "default/other"}, PHASE.FAILED),
-    ],
-)
+@pytest.mark.parametrize(("more", "phase"), [
+    ({"reservation": None}, PHASE.RESERVING),
+    ({"migration": planned(requested=NOW - 60, paused=True)}, PHASE.EVICTING),
+    ({"migration": planned(requested=NOW - 60, created_at_s=NOW - 301)}, PHASE.FAILED),
+    ({"another": "default/other"}, PHASE.FAILED),
+])  # fmt: skip
 def test_without_the_intent_nobody_is_asked_any_more(more, phase):
     fields = {"migration": planned(requested=NOW - 60), "reservation": reservation(), **more}
     move = fields.pop("migration")
@@ -107,15 +104,12 @@ def entry(name, priority):
     return {"name": name, "priority": priority}
 
 
-@pytest.mark.parametrize(
-    ("responders", "before_ours"),
-    [
-        ([], ()),
-        ([entry(RESPONDER, 5000)], ()),
-        ([entry(RESPONDER, 5000), entry("late.io/x", 200)], ()),
-        ([entry("b.io/x", 6000), entry(RESPONDER, 5000), entry("a.io/x", 10_000)], ("a.io/x", "b.io/x")),
-        ([entry("only.io/x", 200)], ("only.io/x",)),
-    ],
-)
+@pytest.mark.parametrize(("responders", "before_ours"), [
+    ([], ()),
+    ([entry(RESPONDER, 5000)], ()),
+    ([entry(RESPONDER, 5000), entry("late.io/x", 200)], ()),
+    ([entry("b.io/x", 6000), entry(RESPONDER, 5000), entry("a.io/x", 10_000)], ("a.io/x", "b.io/x")),
+    ([entry("only.io/x", 200)], ("only.io/x",)),
+])  # fmt: skip
 def test_only_responders_before_ours_count(responders, before_ours):
     assert decoded(*responders) == before_ours

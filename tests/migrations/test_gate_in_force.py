@@ -83,23 +83,13 @@ def test_one_step_writes_the_intent_and_evicts():
 REFUSED = EvictionResult(EvictionOutcome.FAILED, "a webhook refuses it")
 
 
-@pytest.mark.parametrize(
-    ("seen", "rehearsed"),
-    [
-        ({}, False),
-        ({"budgets": (budget(1),)}, True),
-        ({"calls": Calls(eviction=REFUSED, eviction_at_s=NOW - 60, gate_proven_at_s=NOW - 2)}, True),
-        ({"waits": ObservedWait(awaited=True)}, True),
-        ({"waits": ObservedWait(evicts_after="another pod has nowhere to go yet")}, True),
-    ],
-    ids=[
-        "alone",
-        "a budget selects the pod",
-        "refused before",
-        "others begin after it",
-        "it waits for others",
-    ],
-)
+@pytest.mark.parametrize(("seen", "rehearsed"), [
+    ({}, False),
+    ({"budgets": (budget(1),)}, True),
+    ({"calls": Calls(eviction=REFUSED, eviction_at_s=NOW - 60, gate_proven_at_s=NOW - 2)}, True),
+    ({"waits": ObservedWait(awaited=True)}, True),
+    ({"waits": ObservedWait(evicts_after="another pod has nowhere to go yet")}, True),
+], ids=[ "alone", "a budget selects the pod", "refused before", "others begin after it", "it waits for others"])  # fmt: skip
 def test_the_eviction_is_rehearsed_where_it_may_be_refused_or_others_depend_on_it(seen, rehearsed):
     calls = seen.pop("calls", Calls(gate_proven_at_s=NOW - 2))
     outcome = look(begun(PHASE.EVICTING), reservation=reservation(), calls=calls, **seen)

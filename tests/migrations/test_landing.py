@@ -2,19 +2,9 @@
 
 import msgspec
 import pytest
-from test_migration_machine import (
-    NOW,
-    PHASE,
-    kinds,
-    look,
-    migration,
-    pod,
-    reservation,
-)
+from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
 
-from rescheduler.migrations.observed_migration import (
-    Calls,
-)
+from rescheduler.migrations.observed_migration import Calls
 from rescheduler.model.records import PodPhase
 from rescheduler.model.reservation import ObjectRef, ReservationPhase
 
@@ -50,14 +40,11 @@ def test_landing_and_readiness_are_recorded():
     assert never.status.conditions[-1].reason == "ReplacementNeverReady"
 
 
-@pytest.mark.parametrize(
-    ("claimant", "words"),
-    [
-        (None, "was deleted before"),
-        (pod(uid="u9", ready=False, deleting=True), "was deleted before"),
-        (msgspec.structs.replace(pod(uid="u9", ready=False), phase=PodPhase.FAILED), "failed before"),
-    ],
-)
+@pytest.mark.parametrize(("claimant", "words"), [
+    (None, "was deleted before"),
+    (pod(uid="u9", ready=False, deleting=True), "was deleted before"),
+    (msgspec.structs.replace(pod(uid="u9", ready=False), phase=PodPhase.FAILED), "failed before"),
+])  # fmt: skip
 def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words):
     m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)
     status = look(m, reservation=reservation(ReservationPhase.SUCCEEDED, CLAIMED), pod=None).status
@@ -70,14 +57,11 @@ def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words
     assert not [a for a in again.calls if a.does == "record_event"]
 
 
-@pytest.mark.parametrize(
-    ("gone", "ungated", "reason"),
-    [
-        (NOW - 61, None, "ReplacementMissing"),
-        (NOW - 6, pod(uid="u9"), "ReplacementUngated"),
-        (NOW - 1, None, ""),
-    ],
-)
+@pytest.mark.parametrize(("gone", "ungated", "reason"), [
+    (NOW - 61, None, "ReplacementMissing"),
+    (NOW - 6, pod(uid="u9"), "ReplacementUngated"),
+    (NOW - 1, None, ""),
+])  # fmt: skip
 def test_a_replacement_that_does_not_come_is_a_stated_end(gone, ungated, reason):
     m = migration(PHASE.HANDING_OVER, requested=NOW - 95, evicted=NOW - 90)
     calls = Calls(pod_gone_at_s=gone)

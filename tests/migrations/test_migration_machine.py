@@ -24,12 +24,7 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMod
 from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
-from rescheduler.model.reservation import (
-    ControllerRef,
-    ObjectRef,
-    ReservationOwner,
-    ReservationPhase,
-)
+from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.availability import Availability
@@ -54,12 +49,9 @@ def pod(**fields):
 
 def migration(phase=PHASE.PENDING, *, requested=0.0, evicted=0.0, mode=MoveMode.AUTO, **fields):
     base = {
-        "resource_version": "3",
-        "pod_name": "web-0",
-        "pod_uid": "u1",
-        "target_node": "n2",
+        "resource_version": "3", "pod_name": "web-0", "pod_uid": "u1", "target_node": "n2",
         "created_at_s": NOW - 10,
-    }
+    }  # fmt: skip
     base |= {"reservation_name": "r", "source_node": "n1", "node_name": "n2"}
     return records.move(
         "m",
@@ -138,41 +130,31 @@ def budget(allowed, expected=3, desired=2, name="web"):
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "extra", "reason"),
-    [
-        ({}, {"pod": None}, "PodGone"),
-        ({}, {"pod": pod(uid="other")}, "PodReplaced"),
-        ({}, {"pod": pod(deleting=True)}, "PodGone"),
-        ({}, {"movable": Permission(ok=False, message="DaemonSet")}, "NotMovable"),
-        ({}, {"target_node": None}, "TargetNotFound"),
-        ({}, {"target": "n1", "target_node": Node(name="n1")}, "AlreadyOnTarget"),
-        ({}, {"budgets": (budget(1), budget(1, name="b"))}, "MultipleBudgets"),
-        ({"mode": MoveMode.START_FIRST}, {}, "ModeNotSupported"),
-        ({"mode": MoveMode.SOFT}, {}, "ModeNotSupported"),
-        ({"created_at_s": NOW - 301}, {}, "Timeout"),
-        ({"reservation_ref": "r"}, {}, "ReservationFailed"),
-        (
-            {"reservation_ref": "r"},
-            {"reservation": reservation(), "owner_of_reservation": False},
-            "ReservationUnfit",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fields", "extra", "reason"), [
+    ({}, {"pod": None}, "PodGone"),
+    ({}, {"pod": pod(uid="other")}, "PodReplaced"),
+    ({}, {"pod": pod(deleting=True)}, "PodGone"),
+    ({}, {"movable": Permission(ok=False, message="DaemonSet")}, "NotMovable"),
+    ({}, {"target_node": None}, "TargetNotFound"),
+    ({}, {"target": "n1", "target_node": Node(name="n1")}, "AlreadyOnTarget"),
+    ({}, {"budgets": (budget(1), budget(1, name="b"))}, "MultipleBudgets"),
+    ({"mode": MoveMode.START_FIRST}, {}, "ModeNotSupported"),
+    ({"mode": MoveMode.SOFT}, {}, "ModeNotSupported"),
+    ({"created_at_s": NOW - 301}, {}, "Timeout"),
+    ({"reservation_ref": "r"}, {}, "ReservationFailed"),
+    ({"reservation_ref": "r"}, {"reservation": reservation(), "owner_of_reservation": False}, "ReservationUnfit"),
+])  # fmt: skip
 def test_hopeless_moves_end_at_once_and_nothing_is_reserved(fields, extra, reason):
     outcome = look(migration(**fields), **extra)
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, reason)
     assert "create_reservation" not in kinds(outcome)
 
 
-@pytest.mark.parametrize(
-    ("fields", "extra", "reason"),
-    [
-        ({}, {"pod": None}, "PodGone"),
-        ({}, {"target_node": None}, "TargetNotFound"),
-        ({"reservation_ref": "r"}, {}, "ReservationFailed"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "extra", "reason"), [
+    ({}, {"pod": None}, "PodGone"),
+    ({}, {"target_node": None}, "TargetNotFound"),
+    ({"reservation_ref": "r"}, {}, "ReservationFailed"),
+])  # fmt: skip
 def test_a_new_move_waits_for_what_the_watch_of_another_kind_may_show_later(fields, extra, reason):
     new = look(migration(created_at_s=NOW - 2, **fields), **extra)
     assert (new.status.phase, new.status.reason, new.wake_at_s) == (PHASE.PENDING, reason, NOW + 3)
@@ -180,21 +162,13 @@ def test_a_new_move_waits_for_what_the_watch_of_another_kind_may_show_later(fiel
     assert (older.status.phase, older.status.reason) == (PHASE.FAILED, reason)
 
 
-@pytest.mark.parametrize(
-    ("fields", "extra", "reason", "words"),
-    [
-        ({"paused": True}, {}, "Paused", "paused"),
-        ({}, {"another": "default/other"}, "AnotherMove", "default/other"),
-        ({}, {"target": "", "target_message": "0/3 nodes"}, "NoTarget", "0/3 nodes"),
-        (
-            {},
-            {"fits": Permission(ok=False, message="Insufficient cpu")},
-            "TargetUnschedulable",
-            "Insufficient cpu",
-        ),
-        ({}, {"budgets": (budget(0, desired=3),)}, "DisruptionBudget", "web allows 0 of 3 disruptions"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "extra", "reason", "words"), [
+    ({"paused": True}, {}, "Paused", "paused"),
+    ({}, {"another": "default/other"}, "AnotherMove", "default/other"),
+    ({}, {"target": "", "target_message": "0/3 nodes"}, "NoTarget", "0/3 nodes"),
+    ({}, {"fits": Permission(ok=False, message="Insufficient cpu")}, "TargetUnschedulable", "Insufficient cpu"),
+    ({}, {"budgets": (budget(0, desired=3),)}, "DisruptionBudget", "web allows 0 of 3 disruptions"),
+])  # fmt: skip
 def test_what_it_waits_for_is_said(fields, extra, reason, words):
     outcome = look(migration(**fields), **extra)
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.PENDING, reason)
@@ -397,11 +371,7 @@ def too_few(settles_at_s=None):
     )
 
 
-PROVEN = Calls(
-    dry_run=EvictionResult(EvictionOutcome.EVICTED),
-    dry_run_at_s=NOW,
-    gate_proven_at_s=NOW - 3,
-)
+PROVEN = Calls(dry_run=EvictionResult(EvictionOutcome.EVICTED), dry_run_at_s=NOW, gate_proven_at_s=NOW - 3)
 
 
 @pytest.mark.parametrize("requested", [0.0, NOW - 3])

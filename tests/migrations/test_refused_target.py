@@ -17,21 +17,18 @@ def pending(reason, message):
     return msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=said))
 
 
-@pytest.mark.parametrize(
-    ("reason", "message", "ends_as"),
-    [
-        ("Unschedulable", REFUSED, "TargetRefused"),
-        ("Unschedulable", "the node refused the placeholder rescheduler/x", "TargetRefused"),
-        ("Unschedulable", "422 Invalid: denied by a policy", "TargetRefused"),
-        ("Unschedulable", "403 Forbidden: denied by a webhook", "TargetRefused"),
-        ("Unschedulable", "403 Forbidden: exceeded quota: rooms", "Timeout"),
-        ("Unschedulable", '403 Forbidden: User "x" cannot create resource "pods"', "Timeout"),
-        ("Unschedulable", "500 InternalError: failed calling webhook", "Timeout"),
-        ("Unschedulable", "429 TooManyRequests: try later", "Timeout"),
-        ("NotScheduled", "is that scheduler running?", "Timeout"),
-        ("BeyondShare", "its namespace has used its quota", "Timeout"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "message", "ends_as"), [
+    ("Unschedulable", REFUSED, "TargetRefused"),
+    ("Unschedulable", "the node refused the placeholder rescheduler/x", "TargetRefused"),
+    ("Unschedulable", "422 Invalid: denied by a policy", "TargetRefused"),
+    ("Unschedulable", "403 Forbidden: denied by a webhook", "TargetRefused"),
+    ("Unschedulable", "403 Forbidden: exceeded quota: rooms", "Timeout"),
+    ("Unschedulable", '403 Forbidden: User "x" cannot create resource "pods"', "Timeout"),
+    ("Unschedulable", "500 InternalError: failed calling webhook", "Timeout"),
+    ("Unschedulable", "429 TooManyRequests: try later", "Timeout"),
+    ("NotScheduled", "is that scheduler running?", "Timeout"),
+    ("BeyondShare", "its namespace has used its quota", "Timeout"),
+])  # fmt: skip
 def test_how_a_move_ends_that_waited_for_its_room(reason, message, ends_as):
     waits = migration(PHASE.RESERVING, created_at_s=LATE)
     ended = look(waits, reservation=pending(reason, message))
@@ -46,14 +43,11 @@ def test_a_move_that_is_paused_or_takes_a_room_of_others_blames_nobody(fields):
     assert (ended.status.phase, ended.status.reason) == (PHASE.FAILED, "Timeout")
 
 
-@pytest.mark.parametrize(
-    ("reason", "fields", "ends_as"),
-    [
-        ("PlaceholderLost", {}, "TargetRefused"),
-        ("PlaceholderLost", {"reservation_ref": "r"}, "ReservationFailed"),
-        ("PlaceholderChanged", {}, "ReservationFailed"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "fields", "ends_as"), [
+    ("PlaceholderLost", {}, "TargetRefused"),
+    ("PlaceholderLost", {"reservation_ref": "r"}, "ReservationFailed"),
+    ("PlaceholderChanged", {}, "ReservationFailed"),
+])  # fmt: skip
 def test_a_room_that_its_node_did_not_keep(reason, fields, ends_as):
     failed = reservation(ReservationPhase.FAILED)
     said = (Condition("Ready", "False", reason, "words"),)

@@ -93,18 +93,14 @@ def evicting(requested_s):
     return msgspec.structs.replace(move, status=msgspec.structs.replace(move.status, reserved_at_s=NOW - 1))
 
 
-@pytest.mark.parametrize(
-    ("age_s", "took_s", "proven_s", "expected"),
-    [
-        (0.4, 0.1, 1.4, "evict"),
-        (0.4, 0.1, 1.0, "try_creation"),
-        (0.4, 0.1, 8.0, "evict"),
-        (0.6, 0.1, 8.0, "try_creation"),
-        (4.0, 1.5, 8.0, "evict"),
-        (6.0, 3.0, 8.0, "try_creation"),
-    ],
-    ids=["after the gate", "before the gate", "fresh", "old", "slow answers", "too old"],
-)
+@pytest.mark.parametrize(("age_s", "took_s", "proven_s", "expected"), [
+    (0.4, 0.1, 1.4, "evict"),
+    (0.4, 0.1, 1.0, "try_creation"),
+    (0.4, 0.1, 8.0, "evict"),
+    (0.6, 0.1, 8.0, "try_creation"),
+    (4.0, 1.5, 8.0, "evict"),
+    (6.0, 3.0, 8.0, "try_creation"),
+], ids=["after the gate", "before the gate", "fresh", "old", "slow answers", "too old"])  # fmt: skip
 @pytest.mark.parametrize("requested_s", [0.0, NOW - 9], ids=["with the intent", "after the intent"])
 def test_nothing_is_evicted_on_a_look_that_is_older_than_gate_and_answers_make_it(
     age_s, took_s, proven_s, expected, requested_s
@@ -141,13 +137,10 @@ def test_a_replacement_that_has_grown_ends_the_move(requested, seen):
 
 
 @pytest.mark.parametrize("requested", [0.0, NOW - 3], ids=["before the intent", "after it"])
-@pytest.mark.parametrize(
-    ("reason", "state"),
-    [
-        (NoReplacement.MAY_BE_REMOVED, (PHASE.EVICTING, "OwnerBusy")),
-        (NoReplacement.SURPLUS, (PHASE.FAILED, "ReplacementChanged")),
-    ],
-)
+@pytest.mark.parametrize(("reason", "state"), [
+    (NoReplacement.MAY_BE_REMOVED, (PHASE.EVICTING, "OwnerBusy")),
+    (NoReplacement.SURPLUS, (PHASE.FAILED, "ReplacementChanged")),
+])  # fmt: skip
 def test_room_is_held_while_the_controller_removes_pods_of_which_this_may_be_none(requested, reason, state):
     outcome = look(
         migration(PHASE.EVICTING, requested=requested),
@@ -236,14 +229,11 @@ def test_without_a_dry_run_nothing_is_evicted_while_the_namespace_gets_no_pods(p
     assert not outcome.status.eviction_requested_at_s
 
 
-@pytest.mark.parametrize(
-    ("seen", "words"),
-    [
-        (creation(Outcome.NO_RIGHT, at=NOW - 50, message="cannot create"), "base/dry-run-creation.yaml"),
-        (creation(Outcome.NO_EVIDENCE, message="exceeded quota: q"), "exceeded quota: q"),
-        (ObservedCreation(), "only for controllers of Kubernetes itself"),
-    ],
-)
+@pytest.mark.parametrize(("seen", "words"), [
+    (creation(Outcome.NO_RIGHT, at=NOW - 50, message="cannot create"), "base/dry-run-creation.yaml"),
+    (creation(Outcome.NO_EVIDENCE, message="exceeded quota: q"), "exceeded quota: q"),
+    (ObservedCreation(), "only for controllers of Kubernetes itself"),
+])  # fmt: skip
 def test_without_a_dry_run_the_move_goes_on_and_says_from_what_it_knows(seen, words):
     outcome = look(migration(), creation=seen, replacement=coming(500, ReplacementSource.SIBLING))
     assert "create_reservation" in kinds(outcome)

@@ -59,17 +59,13 @@ def test_a_move_takes_the_very_room_that_it_names():
     assert "create_reservation" not in sent(outcome)
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"reservation": room(10)}, "too small"),
-        ({"reservation": room(), "owner_of_reservation": False}, "not for pods of this controller"),
-        ({"reservation": room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))}, "is of mode Soft"),
-        ({"reservation": room(allocate_once=False)}, "for several pods"),
-        ({"reservation_refused": "Reservation room was made for move bank/x"}, "was made for move bank/x"),
-    ],
-    ids=["too small", "other owners", "soft", "several pods", "of another move"],
-)
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"reservation": room(10)}, "too small"),
+    ({"reservation": room(), "owner_of_reservation": False}, "not for pods of this controller"),
+    ({"reservation": room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))}, "is of mode Soft"),
+    ({"reservation": room(allocate_once=False)}, "for several pods"),
+    ({"reservation_refused": "Reservation room was made for move bank/x"}, "was made for move bank/x"),
+], ids=["too small", "other owners", "soft", "several pods", "of another move"])  # fmt: skip
 def test_an_unfit_room_ends_the_move_before_anything_is_disturbed(fields, words):
     outcome = look(move(), **fields)
     assert (outcome.status.phase, outcome.status.reason) == (PHASE.FAILED, "ReservationUnfit")

@@ -28,11 +28,7 @@ from start_first_objects import (
 from rescheduler.migrations.observed_migration import Calls, MigrationSettings, Permission
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.records import (
-    DisruptionBudget,
-    Node,
-    PodPhase,
-)
+from rescheduler.model.records import DisruptionBudget, Node, PodPhase
 
 # Beginning and starting
 
@@ -54,23 +50,16 @@ def test_a_budget_that_allows_nothing_does_not_keep_it_from_starting():
     assert "start_replacement" in kinds(look(migration(), budgets=(closed,)))
 
 
-@pytest.mark.parametrize(
-    ("fields", "extra", "expected"),
-    [
-        ({}, {"start_first": seen(busy="default/other")}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"start_first": seen(owned=2)}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"start_first": seen(deployment=deployment(rolling_out=True))}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"start_first": seen(deployment=deployment(replicas=4))}, (PHASE.PENDING, "OwnerBusy")),
-        ({}, {"start_first": seen(deployment=deployment(revision="2"))}, (PHASE.FAILED, "OwnerChanged")),
-        ({}, {"fits": Permission(ok=False, message="full")}, (PHASE.PENDING, "TargetUnschedulable")),
-        ({"paused": True}, {}, (PHASE.PENDING, "Paused")),
-        (
-            {},
-            {"budgets": tuple(DisruptionBudget(namespace="default", name=n) for n in "ab")},
-            (PHASE.FAILED, "MultipleBudgets"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fields", "extra", "expected"), [
+    ({}, {"start_first": seen(busy="default/other")}, (PHASE.PENDING, "OwnerBusy")),
+    ({}, {"start_first": seen(owned=2)}, (PHASE.PENDING, "OwnerBusy")),
+    ({}, {"start_first": seen(deployment=deployment(rolling_out=True))}, (PHASE.PENDING, "OwnerBusy")),
+    ({}, {"start_first": seen(deployment=deployment(replicas=4))}, (PHASE.PENDING, "OwnerBusy")),
+    ({}, {"start_first": seen(deployment=deployment(revision="2"))}, (PHASE.FAILED, "OwnerChanged")),
+    ({}, {"fits": Permission(ok=False, message="full")}, (PHASE.PENDING, "TargetUnschedulable")),
+    ({"paused": True}, {}, (PHASE.PENDING, "Paused")),
+    ({}, {"budgets": tuple(DisruptionBudget(namespace="default", name=n) for n in "ab")}, (PHASE.FAILED, "MultipleBudgets")),
+])  # fmt: skip
 def test_what_keeps_it_from_beginning(fields, extra, expected):
     outcome = look(migration(**fields), **extra)
     assert said(outcome) == expected
@@ -195,14 +184,11 @@ def test_refused_by_the_server_it_ends_where_the_mode_was_asked_for_by_name():
     assert not {"evict", "create_reservation"} & set(kinds(outcome))
 
 
-@pytest.mark.parametrize(
-    ("default", "mode"),
-    [
-        (MoveMode.RESERVE_FIRST, MoveMode.RESERVE_FIRST),
-        (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST),
-        (MoveMode.SOFT, MoveMode.SOFT),
-    ],
-)
+@pytest.mark.parametrize(("default", "mode"), [
+    (MoveMode.RESERVE_FIRST, MoveMode.RESERVE_FIRST),
+    (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST),
+    (MoveMode.SOFT, MoveMode.SOFT),
+])  # fmt: skip
 def test_refused_by_the_server_it_reserves_first_where_the_mode_was_left_open(default, mode):
     settings = MigrationSettings(mode=default)
     outcome = look(migration(PHASE.RESERVING, started=False), settings=settings, **REFUSED)
@@ -271,23 +257,14 @@ def test_the_order_of_the_eviction():
     assert "prove_gate" in kinds(look(migration(PHASE.EVICTING, requested=NOW), **ready))
 
 
-@pytest.mark.parametrize(
-    ("observed", "expected"),
-    [
-        (seen(replacement=replacement(ready=False)), (PHASE.RESERVING, "ReplacementNotReady")),
-        (seen(replacement=None), (PHASE.FAILED, "ReplacementGone")),
-        (seen(replacement=replacement(), owned=4), (PHASE.EVICTING, "OwnerBusy")),
-        (seen(replacement=replacement(), busy="default/other"), (PHASE.EVICTING, "OwnerBusy")),
-        (
-            seen(replacement=replacement(), deployment=deployment(rolling_out=True)),
-            (PHASE.EVICTING, "OwnerBusy"),
-        ),
-        (
-            seen(replacement=replacement(), deployment=deployment(revision="2")),
-            (PHASE.FAILED, "OwnerChanged"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("observed", "expected"), [
+    (seen(replacement=replacement(ready=False)), (PHASE.RESERVING, "ReplacementNotReady")),
+    (seen(replacement=None), (PHASE.FAILED, "ReplacementGone")),
+    (seen(replacement=replacement(), owned=4), (PHASE.EVICTING, "OwnerBusy")),
+    (seen(replacement=replacement(), busy="default/other"), (PHASE.EVICTING, "OwnerBusy")),
+    (seen(replacement=replacement(), deployment=deployment(rolling_out=True)), (PHASE.EVICTING, "OwnerBusy")),
+    (seen(replacement=replacement(), deployment=deployment(revision="2")), (PHASE.FAILED, "OwnerChanged")),
+])  # fmt: skip
 @pytest.mark.parametrize("requested", [0.0, NOW - 3])
 def test_what_is_seen_right_before_the_eviction_stops_it(observed, expected, requested):
     outcome = look(migration(PHASE.EVICTING, requested=requested), start_first=observed, calls=PROVEN)
@@ -296,14 +273,11 @@ def test_what_is_seen_right_before_the_eviction_stops_it(observed, expected, req
     assert "evict" not in kinds(outcome)
 
 
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        (None, (PHASE.FAILED, "TargetNotFound")),
-        (Node(name="n2", deleting=True), (PHASE.FAILED, "TargetNotFound")),
-        (Node(name="n2", ready=False), (PHASE.RESERVING, "ReplacementNotReady")),
-    ],
-)
+@pytest.mark.parametrize(("node", "expected"), [
+    (None, (PHASE.FAILED, "TargetNotFound")),
+    (Node(name="n2", deleting=True), (PHASE.FAILED, "TargetNotFound")),
+    (Node(name="n2", ready=False), (PHASE.RESERVING, "ReplacementNotReady")),
+])  # fmt: skip
 @pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING])
 def test_a_target_that_dies_before_the_eviction_stops_it(phase, node, expected):
     outcome = look(
@@ -336,24 +310,17 @@ def test_a_crash_after_the_eviction_goes_on_with_the_adoption(old):
 # Adopting
 
 
-@pytest.mark.parametrize(
-    ("observed", "now", "expected"),
-    [
-        (seen(replacement=LABELLED), NOW, (PHASE.HANDING_OVER, "Adopting")),
-        (seen(replacement=LABELLED), NOW + 60, (PHASE.FAILED, "ReplacementPending")),
-        (seen(replacement=ADOPTED, owned=4), NOW, (PHASE.HANDING_OVER, "Adopting")),
-        (seen(replacement=ADOPTED, owned=4), NOW + 60, (PHASE.SUCCEEDED, "Landed")),
-        (seen(replacement=ADOPTED), NOW, (PHASE.SUCCEEDED, "Landed")),
-        (seen(replacement=None), NOW, (PHASE.FAILED, "ReplacementGone")),
-        (seen(replacement=replacement(deleting=True)), NOW, (PHASE.FAILED, "ReplacementGone")),
-        (seen(replacement=replacement(), replica_set=None), NOW, (PHASE.FAILED, "OwnerChanged")),
-        (
-            seen(replacement=replacement(), replica_set=replica_set(deleting=True)),
-            NOW,
-            (PHASE.FAILED, "OwnerChanged"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("observed", "now", "expected"), [
+    (seen(replacement=LABELLED), NOW, (PHASE.HANDING_OVER, "Adopting")),
+    (seen(replacement=LABELLED), NOW + 60, (PHASE.FAILED, "ReplacementPending")),
+    (seen(replacement=ADOPTED, owned=4), NOW, (PHASE.HANDING_OVER, "Adopting")),
+    (seen(replacement=ADOPTED, owned=4), NOW + 60, (PHASE.SUCCEEDED, "Landed")),
+    (seen(replacement=ADOPTED), NOW, (PHASE.SUCCEEDED, "Landed")),
+    (seen(replacement=None), NOW, (PHASE.FAILED, "ReplacementGone")),
+    (seen(replacement=replacement(deleting=True)), NOW, (PHASE.FAILED, "ReplacementGone")),
+    (seen(replacement=replacement(), replica_set=None), NOW, (PHASE.FAILED, "OwnerChanged")),
+    (seen(replacement=replacement(), replica_set=replica_set(deleting=True)), NOW, (PHASE.FAILED, "OwnerChanged")),
+])  # fmt: skip
 def test_adopting(observed, now, expected):
     outcome = look(migration(PHASE.HANDING_OVER, requested=NOW - 3), pod=None, start_first=observed, now=now)
     assert said(outcome) == expected

@@ -17,11 +17,7 @@ NODE = Node(name="n2", labels=LabelSet({"disk": "ssd"}))
 
 
 def found(*specs, node="", held=FULL, asked_priority=0, **stored):
-    base = {
-        "requests": FULL,
-        "node_selector": SPEC.node_selector,
-        "tolerations": SPEC.tolerations,
-    }
+    base = {"requests": FULL, "node_selector": SPEC.node_selector, "tolerations": SPEC.tolerations}
     pin = stored.pop("pin", "n2")
     new = replacement(spec=pinned(pin, **{**base, **stored}), node=node, held=held)
     return unlike_asked(new, AskedSurgePod(specs or (SPEC,), asked_priority, "n2", NODE))
@@ -32,24 +28,17 @@ def test_what_is_stored_as_it_was_sent_is_as_asked():
     assert found(node="n2") == ""
 
 
-@pytest.mark.parametrize(
-    ("stored", "words"),
-    [
-        ({"requests": HALF}, "request for cpu is 500m instead of 1"),
-        ({"node": "n2", "held": HALF}, "cpu that is held is 500m instead of 1"),
-        ({"node": "n3"}, "spec.nodeName is n3 instead of n2"),
-        ({"pin": "n3"}, "spec.affinity.nodeAffinity is n3 instead of node/n2"),
-        ({"scheduler_name": "other"}, "spec.schedulerName is other instead of default-scheduler"),
-        ({"node_selector": (("pool", "b"),)}, "spec.nodeSelector is pool=b instead of what node/n2 matches"),
-        ({"tolerations": ()}, "spec.tolerations is none of these instead of pool"),
-        (
-            {"asked_priority": 10, "priority": -5, "priority_class": "low"},
-            "spec.priority is -5 instead of 10",
-        ),
-        ({"deadline_s": 600}, "spec.activeDeadlineSeconds is 600 s instead of none"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("stored", "words"), [
+    ({"requests": HALF}, "request for cpu is 500m instead of 1"),
+    ({"node": "n2", "held": HALF}, "cpu that is held is 500m instead of 1"),
+    ({"node": "n3"}, "spec.nodeName is n3 instead of n2"),
+    ({"pin": "n3"}, "spec.affinity.nodeAffinity is n3 instead of node/n2"),
+    ({"scheduler_name": "other"}, "spec.schedulerName is other instead of default-scheduler"),
+    ({"node_selector": (("pool", "b"),)}, "spec.nodeSelector is pool=b instead of what node/n2 matches"),
+    ({"tolerations": ()}, "spec.tolerations is none of these instead of pool"),
+    ({"asked_priority": 10, "priority": -5, "priority_class": "low"}, "spec.priority is -5 instead of 10"),
+    ({"deadline_s": 600}, "spec.activeDeadlineSeconds is 600 s instead of none"),
+], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")  # fmt: skip
 def test_what_is_less_than_asked_is_told(stored, words):
     assert words in found(**stored)
 

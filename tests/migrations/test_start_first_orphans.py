@@ -16,16 +16,10 @@ from start_first_objects import (
     seen,
 )
 
-from rescheduler.migrations.start_first_replacement import (
-    is_unadopted,
-    orphan_calls,
-)
+from rescheduler.migrations.start_first_replacement import is_unadopted, orphan_calls
 from rescheduler.model import names
 from rescheduler.model.migration import MoveMode
-from rescheduler.model.records import (
-    PodPhase,
-    PodSpec,
-)
+from rescheduler.model.records import PodPhase, PodSpec
 from rescheduler.model.selectors import LabelSet
 
 # Replacements that nobody cares for
@@ -48,26 +42,23 @@ OTHERS = tuple(pod(uid=f"p{i}") for i in range(2))
 GATED = pod(uid="gated", node="", spec=PodSpec(gates=(names.GATE,)))
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"moves": (migration(PHASE.RESERVING),)}, []),
-        ({"moves": (migration(PHASE.FAILED),), "pods": (*OTHERS, pod())}, ["remove_replacement"]),
-        ({"pods": (*OTHERS, pod())}, ["remove_replacement"]),
-        ({"pods": OTHERS}, ["label_replacement"]),
-        ({"pods": (*OTHERS, GATED)}, ["label_replacement"]),
-        ({"pods": (*OTHERS, pod(deleting=True))}, ["label_replacement"]),
-        ({"pods": (*OTHERS, pod(uid="new"))}, ["remove_replacement"]),
-        ({"mine": replacement(ready=False), "pods": OTHERS}, ["remove_replacement"]),
-        ({"mine": replacement(phase=PodPhase.FAILED), "pods": OTHERS}, ["remove_replacement"]),
-        ({"mine": replacement(deleting=True)}, []),
-        ({"mine": LABELLED}, []),
-        ({"mine": LABELLED, "owners": ()}, ["remove_replacement"]),
-        ({"mine": ADOPTED, "owners": ()}, []),
-        ({"owners": ()}, ["remove_replacement"]),
-        ({"mine": replacement(annotations=LabelSet())}, ["remove_replacement"]),
-    ],
-)
+@pytest.mark.parametrize(("fields", "expected"), [
+    ({"moves": (migration(PHASE.RESERVING),)}, []),
+    ({"moves": (migration(PHASE.FAILED),), "pods": (*OTHERS, pod())}, ["remove_replacement"]),
+    ({"pods": (*OTHERS, pod())}, ["remove_replacement"]),
+    ({"pods": OTHERS}, ["label_replacement"]),
+    ({"pods": (*OTHERS, GATED)}, ["label_replacement"]),
+    ({"pods": (*OTHERS, pod(deleting=True))}, ["label_replacement"]),
+    ({"pods": (*OTHERS, pod(uid="new"))}, ["remove_replacement"]),
+    ({"mine": replacement(ready=False), "pods": OTHERS}, ["remove_replacement"]),
+    ({"mine": replacement(phase=PodPhase.FAILED), "pods": OTHERS}, ["remove_replacement"]),
+    ({"mine": replacement(deleting=True)}, []),
+    ({"mine": LABELLED}, []),
+    ({"mine": LABELLED, "owners": ()}, ["remove_replacement"]),
+    ({"mine": ADOPTED, "owners": ()}, []),
+    ({"owners": ()}, ["remove_replacement"]),
+    ({"mine": replacement(annotations=LabelSet())}, ["remove_replacement"]),
+])  # fmt: skip
 def test_a_replacement_without_a_move_is_adopted_or_removed(fields, expected):
     assert decided(**fields) == expected
 

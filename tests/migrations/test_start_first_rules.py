@@ -36,16 +36,13 @@ from rescheduler.planning.start_first_mode import declared, refusal, replacement
 # Mode
 
 
-@pytest.mark.parametrize(
-    ("asked", "default", "declares", "mode"),
-    [
-        (MoveMode.AUTO, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
-        (MoveMode.AUTO, MoveMode.RESERVE_FIRST, False, MoveMode.RESERVE_FIRST),
-        (MoveMode.AUTO, MoveMode.START_FIRST, False, MoveMode.RESERVE_FIRST),
-        (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
-        (MoveMode.RESERVE_FIRST, MoveMode.START_FIRST, True, MoveMode.RESERVE_FIRST),
-    ],
-)
+@pytest.mark.parametrize(("asked", "default", "declares", "mode"), [
+    (MoveMode.AUTO, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
+    (MoveMode.AUTO, MoveMode.RESERVE_FIRST, False, MoveMode.RESERVE_FIRST),
+    (MoveMode.AUTO, MoveMode.START_FIRST, False, MoveMode.RESERVE_FIRST),
+    (MoveMode.START_FIRST, MoveMode.RESERVE_FIRST, True, MoveMode.START_FIRST),
+    (MoveMode.RESERVE_FIRST, MoveMode.START_FIRST, True, MoveMode.RESERVE_FIRST),
+])  # fmt: skip
 def test_only_a_declared_mode_is_chosen(asked, default, declares, mode):
     settings = MigrationSettings(mode=default)
     outcome = look(migration(mode=asked), settings=settings, start_first=seen(declared=declares))
@@ -57,35 +54,24 @@ def test_auto_reserves_first_where_two_pods_may_not_stand_side_by_side():
     assert "create_reservation" in kinds(outcome)
 
 
-@pytest.mark.parametrize(
-    ("observed", "words"),
-    [
-        (None, "must be declared"),
-        (seen(declared=False), "rescheduler.dev/mode: StartFirst"),
-        (seen(eligible=Permission(ok=False, message="Recreate")), "Recreate"),
-    ],
-)
+@pytest.mark.parametrize(("observed", "words"), [
+    (None, "must be declared"),
+    (seen(declared=False), "rescheduler.dev/mode: StartFirst"),
+    (seen(eligible=Permission(ok=False, message="Recreate")), "Recreate"),
+])  # fmt: skip
 def test_asked_for_by_name_it_is_refused_with_the_reason(observed, words):
     outcome = look(migration(mode=MoveMode.START_FIRST), start_first=observed)
     assert said(outcome) == (PHASE.FAILED, "ModeNotSupported")
     assert words in outcome.status.message
 
 
-@pytest.mark.parametrize(
-    ("on_deployment", "on_set", "by_default", "expected"),
-    [
-        ({}, {}, False, False),
-        ({}, {}, True, True),
-        ({"rescheduler.dev/mode": "StartFirst"}, {}, False, True),
-        ({}, {"rescheduler.dev/mode": "StartFirst"}, False, True),
-        (
-            {"rescheduler.dev/mode": "ReserveFirst"},
-            {"rescheduler.dev/mode": "StartFirst"},
-            True,
-            False,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("on_deployment", "on_set", "by_default", "expected"), [
+    ({}, {}, False, False),
+    ({}, {}, True, True),
+    ({"rescheduler.dev/mode": "StartFirst"}, {}, False, True),
+    ({}, {"rescheduler.dev/mode": "StartFirst"}, False, True),
+    ({"rescheduler.dev/mode": "ReserveFirst"}, {"rescheduler.dev/mode": "StartFirst"}, True, False),
+])  # fmt: skip
 def test_who_declares(on_deployment, on_set, by_default, expected):
     owners = replica_set(annotations=LabelSet(on_set)), deployment(annotations=LabelSet(on_deployment))
     assert declared(*owners, by_default=by_default) is expected
@@ -177,10 +163,7 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
     affinity = made["spec"]["affinity"]
     assert affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
         "nodeSelectorTerms"
-    ] == [
-        {"matchExpressions": [1], "matchFields": [pin]},
-        {"matchFields": [2, pin]},
-    ]
+    ] == [{"matchExpressions": [1], "matchFields": [pin]}, {"matchFields": [2, pin]}]
     assert affinity["podAntiAffinity"] == template["spec"]["affinity"]["podAntiAffinity"]
     assert "nodeName" not in made["spec"]
     assert made["metadata"]["labels"] == {"app": "web", names.LABEL_START_FIRST: "m"}

@@ -24,12 +24,8 @@ HELD = records.room("r", ReservationPhase.AVAILABLE, node_name="n2")
 
 def move(phase=PHASE.PENDING, mode=MoveMode.RESERVE_FIRST, **fields):
     named = {
-        "namespace": "shop",
-        "pod_name": "web-0",
-        "pod_uid": "u",
-        "target_node": "n2",
-        "created_at_s": NOW,
-    }
+        "namespace": "shop", "pod_name": "web-0", "pod_uid": "u", "target_node": "n2", "created_at_s": NOW,
+    }  # fmt: skip
     return records.move("m", phase, mode=mode, reservation_name="r", node_name="n2", **named | fields)
 
 

@@ -77,21 +77,10 @@ COUNTS = {
 MOST = {"podNumToReserve": MOST_ROOMS, "rooms": MOST_ROOMS}
 """Number of a spec -> the largest."""
 LEAST = {
-    "owners": 1,
-    "containers": 1,
-    "containers.name": 1,
-    "key": 1,
-    "podRef.name": 1,
-    "target.nodeName": 1,
-    "reservationRef.name": 1,
-    "after": 3,
-    "gracePeriodSeconds": 0,
-    "cron": 9,
-    "timeZone": 1,
-    "resources": 1,
-    "podNumToReserve": 1,
-    "rooms": 0,
-}
+    "owners": 1, "containers": 1, "containers.name": 1, "key": 1, "podRef.name": 1, "target.nodeName": 1,
+    "reservationRef.name": 1, "after": 3, "gracePeriodSeconds": 0, "cron": 9, "timeZone": 1, "resources": 1,
+    "podNumToReserve": 1, "rooms": 0,
+}  # fmt: skip
 """Field of a spec -> the shortest text, the fewest entries, or the smallest number in it."""
 
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
@@ -103,16 +92,13 @@ def spec_of(plural):
     return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
 
 
-@pytest.mark.parametrize(
-    ("plural", "field", "most"),
-    [
-        ("reservations", "ttl", MOST_TTL),
-        ("podmigrations", "ttl", MOST_MOVE_TTL),
-        ("podmigrations", "hint", MOST_MOVE_TTL),
-        ("reservationwindows", "duration", MOST_WINDOW),
-        ("reservationwindows", "startReserveAgo", MOST_WINDOW),
-    ],
-)
+@pytest.mark.parametrize(("plural", "field", "most"), [
+    ("reservations", "ttl", MOST_TTL),
+    ("podmigrations", "ttl", MOST_MOVE_TTL),
+    ("podmigrations", "hint", MOST_MOVE_TTL),
+    ("reservationwindows", "duration", MOST_WINDOW),
+    ("reservationwindows", "startReserveAgo", MOST_WINDOW),
+])  # fmt: skip
 def test_the_schemas_have_the_limits_of_the_table(plural, field, most):
     ttl = spec_of(plural)[field]
     assert ttl["maxLength"] == LONGEST_DURATION_TEXT
@@ -123,15 +109,9 @@ def test_the_schemas_have_the_limits_of_the_table(plural, field, most):
 
 PLURALS = ("reservations", "podmigrations", "reservationwindows", "headrooms")
 TABLES = {
-    "maxLength": LENGTHS,
-    "maxItems": COUNTS,
-    "maxProperties": COUNTS,
-    "minLength": LEAST,
-    "minItems": LEAST,
-    "minProperties": LEAST,
-    "minimum": LEAST,
-    "maximum": MOST,
-}
+    "maxLength": LENGTHS, "maxItems": COUNTS, "maxProperties": COUNTS, "minLength": LEAST, "minItems": LEAST,
+    "minProperties": LEAST, "minimum": LEAST, "maximum": MOST,
+}  # fmt: skip
 ENUMS = {
     "mode": MoveMode,
     "operator": [Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST],

@@ -26,11 +26,8 @@ from rescheduler.reservations.validation import refusal
 
 TEMPLATE = {
     "metadata": {"labels": {"app": "web"}, "namespace": "shop"},
-    "spec": {
-        "nodeName": "n7",
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
-    },
-}
+    "spec": {"nodeName": "n7", "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
+}  # fmt: skip
 OWNERS = (
     ReservationOwner(controller=ControllerRef("apps/v1", "ReplicaSet", "web-abc", "u1", "shop")),
     ReservationOwner(object=ObjectRef("shop", "web-1", "u2")),

@@ -103,11 +103,8 @@ def test_namespace_and_priority_class_and_service():
 def test_a_deployment():
     record = deployment("web").replicas(3, ready=2).cpu("100m").set("spec.minReadySeconds", 9).build()
     assert (record.kind, record.api_version, record.replicas, record.ready_replicas) == (
-        "Deployment",
-        "apps/v1",
-        3,
-        2,
-    )
+        "Deployment", "apps/v1", 3, 2,
+    )  # fmt: skip
     assert (record.surge, record.paused, record.rolling_out, record.min_ready_s) == (True, False, False, 9)
     assert record.template.requests.cpu_milli == 100
     assert record.template_labels == LabelSet({"app": "web"})
@@ -115,17 +112,14 @@ def test_a_deployment():
     assert deployment("web").set("spec.replicas", None).build().replicas == 1
 
 
-@pytest.mark.parametrize(
-    ("strategy", "surge"),
-    [
-        (None, True),
-        ({"type": "Recreate"}, False),
-        ({"type": "RollingUpdate"}, True),
-        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}, False),
-        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "0%"}}, False),
-        ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%"}}, True),
-    ],
-)
+@pytest.mark.parametrize(("strategy", "surge"), [
+    (None, True),
+    ({"type": "Recreate"}, False),
+    ({"type": "RollingUpdate"}, True),
+    ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}, False),
+    ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "0%"}}, False),
+    ({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%"}}, True),
+])  # fmt: skip
 def test_who_may_surge(strategy, surge):
     assert deployment("web").set("spec.strategy", strategy).build().surge is surge
     assert not statefulset("web").build().surge
@@ -178,12 +172,8 @@ def test_other_workloads():
         .build()
     )
     assert (found.kind, found.api_version, found.replicas, found.ready_replicas, found.paused) == (
-        "Job",
-        "batch/v1",
-        4,
-        2,
-        True,
-    )
+        "Job", "batch/v1", 4, 2, True,
+    )  # fmt: skip
     old = object_of(Kind.REPLICATION_CONTROLLER, "rc", spec={"selector": {"app": "x"}}).build()
     assert (old.api_version, old.template) == ("v1", None)
     assert old.selector.requirements == (Requirement("app", Operator.IN, ("x",)),)
@@ -247,11 +237,8 @@ def test_volumes_and_claims():
         .build()
     )
     assert (found.capacity_bytes, found.claim, found.claim_uid, found.storage_class) == (
-        5 * GIB,
-        ObjectKey("s", "c"),
-        "u",
-        "fast",
-    )
+        5 * GIB, ObjectKey("s", "c"), "u", "fast",
+    )  # fmt: skip
     assert found.node_affinity.matches(LabelSet({"zone": "a"}), "n")
     assert (found.driver, found.handle, found.volume_mode) == ("csi.example", "v", "Filesystem")
     assert (
@@ -271,15 +258,12 @@ def test_volumes_and_claims():
     assert claim("c").set("spec.storageClassName", "").build().storage_class == ""
 
 
-@pytest.mark.parametrize(
-    ("labels", "handle"),
-    [
-        ({}, "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
-        ({"topology.kubernetes.io/zone": "us-c1-a"}, "projects/UNSPECIFIED/zones/us-c1-a/disks/d"),
-        ({"topology.kubernetes.io/zone": "us-c1-a__us-c1-b"}, "projects/UNSPECIFIED/regions/us-c1/disks/d"),
-        ({"topology.kubernetes.io/zone": "us-c1-a__eu-c1-b"}, ""),
-    ],
-)
+@pytest.mark.parametrize(("labels", "handle"), [
+    ({}, "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
+    ({"topology.kubernetes.io/zone": "us-c1-a"}, "projects/UNSPECIFIED/zones/us-c1-a/disks/d"),
+    ({"topology.kubernetes.io/zone": "us-c1-a__us-c1-b"}, "projects/UNSPECIFIED/regions/us-c1/disks/d"),
+    ({"topology.kubernetes.io/zone": "us-c1-a__eu-c1-b"}, ""),
+])  # fmt: skip
 def test_handles_of_migrated_disks(labels, handle):
     assert gce_volume("d", LabelSet(labels)).handle == handle
 
@@ -335,18 +319,15 @@ def test_attachments_and_device_classes():
     assert object_of(Kind.DEVICE_CLASS, "gpus", spec={}).build().extended_resource == ""
 
 
-@pytest.mark.parametrize(
-    ("volume_id", "handle", "translates"),
-    [
-        ("vol-1", "vol-1", True),
-        ("aws://z1/vol-1", "vol-1", True),
-        ("aws://z1/vol-1/", "vol-1", True),
-        ("anything", "anything", True),
-        ("aws://z1/disk-1", "", False),
-        ("aws://z1/vol-1/2", "", False),
-        ("aws://[", "", False),
-    ],
-)
+@pytest.mark.parametrize(("volume_id", "handle", "translates"), [
+    ("vol-1", "vol-1", True),
+    ("aws://z1/vol-1", "vol-1", True),
+    ("aws://z1/vol-1/", "vol-1", True),
+    ("anything", "anything", True),
+    ("aws://z1/disk-1", "", False),
+    ("aws://z1/vol-1/2", "", False),
+    ("aws://[", "", False),
+])  # fmt: skip
 def test_handles_of_migrated_aws_disks(volume_id, handle, translates):
     found = aws_volume(volume_id)
     assert (found.handle, bool(found.driver), not found.error) == (handle, translates, translates)
@@ -394,12 +375,7 @@ def test_a_resource_quota_limits_requests_and_pods():
     built = quota(hard, {"requests.cpu": "1500m", "count/pods": 3})
     assert (built.key, built.limits) == (
         ("shop", "own"),
-        (
-            ("pods", 9, 3),
-            ("memory", 1 << 30, 0),
-            ("cpu", 4000, 1500),
-            ("example.com/gpu", 2, 0),
-        ),
+        (("pods", 9, 3), ("memory", 1 << 30, 0), ("cpu", 4000, 1500), ("example.com/gpu", 2, 0)),
     )
 
 

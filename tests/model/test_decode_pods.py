@@ -119,17 +119,14 @@ def resizing(spec, status=None, allocated=None, *, infeasible=False, **pod_level
     return built.build()
 
 
-@pytest.mark.parametrize(
-    ("reported", "held"),
-    [
-        ({}, 500),
-        ({"status": "800m", "allocated": "500m"}, 800),
-        ({"status": "200m", "allocated": "200m"}, 500),
-        ({"allocated": "900m"}, 900),
-        ({"status": "200m", "allocated": "300m", "infeasible": True}, 300),
-        ({"infeasible": True}, 0),
-    ],
-)
+@pytest.mark.parametrize(("reported", "held"), [
+    ({}, 500),
+    ({"status": "800m", "allocated": "500m"}, 800),
+    ({"status": "200m", "allocated": "200m"}, 500),
+    ({"allocated": "900m"}, 900),
+    ({"status": "200m", "allocated": "300m", "infeasible": True}, 300),
+    ({"infeasible": True}, 0),
+])  # fmt: skip
 def test_a_pod_on_a_node_holds_the_most_of_spec_allocated_and_actual(reported, held):
     record = resizing("500m", **reported)
     assert record.held.cpu_milli == held
@@ -198,12 +195,9 @@ def test_affinity_tolerations_and_spread():
     assert spec.tolerations == (Toleration("a", "Equal", "b", "NoSchedule"), Toleration("", "Exists"))
     (spread,) = spec.spread
     assert (
-        spread.max_skew,
-        spread.hard,
-        spread.min_domains,
-        spread.node_affinity_honor,
+        spread.max_skew, spread.hard, spread.min_domains, spread.node_affinity_honor,
         spread.node_taints_honor,
-    ) == (2, False, 1, True, False)
+    )== (2, False, 1, True, False)  # fmt: skip
     assert spec.node_selector == (("os", "linux"),)
 
 
@@ -228,24 +222,18 @@ def test_match_label_keys_of_a_template_are_merged_as_its_pods_will_have_them():
     assert stored.selector.matches(LabelSet({"app": "web", "pod-template-hash": "h2"}))
 
 
-@pytest.mark.parametrize(
-    ("expression", "says"),
-    [
-        ({"key": "a", "operator": "Near", "values": ["b"]}, "Near"),
-        ({"key": "a", "operator": "In"}, "can't be empty"),
-        ({"key": "a", "operator": "Exists", "values": ["b"]}, "must be empty"),
-        ({"key": "a", "operator": "Gt", "values": ["1"]}, "Gt"),
-        ({"operator": "Exists"}, 'key: Invalid value: "": name part must be non-empty'),
-        ({"key": "a/b/c", "operator": "Exists"}, "with an optional DNS subdomain prefix"),
-        ({"key": "A.b/c", "operator": "Exists"}, "prefix part a lowercase RFC 1123 subdomain"),
-        ({"key": "x" * 64, "operator": "Exists"}, "name part must be no more than 63 bytes"),
-        ({"key": "a", "operator": "In", "values": ["b", "x" * 64]}, "must be no more than 63 bytes"),
-        (
-            {"key": "a", "operator": "NotIn", "values": ["{bad}"]},
-            'values[0][a]: Invalid value: "{bad}": a valid label',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("expression", "says"), [
+    ({"key": "a", "operator": "Near", "values": ["b"]}, "Near"),
+    ({"key": "a", "operator": "In"}, "can't be empty"),
+    ({"key": "a", "operator": "Exists", "values": ["b"]}, "must be empty"),
+    ({"key": "a", "operator": "Gt", "values": ["1"]}, "Gt"),
+    ({"operator": "Exists"}, 'key: Invalid value: "": name part must be non-empty'),
+    ({"key": "a/b/c", "operator": "Exists"}, "with an optional DNS subdomain prefix"),
+    ({"key": "A.b/c", "operator": "Exists"}, "prefix part a lowercase RFC 1123 subdomain"),
+    ({"key": "x" * 64, "operator": "Exists"}, "name part must be no more than 63 bytes"),
+    ({"key": "a", "operator": "In", "values": ["b", "x" * 64]}, "must be no more than 63 bytes"),
+    ({"key": "a", "operator": "NotIn", "values": ["{bad}"]}, 'values[0][a]: Invalid value: "{bad}": a valid label'),
+])  # fmt: skip
 def test_a_malformed_selector_matches_nothing_and_says_why(expression, says):
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [expression]}}
     path = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
@@ -325,11 +313,8 @@ def test_images_gates_claims_groups_and_priorities():
     assert (found.images, found.image_containers, found.gates) == (("a", "b", "c"), 3, ("g",))
     assert (found.resource_claims, found.scheduling_group) == (True, "gang")
     assert (found.priority, found.preempts, found.termination_grace_s, found.scheduler_name) == (
-        7,
-        False,
-        5,
-        "other",
-    )
+        7, False, 5, "other",
+    )  # fmt: skip
 
 
 def test_status_annotations_and_owner():
@@ -365,16 +350,13 @@ def test_times_of_other_zones():
         pod("p").created("2027-01-01T00:00:00").build()
 
 
-@pytest.mark.parametrize(
-    ("reason", "message", "ran", "known"),
-    [
-        ("OutOfnvidia.com/gpu", "", False, True),
-        ("UnexpectedAdmissionError", "Allocate failed", False, True),
-        ("Plugin", "Pod was rejected: no device", False, True),
-        ("Evicted", "The node was low on resource: memory", False, False),
-        ("OutOfcpu", "", True, False),
-    ],
-)
+@pytest.mark.parametrize(("reason", "message", "ran", "known"), [
+    ("OutOfnvidia.com/gpu", "", False, True),
+    ("UnexpectedAdmissionError", "Allocate failed", False, True),
+    ("Plugin", "Pod was rejected: no device", False, True),
+    ("Evicted", "The node was low on resource: memory", False, False),
+    ("OutOfcpu", "", True, False),
+])  # fmt: skip
 def test_a_pod_that_the_kubelet_did_not_take_says_why(reason, message, ran, known):
     built = pod("p").on("n").phase("Failed").set("status.reason", reason).set("status.message", message)
     if ran:

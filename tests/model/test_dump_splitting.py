@@ -50,8 +50,7 @@ def cut(text, step=7, piece=16):
 )
 def test_every_object_comes_out_once_and_whole(objects, step, piece, style):
     text = json.dumps(
-        {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}},
-        **style,
+        {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}, **style
     )
     assert cut(text, step, piece) == [(item["kind"], item) for item in objects]
 
@@ -119,16 +118,13 @@ def test_a_text_that_is_cut_off_is_an_error_never_a_silent_loss(objects, data):
         cut(text[:end], 9, 32)
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "says"),
-    [
-        ("{\n\n  oops", 3, "not JSON"),
-        ('{"a": 1}\n\nnonsense', 3, "neither a JSON object nor an array"),
-        ('{"items": [{} {}]}', 1, "expected ','"),
-        ('{"kind": "List", "items": {"a": 1}}', 1, "cannot be read"),
-        ('[\n{"kind": "Pod"},\n]', 3, "not JSON: invalid character"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "says"), [
+    ("{\n\n  oops", 3, "not JSON"),
+    ('{"a": 1}\n\nnonsense', 3, "neither a JSON object nor an array"),
+    ('{"items": [{} {}]}', 1, "expected ','"),
+    ('{"kind": "List", "items": {"a": 1}}', 1, "cannot be read"),
+    ('[\n{"kind": "Pod"},\n]', 3, "not JSON: invalid character"),
+])  # fmt: skip
 def test_what_is_not_json_is_named_with_its_line(text, line, says):
     for piece in (8, 1000):
         with pytest.raises(DumpError) as error:

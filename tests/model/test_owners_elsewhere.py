@@ -116,16 +116,12 @@ def created(pod, minute):
     return pod.set("metadata.creationTimestamp", f"2026-01-01T00:{minute:02d}:00Z")
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        lambda owner: owner.pod("x"),
-        lambda owner: owner.cpu("64").pod("x").deleting(),
-        lambda owner: owner.cpu("10m").pod("x").deleting(),
-        lambda owner: owner.pod("x").gate("example.com/never"),
-    ],
-    ids=["one more", "a big one that ends", "a small one that ends", "a gated one"],
-)
+@pytest.mark.parametrize("forged", [
+    lambda owner: owner.pod("x"),
+    lambda owner: owner.cpu("64").pod("x").deleting(),
+    lambda owner: owner.cpu("10m").pod("x").deleting(),
+    lambda owner: owner.pod("x").gate("example.com/never"),
+], ids=["one more", "a big one that ends", "a small one that ends", "a gated one"])  # fmt: skip
 def test_what_comes_back_for_a_pod_is_not_what_others_have_made_in_its_name(forged):
     owner = b.replicaset("web").replicas(2).cpu("1").template_label(app="web")
     mine = [created(owner.pod(f"web-{number}").on("n1"), 1) for number in range(2)]

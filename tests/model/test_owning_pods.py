@@ -23,16 +23,13 @@ def owns(*objects):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        (b.statefulset("workers"), "StatefulSet default/workers"),
-        (b.job("load"), "Job default/load"),
-        (b.service("driver", app="x"), "Service default/driver"),
-        (b.pod("exec-1").on("n1"), "Pod default/exec-1"),
-        (b.pod("exec-1"), "Pod default/exec-1"),
-    ],
-)
+@pytest.mark.parametrize(("made", "words"), [
+    (b.statefulset("workers"), "StatefulSet default/workers"),
+    (b.job("load"), "Job default/load"),
+    (b.service("driver", app="x"), "Service default/driver"),
+    (b.pod("exec-1").on("n1"), "Pod default/exec-1"),
+    (b.pod("exec-1"), "Pod default/exec-1"),
+])  # fmt: skip
 def test_what_goes_with_a_pod_is_named(made, words, turned):
     objects = [b.pod("llm-0").on("n1"), owned_by(made, "llm-0")]
     found = b.snapshot(b.node("n1"), *(reversed(objects) if turned else objects))
@@ -43,16 +40,12 @@ def test_a_controller_is_named_before_a_pod():
     assert owns(owned_by(b.pod("a"), "llm-0"), owned_by(b.replicaset("z"), "llm-0")) == "ReplicaSet default/z"
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        owned_by(b.statefulset("workers"), "another"),
-        owned_by(b.statefulset("workers", "elsewhere"), "llm-0"),
-        owned_by(b.statefulset("workers"), "llm-0").append("metadata.ownerReferences", STAYS),
-        owned_by(b.claim("data"), "llm-0"),
-    ],
-    ids=["another pod", "another namespace", "an owner that stays", "a claim"],
-)
+@pytest.mark.parametrize("made", [
+    owned_by(b.statefulset("workers"), "another"),
+    owned_by(b.statefulset("workers", "elsewhere"), "llm-0"),
+    owned_by(b.statefulset("workers"), "llm-0").append("metadata.ownerReferences", STAYS),
+    owned_by(b.claim("data"), "llm-0"),
+], ids=["another pod", "another namespace", "an owner that stays", "a claim"])  # fmt: skip
 def test_what_does_not_go_with_it_is_not_named(made):
     assert owns(made) == ""
 

@@ -128,18 +128,11 @@ class Engine:
         return [word for volume in volumes for word in ("--volume", volume)]
 
     def _run(self, *words: str) -> str:
-        done = subprocess.run(
-            words,
-            env={
-                **os.environ,
-                "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
-                "BUILDAH_ISOLATION": "chroot",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        done = subprocess.run(words, env={
+            **os.environ,
+            "CONTAINERS_STORAGE_CONF": str(self.folder / "storage.conf"),
+            "BUILDAH_ISOLATION": "chroot",
+        }, capture_output=True, text=True, check=False, timeout=LIMIT_S)  # fmt: skip
         if done.returncode != 0:
             raise EngineError(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
         return done.stdout.strip()

@@ -88,23 +88,19 @@ def rendered(done):
     return objects(done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("values", "resources", "components"),
-    [
-        ((), ("base",), ()),
-        (("dryRun=true",), ("overlays/dry-run",), ()),
-        (("highlyAvailable=true",), ("overlays/ha",), ()),
-        (("highlyAvailable=true", "webhook=true"), ("overlays/webhook",), ()),
-        (("highlyAvailable=true", "guard=true"), ("overlays/guard",), ()),
-        (("webhook=true", "guard=true"), ("base",), ("webhook", "guard")),
-        (("responder=true",), ("base",), ("responder",)),
-        (("startFirst=true",), ("base",), ("start-first",)),
-        (("dryRunCreation=false",), ("base",), ("no-dry-run-creation",)),
-        (("networkPolicy=true",), ("base",), ("network-policy",)),
-        (("monitoring=true",), ("base", "monitoring"), ()),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("values", "resources", "components"), [
+    ((), ("base",), ()),
+    (("dryRun=true",), ("overlays/dry-run",), ()),
+    (("highlyAvailable=true",), ("overlays/ha",), ()),
+    (("highlyAvailable=true", "webhook=true"), ("overlays/webhook",), ()),
+    (("highlyAvailable=true", "guard=true"), ("overlays/guard",), ()),
+    (("webhook=true", "guard=true"), ("base",), ("webhook", "guard")),
+    (("responder=true",), ("base",), ("responder",)),
+    (("startFirst=true",), ("base",), ("start-first",)),
+    (("dryRunCreation=false",), ("base",), ("no-dry-run-creation",)),
+    (("networkPolicy=true",), ("base",), ("network-policy",)),
+    (("monitoring=true",), ("base", "monitoring"), ()),
+], ids=str)  # fmt: skip
 def test_the_objects_are_those_of_kustomize(render, kustomize, values, resources, components):
     ours = rendered(render(*values, more=("--no-hooks",)))
     theirs = objects(kustomize(*resources, components=components))
@@ -172,22 +168,18 @@ def test_the_namespace_is_that_of_the_release_unless_the_chart_is_to_make_it(ren
     assert ("Namespace", "", "rescheduler") not in found
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        (("replicas=3",), "replicas"),
-        (('dryRun="yes"',), "dryRun"),
-        (('image={"repository":"a"}', 'image.tag=""'), "tag"),
-        (("image=null",), "image"),
-        (("runbookUrlPrefix=null",), "runbookUrlPrefix"),
-        (('runbookUrlPrefix="docs/"',), "runbookUrlPrefix"),
-        (('namespace="x"',), "namespace"),
-        (('nodeSelector={"a":1}',), "nodeSelector/a"),
-        (('tolerations=["x"]',), "tolerations/0"),
-        (('imagePullSecrets=[{"nam":"a"}]',), "name"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("values", "said"), [
+    (("replicas=3",), "replicas"),
+    (('dryRun="yes"',), "dryRun"),
+    (('image={"repository":"a"}', 'image.tag=""'), "tag"),
+    (("image=null",), "image"),
+    (("runbookUrlPrefix=null",), "runbookUrlPrefix"),
+    (('runbookUrlPrefix="docs/"',), "runbookUrlPrefix"),
+    (('namespace="x"',), "namespace"),
+    (('nodeSelector={"a":1}',), "nodeSelector/a"),
+    (('tolerations=["x"]',), "tolerations/0"),
+    (('imagePullSecrets=[{"nam":"a"}]',), "name"),
+], ids=str)  # fmt: skip
 def test_values_that_mean_nothing_are_refused(render, values, said):
     done = render(*values)
     assert done.returncode != 0
@@ -248,10 +240,7 @@ REFUSED = [
     ({"reservations": {"ttl": "0s"}}, "ttl"),
     ({"policies": [{"name": "LowNodeUtilization", "thresholds": {}}]}, "thresholds"),
     ({"policies": [{"name": "HighNodeUtilization", "thresholds": {"gpu": 30}}]}, "gpu"),
-    (
-        {"policies": [{"name": "NodeTaints", "includedTaints": ["a"], "excludedTaints": ["b"]}]},
-        "policies/0",
-    ),
+    ({"policies": [{"name": "NodeTaints", "includedTaints": ["a"], "excludedTaints": ["b"]}]}, "policies/0"),
     (
         {"policies": [{"name": "NodeTaints", "namespaces": {"include": ["a"], "exclude": ["b"]}}]},
         "namespaces",
@@ -291,18 +280,12 @@ REFUSED = [
         },
         "matchExpressions",
     ),
-    (
-        {"policies": [{"name": "NodeTaints", "labelSelector": {"matchLabels": {"a": "b c"}}}]},
-        "matchLabels/a",
-    ),
+    ({"policies": [{"name": "NodeTaints", "labelSelector": {"matchLabels": {"a": "b c"}}}]}, "matchLabels/a"),
     ({"policies": [{"name": "NodeTaints"}, {"name": "NodeTaints"}]}, "policies"),
     ({"profiles": [{"name": "a", "policies": []}, {"name": "a", "policies": []}]}, "profiles"),
     ({"profiles": [{"name": "A b", "policies": []}]}, "name"),
     ({"profiles": []}, "profiles"),
-    (
-        {"profiles": [{"name": "a", "policies": []}], "policies": [{"name": "NodeTaints"}]},
-        "configuration",
-    ),
+    ({"profiles": [{"name": "a", "policies": []}], "policies": [{"name": "NodeTaints"}]}, "configuration"),
     ({"schedulerConfiguration": {"apiVersion": "v1", "kind": "Pod"}}, "schedulerConfiguration"),
     ({"schedulerConfiguration": "x"}, "schedulerConfiguration"),
     (scheduler(parallelism=0), "parallelism"),

@@ -79,15 +79,9 @@ def test_it_starts_without_rights_on_a_root_that_it_cannot_write(engine, image):
     uid, gid = map(int, image["User"].split(":"))
     nothing = "Read-only file system"
     assert json.loads(text) == {
-        "uid": uid,
-        "gid": gid,
-        "capabilities": 0,
-        "no new privileges": 1,
-        "root": nothing,
-        "tmp": nothing,
-        "code": nothing,
-        "more than it needs": [],
-    }
+        "uid": uid, "gid": gid, "capabilities": 0, "no new privileges": 1, "root": nothing, "tmp": nothing,
+        "code": nothing, "more than it needs": [],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("command", ["run", "uninstall", "plan"])
@@ -110,15 +104,10 @@ def test_its_command_leads_on_a_real_cluster_and_ends_when_it_is_told_to(
     (account / "ca.crt").write_text(control_plane.ca)
     account.chmod(0o755)
     server = urlsplit(control_plane.url)
-    process = engine.start(
-        image,
-        container["containers"][0]["args"],
-        mounts={ACCOUNT: account},
-        environment={
-            "KUBERNETES_SERVICE_HOST": str(server.hostname),
-            "KUBERNETES_SERVICE_PORT": str(server.port),
-        },
-    )
+    process = engine.start(image, container["containers"][0]["args"], mounts={ACCOUNT: account}, environment={
+        "KUBERNETES_SERVICE_HOST": str(server.hostname),
+        "KUBERNETES_SERVICE_PORT": str(server.port),
+    })  # fmt: skip
     try:
         with World(api, "image") as world:
             world.wait(lambda: process.poll() is not None or ready(port), PATIENCE_S)

@@ -103,12 +103,9 @@ def started(tmp_path):
         if python3:
             script(path / "python3", f'case "$1" in -c) echo {python3};; *) echo python3 "$@";; esac')
         words = {
-            "minors": "3.13 3.12",
-            "named": "3.13 or 3.12",
-            "command": "x",
-            "url": "https://h",
+            "minors": "3.13 3.12", "named": "3.13 or 3.12", "command": "x", "url": "https://h",
             "wheel": "r.whl",
-        }
+        }  # fmt: skip
         script(folder / "start", krew._START.format(**words).removeprefix("#!/bin/sh\n"))
         line = [folder / "start", "plan"]
         done = subprocess.run(line, env={"PATH": str(path)}, capture_output=True, text=True, check=False)

@@ -186,15 +186,12 @@ def test_a_node_without_a_resource_holds_rooms_of_the_other_templates(decide, ap
     assert [(move.source, move.target) for move in plan.moves] == [("n0", "n1")]
 
 
-@pytest.mark.parametrize(
-    ("more", "path", "words"),
-    [
-        (({},), ("moreTemplates", 0), "is empty"),
-        (({"cpu": 1}, {"cpu": 0}), ("moreTemplates", 1, "cpu"), "must be more than 0"),
-        (({"pods": 1},), ("moreTemplates", 0, "pods"), "is no resource that pods request"),
-        (({"cpu": "one"},), ("moreTemplates", 0, "cpu"), "one"),
-    ],
-)
+@pytest.mark.parametrize(("more", "path", "words"), [
+    (({},), ("moreTemplates", 0), "is empty"),
+    (({"cpu": 1}, {"cpu": 0}), ("moreTemplates", 1, "cpu"), "must be more than 0"),
+    (({"pods": 1},), ("moreTemplates", 0, "pods"), "is no resource that pods request"),
+    (({"cpu": "one"},), ("moreTemplates", 0, "cpu"), "one"),
+])  # fmt: skip
 def test_each_template_is_validated(more, path, words):
     (found,) = DefragmentationArgs(more_templates=more).problems()
     assert found[0] == path

@@ -95,11 +95,7 @@ def test_pods_of_several_nodes_take_turns_in_a_budget(decide, app):
 
 def test_pods_go_where_they_like_to_be_as_long_as_as_many_nodes_are_emptied(decide, app):
     """The spot node is fuller, so pods would fit there best; but it asks not to be taken."""
-    nodes = [
-        b.node("low"),
-        b.node("half"),
-        b.node("spot").taint("spot", effect="PreferNoSchedule"),
-    ]
+    nodes = [b.node("low"), b.node("half"), b.node("spot").taint("spot", effect="PreferNoSchedule")]
     cluster = b.snapshot(
         nodes,
         app("critical", ["low"], lambda s: s.cpu("400m")),

@@ -52,17 +52,13 @@ def test_it_counts_once_the_label_has_been_so_for_a_while(decide, ask, age_s, mo
     assert len(decide(cluster, "NodeAffinity").moves) == moves
 
 
-@pytest.mark.parametrize(
-    ("since", "args"),
-    [
-        (None, {}),
-        ({"n1": NodeMarksSince(labels={"disk": b.NOW_S})}, {"after_s": 0.0}),
-        ({"n1": NodeMarksSince(labels={"team": b.NOW_S})}, {}),
-        ({"n2": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),
-        ({"gone": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),
-    ],
-    ids=["nobody has seen it", "by choice", "another label", "another node", "a node that is gone"],
-)
+@pytest.mark.parametrize(("since", "args"), [
+    (None, {}),
+    ({"n1": NodeMarksSince(labels={"disk": b.NOW_S})}, {"after_s": 0.0}),
+    ({"n1": NodeMarksSince(labels={"team": b.NOW_S})}, {}),
+    ({"n2": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),
+    ({"gone": NodeMarksSince(labels={"disk": b.NOW_S})}, {}),
+], ids=["nobody has seen it", "by choice", "another label", "another node", "a node that is gone"])  # fmt: skip
 def test_it_counts_at_once(decide, since, args):
     assert len(decide(cluster_of(*BARE, since=since), ("NodeAffinity", args)).moves) == 1
 

@@ -184,10 +184,7 @@ def test_deviation_from_the_mean(decide, app, landings):
 
 
 def test_extended_resources_and_pods_count(decide, app, landings):
-    arguments = {
-        "thresholds": {"example.com/gpu": 30.0},
-        "target_thresholds": {"example.com/gpu": 60.0},
-    }
+    arguments = {"thresholds": {"example.com/gpu": 30.0}, "target_thresholds": {"example.com/gpu": 60.0}}
     node = {"example.com/gpu": "4"}
     cluster = b.snapshot(
         b.node("n1").allocatable(node),
@@ -324,15 +321,12 @@ def test_no_free_node_no_move(decide, app):
     assert (plan.moves, plan.skipped) == ((), ())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "where"),
-    [
-        ({"thresholds": {"cpu": 60.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
-        ({"thresholds": {"cpu": 20.0}, "target_thresholds": {"memory": 50.0}}, ("targetThresholds",)),
-        ({"thresholds": {"cpu": -1.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
-        ({"thresholds": {}, "target_thresholds": {}}, ("thresholds",)),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "where"), [
+    ({"thresholds": {"cpu": 60.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
+    ({"thresholds": {"cpu": 20.0}, "target_thresholds": {"memory": 50.0}}, ("targetThresholds",)),
+    ({"thresholds": {"cpu": -1.0}, "target_thresholds": {"cpu": 50.0}}, ("thresholds", "cpu")),
+    ({"thresholds": {}, "target_thresholds": {}}, ("thresholds",)),
+])  # fmt: skip
 def test_wrong_arguments_are_named(arguments, where):
     assert where in [path for path, _ in LowNodeUtilizationArgs(**arguments).problems()]
 
@@ -403,16 +397,12 @@ def test_who_only_says_it_holds_room_is_load(decide, app):
     assert decide(cluster, ("LowNodeUtilization", CPU)).moves
 
 
-@pytest.mark.parametrize(
-    ("arguments", "free_cpu", "expected"),
-    [
-        ({}, "1600m", "1 node is above targetThresholds, but no node is at or below thresholds"),
-        ({"number_of_nodes": 2}, "400m", "but only 1 of the 2 needed is at or below thresholds"),
-        ({}, "400m", ""),
-        ({"target_thresholds": {"cpu": 95.0}}, "1600m", ""),
-    ],
-    ids=["no node is free", "too few are", "one is", "none is too full"],
-)
+@pytest.mark.parametrize(("arguments", "free_cpu", "expected"), [
+    ({}, "1600m", "1 node is above targetThresholds, but no node is at or below thresholds"),
+    ({"number_of_nodes": 2}, "400m", "but only 1 of the 2 needed is at or below thresholds"),
+    ({}, "400m", ""),
+    ({"target_thresholds": {"cpu": 95.0}}, "1600m", ""),
+], ids=["no node is free", "too few are", "one is", "none is too full"])  # fmt: skip
 def test_why_nothing_is_moved_off_nodes_that_are_too_full(decide, app, arguments, free_cpu, expected):
     full = crowd(app, "n1", 9)
     cluster = b.snapshot(b.node("n1"), b.node("n2"), full, crowd(app, "n2", 1, free_cpu, "other"))

@@ -126,15 +126,12 @@ def test_a_status_can_be_named(app, decide):
     assert not decide(cluster, ("NodeHealth", {"conditions": ("GpuHealthy",)})).moves
 
 
-@pytest.mark.parametrize(
-    ("args", "path", "words"),
-    [
-        ({"conditions": ("Ready",)}, ("conditions", 0), "use flaps"),
-        ({"conditions": ("KernelDeadlock=true",)}, ("conditions", 0), "TYPE=STATUS"),
-        ({"conditions": ("=True",)}, ("conditions", 0), "TYPE=STATUS"),
-        ({"conditions": (), "flaps": 0}, ("conditions",), "no node could be unhealthy"),
-    ],
-)
+@pytest.mark.parametrize(("args", "path", "words"), [
+    ({"conditions": ("Ready",)}, ("conditions", 0), "use flaps"),
+    ({"conditions": ("KernelDeadlock=true",)}, ("conditions", 0), "TYPE=STATUS"),
+    ({"conditions": ("=True",)}, ("conditions", 0), "TYPE=STATUS"),
+    ({"conditions": (), "flaps": 0}, ("conditions",), "no node could be unhealthy"),
+])  # fmt: skip
 def test_wrong_arguments_are_refused(args, path, words):
     found = dict(REGISTRY["NodeHealth"].args(**args).problems())
     assert words in found[path]

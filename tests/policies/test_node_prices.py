@@ -36,14 +36,10 @@ def test_a_label_is_read_exactly_or_not_at_all(text, price):
 
 
 def test_the_first_entry_counts_then_the_label_then_the_default():
-    args = PricedNodesArgs(
-        prices=(
-            NodePriceArgs(node_selector={"kind": "spot", "size": "big"}, price=0.5),
-            NodePriceArgs(node_selector={"kind": "spot"}, price=0.1),
-        ),
-        price_label="price",
-        default_price=0.3,
-    )
+    args = PricedNodesArgs(prices=(
+        NodePriceArgs(node_selector={"kind": "spot", "size": "big"}, price=0.5),
+        NodePriceArgs(node_selector={"kind": "spot"}, price=0.1),
+    ), price_label="price", default_price=0.3)  # fmt: skip
     nodes = [
         b.node("n1").label(kind="spot", size="big", price="9"), b.node("n2").label(kind="spot"),
         b.node("n3").label(price="9.25"), b.node("n4").label(price="much"), b.node("n5"),
@@ -99,19 +95,16 @@ def test_the_unit_of_prices_makes_no_difference(decide, app):
     assert [(m.pod, m.target) for m in plans[2].moves] == [(m.pod, m.target) for m in plans[0].moves]
 
 
-@pytest.mark.parametrize(
-    ("argument", "key"),
-    [
-        ("defaultPrice: 0", "defaultPrice"),
-        ("defaultPrice: -1", "defaultPrice"),
-        ("defaultPrice: 1000001", "defaultPrice"),
-        ("defaultPrice: .nan", "defaultPrice"),
-        ("priceLabel: 'a b'", "priceLabel"),
-        ("prices: [{nodeSelector: {}, price: 1}]", "prices[0].nodeSelector"),
-        ("prices: [{nodeSelector: {a: b}, price: 0}]", "prices[0].price"),
-        ("prices: [{nodeSelector: {a: b}}]", "price"),
-    ],
-)
+@pytest.mark.parametrize(("argument", "key"), [
+    ("defaultPrice: 0", "defaultPrice"),
+    ("defaultPrice: -1", "defaultPrice"),
+    ("defaultPrice: 1000001", "defaultPrice"),
+    ("defaultPrice: .nan", "defaultPrice"),
+    ("priceLabel: 'a b'", "priceLabel"),
+    ("prices: [{nodeSelector: {}, price: 1}]", "prices[0].nodeSelector"),
+    ("prices: [{nodeSelector: {a: b}, price: 0}]", "prices[0].price"),
+    ("prices: [{nodeSelector: {a: b}}]", "price"),
+])  # fmt: skip
 def test_what_is_no_price_is_refused(argument, key):
     with pytest.raises(ConfigurationError) as refused:
         parse_configuration(f"{HEAD}- {{name: HighNodeUtilization, {argument}}}", "c.yaml")

@@ -47,16 +47,12 @@ def test_its_other_pods_leave_and_none_comes(app, hold):
     assert found.emptying == {N1}
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        {"kept_empty": KeptEmpty(Hold.GIVEN_BACK, 9e9)},
-        {"kept_empty": None},
-        {"ready": False},
-        {"deleting": True},
-    ],
-    ids=["given back, and cordoned by somebody else", "no note", "not ready", "goes"],
-)
+@pytest.mark.parametrize("others", [
+    {"kept_empty": KeptEmpty(Hold.GIVEN_BACK, 9e9)},
+    {"kept_empty": None},
+    {"ready": False},
+    {"deleting": True},
+], ids=["given back, and cordoned by somebody else", "no note", "not ready", "goes"])  # fmt: skip
 def test_a_node_that_somebody_else_cordons_is_left_alone(app, others):
     found = decided(held(two(app), **others))
     assert found.moving.moves == ()

@@ -27,19 +27,15 @@ def test_a_pod_that_the_scheduler_refused_long_ago_waits_for_room():
     assert found(WAITS) == ["big"]
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        b.pod("big").cpu("2"),
-        WAITS.nominated("n1"),
-        WAITS.set("spec.schedulingGates", [{"name": "other"}]),
-        WAITS.set("spec.schedulerName", "other"),
-        WAITS.set("metadata.deletionTimestamp", b.CREATED),
-        WAITS.annotate({"kubernetes.io/config.mirror": "x"}),
-        b.pod("big").on("n1"),
-    ],
-    ids=["not refused yet", "nominated", "gated", "other scheduler", "ending", "static", "runs"],
-)
+@pytest.mark.parametrize("pod", [
+    b.pod("big").cpu("2"),
+    WAITS.nominated("n1"),
+    WAITS.set("spec.schedulingGates", [{"name": "other"}]),
+    WAITS.set("spec.schedulerName", "other"),
+    WAITS.set("metadata.deletionTimestamp", b.CREATED),
+    WAITS.annotate({"kubernetes.io/config.mirror": "x"}),
+    b.pod("big").on("n1"),
+], ids=["not refused yet", "nominated", "gated", "other scheduler", "ending", "static", "runs"])  # fmt: skip
 def test_others_do_not(pod):
     assert found(pod) == []
 
@@ -74,17 +70,13 @@ def test_one_that_reports_that_it_is_at_work_gets_its_time_too():
     assert [candidate.pod.name for candidate in PendingPods(absent).candidates(view)] == ["big"]
 
 
-@pytest.mark.parametrize(
-    ("deployment", "waits"),
-    [
-        (b.deployment("cluster-autoscaler", "kube-system"), True),
-        (b.deployment("release-aws-cluster-autoscaler", "kube-system"), True),
-        (b.deployment("cluster-autoscaler", "kube-system").replicas(0), False),
-        (b.deployment("cluster-autoscaler", "shop"), False),
-        (b.deployment("coredns", "kube-system"), False),
-    ],
-    ids=["as in its manifests", "as its chart names it", "switched off", "a tenant's", "another"],
-)
+@pytest.mark.parametrize(("deployment", "waits"), [
+    (b.deployment("cluster-autoscaler", "kube-system"), True),
+    (b.deployment("release-aws-cluster-autoscaler", "kube-system"), True),
+    (b.deployment("cluster-autoscaler", "kube-system").replicas(0), False),
+    (b.deployment("cluster-autoscaler", "shop"), False),
+    (b.deployment("coredns", "kube-system"), False),
+], ids=["as in its manifests", "as its chart names it", "switched off", "a tenant's", "another"])  # fmt: skip
 def test_cluster_autoscaler_is_known_by_its_deployment(deployment, waits):
     late = {"after_s": 0.0, "after_node_autoscaler_s": 4e9}
     assert found(WAITS, deployment, **late) == ([] if waits else ["big"])

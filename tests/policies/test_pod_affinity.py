@@ -103,8 +103,7 @@ def test_replicas_that_prefer_to_stand_apart_leave_the_node_that_they_share(deci
 
 def test_replicas_that_stand_as_evenly_as_they_can_stay(decide, app):
     cluster = b.snapshot(
-        *nodes("n1", "n2"),
-        app("web", ["n1", "n1", "n2"], lambda s: s.apart(HOSTNAME, weight=1, app="web")),
+        *nodes("n1", "n2"), app("web", ["n1", "n1", "n2"], lambda s: s.apart(HOSTNAME, weight=1, app="web"))
     )
     assert not decide(cluster, (NAME, PREFERRED)).moves
 

@@ -41,18 +41,14 @@ def test_it_counts_at_once_where_nobody_waits_for_it_or_knows_since_when_it_stan
     assert moved(decide, tainted(OLD), {Taint("old"): 0.0}, after_s=0.0) == 1
 
 
-@pytest.mark.parametrize(
-    ("added", "seen_age_s", "moves"),
-    [
-        ("2027-01-15T07:59:00Z", 3600.0, 0),
-        ("2027-01-15T07:00:00Z", 1.0, 1),
-        ("2027-01-15T09:00:00Z", 1.0, 0),
-        ("2027-01-15T09:00:00Z", 3600.0, 1),
-        ("2027-01-15T07:59:00Z", None, 0),
-        ("2027-01-15T07:00:00Z", None, 1),
-    ],
-    ids=["added again", "before the start", "in the future", "long in the future", "young", "old"],
-)
+@pytest.mark.parametrize(("added", "seen_age_s", "moves"), [
+    ("2027-01-15T07:59:00Z", 3600.0, 0),
+    ("2027-01-15T07:00:00Z", 1.0, 1),
+    ("2027-01-15T09:00:00Z", 1.0, 0),
+    ("2027-01-15T09:00:00Z", 3600.0, 1),
+    ("2027-01-15T07:59:00Z", None, 0),
+    ("2027-01-15T07:00:00Z", None, 1),
+], ids=["added again", "before the start", "in the future", "long in the future", "young", "old"])  # fmt: skip
 def test_what_the_taint_says_itself_goes_before_what_was_seen(decide, added, seen_age_s, moves):
     node = tainted({**OLD, "effect": "NoExecute", "timeAdded": added})
     since = {Taint("old", effect="NoExecute"): seen_age_s} if seen_age_s is not None else None

@@ -67,15 +67,12 @@ def test_three_quarters_may_stand_on_one_node(replicas, together, expected, app)
     assert found[Tier.SOFT] == 2 * ONE * expected
 
 
-@pytest.mark.parametrize(
-    ("policies", "expected"),
-    [
-        ("[{name: NodeTaints}]", ["NodeTaints", "WorkloadSpread"]),
-        ("[{name: WorkloadSpread, weight: 2}, {name: NodeTaints}]", ["WorkloadSpread", "NodeTaints"]),
-        ("[{name: NodeTaints}, {name: WorkloadSpread, enabled: false}]", ["NodeTaints"]),
-        ("[]", []),
-    ],
-)
+@pytest.mark.parametrize(("policies", "expected"), [
+    ("[{name: NodeTaints}]", ["NodeTaints", "WorkloadSpread"]),
+    ("[{name: WorkloadSpread, weight: 2}, {name: NodeTaints}]", ["WorkloadSpread", "NodeTaints"]),
+    ("[{name: NodeTaints}, {name: WorkloadSpread, enabled: false}]", ["NodeTaints"]),
+    ("[]", []),
+])  # fmt: skip
 def test_it_counts_unless_an_entry_says_otherwise(policies, expected):
     head = "apiVersion: rescheduler.dev/v1alpha1\nkind: ReschedulerConfiguration\n"
     configuration = parse_configuration(f"{head}policies: {policies}\n", "config.yaml")

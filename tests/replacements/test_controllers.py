@@ -37,23 +37,14 @@ def owned(kind, api_version):
 # Controllers that Kubernetes does not have
 
 
-@pytest.mark.parametrize(
-    ("rules", "why"),
-    [
-        (ReplacementRules(replacing=frozenset({WIDGET})), None),
-        (ReplacementRules(seen=frozenset({SEEN})), None),
-        (
-            ReplacementRules(seen=frozenset({SEEN}), not_replacing=frozenset({WIDGET})),
-            "replacements.notReplacing",
-        ),
-        (
-            ReplacementRules(seen=frozenset({SEEN._replace(namespace="other")}), watched=BUILT_IN),
-            "was not seen",
-        ),
-        (LIVE, "was not seen to replace a pod in namespace default"),
-        (ReplacementRules(), "does not show whether it replaces its pods"),
-    ],
-)
+@pytest.mark.parametrize(("rules", "why"), [
+    (ReplacementRules(replacing=frozenset({WIDGET})), None),
+    (ReplacementRules(seen=frozenset({SEEN})), None),
+    (ReplacementRules(seen=frozenset({SEEN}), not_replacing=frozenset({WIDGET})), "replacements.notReplacing"),
+    (ReplacementRules(seen=frozenset({SEEN._replace(namespace="other")}), watched=BUILT_IN), "was not seen"),
+    (LIVE, "was not seen to replace a pod in namespace default"),
+    (ReplacementRules(), "does not show whether it replaces its pods"),
+])  # fmt: skip
 def test_a_custom_controller_replaces_its_pods_only_where_something_shows_it(rules, why):
     found = answer(owned("Widget", "example.com/v1"), rules=rules)
     if why is None:
@@ -151,15 +142,12 @@ def test_a_controller_that_is_gone_replaces_nothing():
     assert answer(pod, rules=ReplacementRules()).pod is not None  # a dump may lack controllers
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda owner: owner, None),
-        (lambda owner: owner.deleting(), NoReplacement.CONTROLLER_GONE),
-        (lambda owner: owner.replicas(0), NoReplacement.SURPLUS),
-        (lambda owner: owner.set("spec.selector", {"matchLabels": {"app": "y"}}), NoReplacement.RELEASED),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason"), [
+    (lambda owner: owner, None),
+    (lambda owner: owner.deleting(), NoReplacement.CONTROLLER_GONE),
+    (lambda owner: owner.replicas(0), NoReplacement.SURPLUS),
+    (lambda owner: owner.set("spec.selector", {"matchLabels": {"app": "y"}}), NoReplacement.RELEASED),
+])  # fmt: skip
 @pytest.mark.parametrize("make", [b.replicaset, b.statefulset])
 def test_a_controller_that_removes_pods_or_releases_this_one_replaces_nothing(make, change, reason):
     owner = make("x").replicas(1)
@@ -192,13 +180,10 @@ def test_of_a_statefulset_the_highest_numbers_go(ordinal, reason):
     assert answer(owner, owner.pod(f"x-{ordinal}").on("n1"), pod=f"x-{ordinal}").reason is reason
 
 
-@pytest.mark.parametrize(
-    ("make", "change", "reason"),
-    [
-        (b.replicaset, lambda owner: owner.set("spec.selector", {"matchLabels": {"a": "b"}}), "WorkloadBusy"),
-        (b.job, lambda owner: owner, "NotSupported"),
-    ],
-)
+@pytest.mark.parametrize(("make", "change", "reason"), [
+    (b.replicaset, lambda owner: owner.set("spec.selector", {"matchLabels": {"a": "b"}}), "WorkloadBusy"),
+    (b.job, lambda owner: owner, "NotSupported"),
+])  # fmt: skip
 def test_the_planner_tells_what_passes_from_what_stays(make, change, reason):
     owner = make("x")
     cluster = cluster_of(change(owner), owner.pod("x-0").on("n1"), rules=LIVE)
@@ -230,41 +215,35 @@ def test_pods_of_jobs_move_by_choice_only():
     assert of_job(job(IGNORE)).pod is not None
 
 
-@pytest.mark.parametrize(
-    ("rules", "counts"),
-    [
-        ((), True),
-        ((IGNORE,), False),
-        ((IGNORE, FAIL_ON_42), False),
-        ((FAIL_ON_42, IGNORE), True),
-        (({"action": "FailIndex", "onPodConditions": IGNORE["onPodConditions"]}, IGNORE), True),
-        (({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}, IGNORE), False),
-        (({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}},), True),
-        (({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},), False),
-        (({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "False"}]},), True),
-        (({"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue", "status": "True"}]},), True),
-    ],
-)
+@pytest.mark.parametrize(("rules", "counts"), [
+    ((), True),
+    ((IGNORE,), False),
+    ((IGNORE, FAIL_ON_42), False),
+    ((FAIL_ON_42, IGNORE), True),
+    (({"action": "FailIndex", "onPodConditions": IGNORE["onPodConditions"]}, IGNORE), True),
+    (({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3]}}, IGNORE), False),
+    (({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}},), True),
+    (({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]},), False),
+    (({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "False"}]},), True),
+    (({"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue", "status": "True"}]},), True),
+])  # fmt: skip
 def test_only_a_job_that_ignores_disruptions_first_of_all_replaces_a_pod_for_nothing(rules, counts):
     found = of_job(job(*rules))
     assert found.reason is (NoReplacement.JOB_COUNTS_DISRUPTION if counts else None)
     assert not counts or "{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}" in found.message
 
 
-@pytest.mark.parametrize(
-    ("spec", "status", "why"),
-    [
-        ({"suspend": True}, {}, "is suspended"),
-        ({}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, "FailureTarget"),
-        ({}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, "SuccessCriteriaMet"),
-        ({}, {"conditions": [{"type": "Complete", "status": "False"}]}, ""),
-        ({"activeDeadlineSeconds": 60}, {"startTime": "2020-01-01T00:00:00Z"}, "activeDeadlineSeconds"),
-        ({"activeDeadlineSeconds": 60}, {"startTime": "2199-01-01T00:00:00Z"}, ""),
-        ({"activeDeadlineSeconds": 60}, {}, ""),
-        ({}, {"succeeded": 1}, "one has succeeded"),
-        ({"completions": 3}, {"succeeded": 1}, ""),
-    ],
-)
+@pytest.mark.parametrize(("spec", "status", "why"), [
+    ({"suspend": True}, {}, "is suspended"),
+    ({}, {"conditions": [{"type": "FailureTarget", "status": "True"}]}, "FailureTarget"),
+    ({}, {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}, "SuccessCriteriaMet"),
+    ({}, {"conditions": [{"type": "Complete", "status": "False"}]}, ""),
+    ({"activeDeadlineSeconds": 60}, {"startTime": "2020-01-01T00:00:00Z"}, "activeDeadlineSeconds"),
+    ({"activeDeadlineSeconds": 60}, {"startTime": "2199-01-01T00:00:00Z"}, ""),
+    ({"activeDeadlineSeconds": 60}, {}, ""),
+    ({}, {"succeeded": 1}, "one has succeeded"),
+    ({"completions": 3}, {"succeeded": 1}, ""),
+])  # fmt: skip
 def test_a_job_that_ends_replaces_nothing(spec, status, why):
     found = of_job(job(IGNORE, **spec).set("status", status))
     assert found.reason is (NoReplacement.JOB_ENDS if why else None)
@@ -299,15 +278,12 @@ def test_the_replacement_of_an_indexed_job_has_the_same_index():
 # After the eviction
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (lambda owner: None, "does not exist any more"),
-        (lambda owner: owner.deleting(), "is being deleted"),
-        (lambda owner: owner.set("status", {"conditions": [{"type": "Failed", "status": "True"}]}), "Failed"),
-        (lambda owner: owner, ""),
-    ],
-)
+@pytest.mark.parametrize(("change", "word"), [
+    (lambda owner: None, "does not exist any more"),
+    (lambda owner: owner.deleting(), "is being deleted"),
+    (lambda owner: owner.set("status", {"conditions": [{"type": "Failed", "status": "True"}]}), "Failed"),
+    (lambda owner: owner, ""),
+])  # fmt: skip
 def test_it_is_known_when_no_more_pods_come(change, word):
     owner = job(IGNORE)
     cluster = cluster_of(owner, owner.pod("x-0").on("n1"), rules=LIVE)

@@ -52,19 +52,16 @@ def of_revision(owner, name, revision):
     return (owner.pod(name) if revision == "new" else small).label({REVISION: revision}).on("n1")
 
 
-@pytest.mark.parametrize(
-    ("fields", "ordinal", "revision"),
-    [
-        ({"partition": 2}, 1, "old"),
-        ({"partition": 2}, 2, "new"),
-        ({"partition": 2, "start": 5}, 6, "old"),
-        ({"partition": 2, "start": 5}, 7, "new"),
-        ({"partition": 0}, 0, "new"),
-        ({"strategy": "OnDelete", "current_replicas": 3}, 0, "new"),
-        ({"current_replicas": 2}, 1, "old"),
-        ({"current_replicas": 2}, 2, "new"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "ordinal", "revision"), [
+    ({"partition": 2}, 1, "old"),
+    ({"partition": 2}, 2, "new"),
+    ({"partition": 2, "start": 5}, 6, "old"),
+    ({"partition": 2, "start": 5}, 7, "new"),
+    ({"partition": 0}, 0, "new"),
+    ({"strategy": "OnDelete", "current_replicas": 3}, 0, "new"),
+    ({"current_replicas": 2}, 1, "old"),
+    ({"current_replicas": 2}, 2, "new"),
+])  # fmt: skip
 def test_the_partition_decides_from_which_revision_a_pod_comes_back(fields, ordinal, revision):
     owner = db(**fields)
     found = comes_back(f"db-{ordinal}", owner, of_revision(owner, f"db-{ordinal}", "old"))
@@ -118,8 +115,7 @@ def test_a_toleration_that_the_template_lost_does_not_come_back(make):
 
 
 @pytest.mark.parametrize(
-    ("key", "effect"),
-    [("node.kubernetes.io/not-ready", "NoExecute"), ("example.com/gpu", "NoSchedule")],
+    ("key", "effect"), [("node.kubernetes.io/not-ready", "NoExecute"), ("example.com/gpu", "NoSchedule")]
 )
 def test_tolerations_of_the_admission_plugins_of_kubernetes_come_back(key, effect):
     owner = b.replicaset("web").requests({"example.com/gpu": "1"})

@@ -151,21 +151,9 @@ def test_policies_of_one_name_are_told_apart():
             nodes=(), policies=policies, pods=0, pending_pods=0, empty_nodes=0, cpu_imbalance=0.0, memory_imbalance=0.0
         )  # fmt: skip
 
-    shown = Plan(
-        metadata=PlanMetadata(generated_at="2026-11-21T10:00:00Z", aggressiveness=0.5),
-        moves=(),
-        skipped=(
-            Skipped(
-                pod=PodRef("a", "b"),
-                policy="NodeTaints",
-                reason=SkipReason.PROTECTED,
-                message="",
-                tier="soft",
-            ),
-        ),
-        before=summary(entry, other),
-        after=summary(entry, other),
-    )
+    shown = Plan(metadata=PlanMetadata(generated_at="2026-11-21T10:00:00Z", aggressiveness=0.5), moves=(), skipped=(
+        Skipped(pod=PodRef("a", "b"), policy="NodeTaints", reason=SkipReason.PROTECTED, message="", tier="soft"),
+    ), before=summary(entry, other), after=summary(entry, other))  # fmt: skip
     rows = [line.split() for line in plan_text(shown).splitlines() if line.startswith("  NodeTaints")]
     assert [row[1:4] for row in rows] == [["3", "->", "3"], ["7", "->", "7"]]
     assert headline(shown) == "Nothing to move; 10 violations stay."

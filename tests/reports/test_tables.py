@@ -6,14 +6,8 @@ from rescheduler.reports.table import table
 
 HEADER = ("#", "POD", "TO", "COST", "WHY")
 ROWS = [
-    (
-        "1",
-        "shop/web-7d9f8-x2v4q",
-        "node-00017",
-        "0.25",
-        "does not tolerate the taint old:NoSchedule of its node",
-    )
-]
+    ("1", "shop/web-7d9f8-x2v4q", "node-00017", "0.25", "does not tolerate the taint old:NoSchedule of its node"),
+]  # fmt: skip
 
 
 def lines(width, spare=(3,)):

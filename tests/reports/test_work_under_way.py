@@ -11,13 +11,7 @@ from rescheduler.model.records import AvoidEntry
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan as make_plan
-from rescheduler.reports.cluster_status import (
-    GOES_ON,
-    ClusterPicture,
-    SeenObjects,
-    Trends,
-    cluster_status,
-)
+from rescheduler.reports.cluster_status import GOES_ON, ClusterPicture, SeenObjects, Trends, cluster_status
 from rescheduler.reports.health import with_health
 from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence
 from rescheduler.scheduling.state import SchedulingState

@@ -56,23 +56,20 @@ def test_pod_groups_are_read_where_they_are_served():
     assert found.min_member == 3
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        None,
-        {},
-        [],
-        "x",
-        3,
-        {"minMember": None},
-        {"minMember": "3"},
-        {"minMember": True},
-        {"minMember": -1},
-        {"minMember": 2.5},
-        {"minMember": 10**30},
-        {"minMember": {}},
-    ],
-)
+@pytest.mark.parametrize("spec", [
+    None,
+    {},
+    [],
+    "x",
+    3,
+    {"minMember": None},
+    {"minMember": "3"},
+    {"minMember": True},
+    {"minMember": -1},
+    {"minMember": 2.5},
+    {"minMember": 10**30},
+    {"minMember": {}},
+])  # fmt: skip
 @pytest.mark.parametrize("kind", [Kind.VOLCANO_POD_GROUP, Kind.COSCHEDULING_POD_GROUP])
 def test_a_number_of_members_that_cannot_be_read_is_none(kind, spec):
     group = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec}

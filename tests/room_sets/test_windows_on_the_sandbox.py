@@ -235,12 +235,9 @@ def test_a_node_that_goes_is_replaced_by_another():
 
 
 def test_a_template_that_is_no_pod_is_said_and_not_tried_for_ever():
-    scene = opened(
-        WindowScene(),
-        template={
-            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"gpu": "1"}}}]}
-        },
-    )
+    scene = opened(WindowScene(), template={
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"gpu": "1"}}}]},
+    })  # fmt: skip
     scene.advance(30)
     (told,) = [c for c in scene.state()["conditions"] if c["type"] == "Gathered"]
     assert told["reason"] == "Invalid"

@@ -45,12 +45,9 @@ class WindowScene:
 
     def window(self, name="nightly", **more):
         body = {
-            "cron": self.cron_in(150),
-            "duration": "1h",
-            "podNumToReserve": 2,
-            "startReserveAgo": "100s",
+            "cron": self.cron_in(150), "duration": "1h", "podNumToReserve": 2, "startReserveAgo": "100s",
             "owners": OWNERS,
-        }
+        }  # fmt: skip
         body |= more
         if "resources" not in body:
             body.setdefault("template", template())

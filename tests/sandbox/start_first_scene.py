@@ -38,7 +38,7 @@ SETTINGS = Settings(
         replacement_limit_s=20.0,
         gate_settle_s=0.3,
         modes={"NodeTaints": MoveMode.START_FIRST},
-    ),
+    )
 )
 DECLARED = {"NodeTaints": MoveMode.START_FIRST}
 
@@ -85,11 +85,7 @@ class Scene:
         self.cluster.advance(3)
         self.witness = Witness(self, replicas)
         options = ProgramOptions(
-            document=QUIET,
-            settings_of=lambda _: SETTINGS,
-            crashes=crashes,
-            writes_per_life=8,
-            late=True,
+            document=QUIET, settings_of=lambda _: SETTINGS, crashes=crashes, writes_per_life=8, late=True
         )
         self.program = Program(self.cluster, self.rng, options)
         self.cluster.add(self.program)

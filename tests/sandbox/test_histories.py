@@ -109,18 +109,15 @@ def holds_more_than_is_wanted(patch):
     )
 
 
-@pytest.mark.parametrize(
-    ("mistake", "words", "first"),
-    [
-        (evicts_before_available, "is Pending", 1),
-        (forgets_the_gate, "the gate is not on", 0),
-        (drops_the_placeholder_early, "nothing holds the room", 6),
-        (lets_no_surplus_go, "is held", 19),
-        (keeps_orphans, "belongs to nobody", 4),
-        (never_taints, "nothing holds the room", 7),
-        (holds_more_than_is_wanted, "were ever wanted", 8),
-    ],
-)
+@pytest.mark.parametrize(("mistake", "words", "first"), [
+    (evicts_before_available, "is Pending", 1),
+    (forgets_the_gate, "the gate is not on", 0),
+    (drops_the_placeholder_early, "nothing holds the room", 6),
+    (lets_no_surplus_go, "is held", 19),
+    (keeps_orphans, "belongs to nobody", 4),
+    (never_taints, "nothing holds the room", 7),
+    (holds_more_than_is_wanted, "were ever wanted", 8),
+])  # fmt: skip
 def test_a_program_with_a_mistake_is_found_out(monkeypatch, mistake, words, first):
     mistake(monkeypatch)
     faults = (fault for seed in range(first, first + ENOUGH) for fault in play(seed).faults)
@@ -148,15 +145,7 @@ def test_workers_that_have_just_been_started_end_with_their_pool():
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_end_it_ends_soon_and_sums_up(jobs, asked):
-    command = [
-        sys.executable,
-        "-m",
-        "harness.histories",
-        "--histories",
-        "100000",
-        "--jobs",
-        str(jobs),
-    ]
+    command = [sys.executable, "-m", "harness.histories", "--histories", "100000", "--jobs", str(jobs)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert "100000 histories from seed 0 on" in process.stderr.readline()
         process.send_signal(asked)

@@ -28,12 +28,9 @@ def node(name="n", cpu="4", pods="10", *, ready="True"):
 def pod(name="p", cpu="1", **overrides):
     body = {
         "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}-{next(_uids)}"},
-        "spec": {
-            "nodeName": "n",
-            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
-        },
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
         "status": {"phase": "Pending"},
-    }
+    }  # fmt: skip
     for key, value in overrides.items():
         section, _, field = key.partition("__")
         body[section][field] = value
@@ -153,15 +150,10 @@ def test_a_force_deleted_pod_counts_until_it_has_stopped(kubelet):
 
 
 def test_a_finished_pod_holds_nothing(kubelet):
-    body = pod(
-        "job",
-        "4",
-        spec__restartPolicy="Never",
-        metadata__annotations={
-            "sandbox.rescheduler.dev/run-for": "5",
-            "sandbox.rescheduler.dev/exit-code": "0",
-        },
-    )
+    body = pod("job", "4", spec__restartPolicy="Never", metadata__annotations={
+        "sandbox.rescheduler.dev/run-for": "5",
+        "sandbox.rescheduler.dev/exit-code": "0",
+    })  # fmt: skip
     see(kubelet, body, 0)
     assert sent(kubelet, 1) == [("PATCH", "Running", "False")]
     assert sent(kubelet, 3) == [("PATCH", "Running", "True")]

@@ -111,23 +111,17 @@ def tolerations_lost(held):
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (sidecar, "larger than its room"),
-        (grown, "larger than its room"),
-        (tolerations_lost, "is refused on n2"),
-        (lambda h: h.template({"nodeSelector": {"kubernetes.io/hostname": "n1"}}), "is refused on n2"),
-        (lambda h: h.template({"nodeName": "n1"}), "would be created on node/n1"),
-        (
-            lambda h: h.template({"schedulingGates": [{"name": "example.com/wait"}]}),
-            "wait for another program",
-        ),
-        (lambda h: h.template({"schedulerName": "another"}), "wait for scheduler another"),
-        (lambda h: h.change(replicas=0), "wants 0 pods"),
-        (lambda h: h.scene.api.delete(h.owner()), "is gone"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    (sidecar, "larger than its room"),
+    (grown, "larger than its room"),
+    (tolerations_lost, "is refused on n2"),
+    (lambda h: h.template({"nodeSelector": {"kubernetes.io/hostname": "n1"}}), "is refused on n2"),
+    (lambda h: h.template({"nodeName": "n1"}), "would be created on node/n1"),
+    (lambda h: h.template({"schedulingGates": [{"name": "example.com/wait"}]}), "wait for another program"),
+    (lambda h: h.template({"schedulerName": "another"}), "wait for scheduler another"),
+    (lambda h: h.change(replicas=0), "wants 0 pods"),
+    (lambda h: h.scene.api.delete(h.owner()), "is gone"),
+])  # fmt: skip
 def test_a_change_after_which_an_eviction_would_be_one_into_the_void_is_found(kind, change, words):
     held = Held(kind, **({"updateStrategy": {"type": "OnDelete"}} if kind == "StatefulSet" else {}))
     assert held.found() == []
@@ -136,14 +130,11 @@ def test_a_change_after_which_an_eviction_would_be_one_into_the_void_is_found(ki
     assert any(words in found for found in held.found()), held.found()
 
 
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        (admission.sidecar(100), "larger than its room"),
-        (admission.larger_requests(2000), "larger than its room"),
-        (admission.node_selector("nowhere"), "is refused on n2"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "words"), [
+    (admission.sidecar(100), "larger than its room"),
+    (admission.larger_requests(2000), "larger than its room"),
+    (admission.node_selector("nowhere"), "is refused on n2"),
+])  # fmt: skip
 def test_an_admission_that_starts_to_change_pods_is_found_once_every_server_applies_it(expression, words):
     held = Held("Deployment")
     held.admit(expression)
@@ -168,14 +159,11 @@ def once(do):
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
-@pytest.mark.parametrize(
-    ("change", "check", "words"),
-    [
-        (grown, "room_suffices", "larger than its room"),
-        (tolerations_lost, "_decision_holds", "is refused on n2"),
-        (admits_a_sidecar, "asked", "larger than its room"),
-    ],
-)
+@pytest.mark.parametrize(("change", "check", "words"), [
+    (grown, "room_suffices", "larger than its room"),
+    (tolerations_lost, "_decision_holds", "is refused on n2"),
+    (admits_a_sidecar, "asked", "larger than its room"),
+])  # fmt: skip
 def test_each_check_before_the_eviction_is_needed(monkeypatch, kind, change, check, words):
     wrong = evicts_only_without(monkeypatch, kind, change, check)
     assert any(words in found for found in wrong.faults), wrong.faults

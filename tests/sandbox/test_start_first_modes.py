@@ -8,12 +8,7 @@ from start_first_scene import DECLARED
 
 from harness.histories.faulty_transport import Killed, Line
 from harness.histories.user_requests import MOVE
-from kube_sandbox.controllers.unstructured import (
-    NODE,
-    POD,
-    spec,
-    uid,
-)
+from kube_sandbox.controllers.unstructured import NODE, POD, spec, uid
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.issuing import ApiIssuer, Order
 from rescheduler.kube.client import KubeApi
@@ -51,16 +46,12 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
     return key.name, target
 
 
-@pytest.mark.parametrize(
-    ("policy", "modes", "planned"),
-    [
-        ("NodeAffinity", DECLARED, MoveMode.RESERVE_FIRST),
-        ("NodeTaints", {}, MoveMode.START_FIRST),
-        ("NodeTaints", DECLARED, MoveMode.RESERVE_FIRST),
-        ("NodeAffinity", {"NodeAffinity": MoveMode.START_FIRST}, MoveMode.START_FIRST),
-    ],
-    ids=["another policy", "not declared", "planned otherwise", "taken back since"],
-)
+@pytest.mark.parametrize(("policy", "modes", "planned"), [
+    ("NodeAffinity", DECLARED, MoveMode.RESERVE_FIRST),
+    ("NodeTaints", {}, MoveMode.START_FIRST),
+    ("NodeTaints", DECLARED, MoveMode.RESERVE_FIRST),
+    ("NodeAffinity", {"NodeAffinity": MoveMode.START_FIRST}, MoveMode.START_FIRST),
+], ids=["another policy", "not declared", "planned otherwise", "taken back since"])  # fmt: skip
 def test_other_moves_reserve_first_and_the_budget_holds(scene, policy, modes, planned):
     s = scene(12, annotated=False)
     name, _ = issue(s, policy=policy, modes=modes, planned=planned)

@@ -9,14 +9,7 @@ import pytest
 
 from harness import documents
 from harness.histories.user_requests import MOVE
-from kube_sandbox.controllers.unstructured import (
-    DEPLOYMENT,
-    NODE,
-    POD,
-    ready,
-    spec,
-    uid,
-)
+from kube_sandbox.controllers.unstructured import DEPLOYMENT, NODE, POD, ready, spec, uid
 from tests.seeds import fresh
 
 
@@ -94,15 +87,9 @@ def interrupt(s, what, name, target, old):
 
 HARMLESS = ("scale up", "pause")
 EVENTS = (
-    *HARMLESS,
-    "rollout",
-    "scale down",
-    "old pod goes",
-    "replacement goes",
-    "target dies",
-    "move is deleted",
+    *HARMLESS, "rollout", "scale down", "old pod goes", "replacement goes", "target dies", "move is deleted",
     "deployment is deleted",
-)
+)  # fmt: skip
 
 
 @pytest.mark.crossed

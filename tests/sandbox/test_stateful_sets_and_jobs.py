@@ -82,12 +82,8 @@ def test_claims_are_made_provisioned_in_the_zone_and_kept(lab, objects):
     one.create(storage)
     template = {
         "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "fast",
-            "resources": {"requests": {"storage": "1Gi"}},
-        },
-    }
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}},
+    }  # fmt: skip
     one.create(objects.workload("StatefulSet", "db", 2, volumeClaimTemplates=[template]))
     one.until(lambda: len(one.ready("db")) == 2)
     claims = one.api.list(CLAIM)

@@ -212,17 +212,13 @@ def test_only_what_changed_after_a_fresh_decision_is_excused(paused, changed_s, 
     assert not program.decided_before(began_s + changed_s), "a call that is made at once is decided now"
 
 
-@pytest.mark.parametrize(
-    ("spans", "covered"),
-    [
-        ([], 0.0),
-        ([(0.0, 12.0)], 2.0),
-        ([(12.0, 20.0), (15.0, 24.0)], 12.0),
-        ([(65.0, 90.0)], 5.0),
-        ([(80.0, 90.0)], 0.0),
-    ],
-    ids=["none", "begun before", "two at once", "longer than the limit", "afterwards"],
-)
+@pytest.mark.parametrize(("spans", "covered"), [
+    ([], 0.0),
+    ([(0.0, 12.0)], 2.0),
+    ([(12.0, 20.0), (15.0, 24.0)], 12.0),
+    ([(65.0, 90.0)], 5.0),
+    ([(80.0, 90.0)], 0.0),
+], ids=["none", "begun before", "two at once", "longer than the limit", "afterwards"])  # fmt: skip
 def test_only_the_time_of_slow_answers_while_a_pod_is_gated_counts(spans, covered):
     assert covered_s(spans, 10.0, 70.0) == covered
 

@@ -27,10 +27,7 @@ EXPECTED = {
     ],
     "unknown operator in node affinity": [AFFINITY],
     "unknown operator in preferred node affinity": [
-        (
-            "PreScore",
-            'running PreScore plugin "NodeAffinity": "Within" is not a valid node selector operator',
-        )
+        ("PreScore", 'running PreScore plugin "NodeAffinity": "Within" is not a valid node selector operator')
     ],
     "preferred node affinity of weight 0 that is malformed": [],
     "a value that no label has, among others": [AFFINITY],

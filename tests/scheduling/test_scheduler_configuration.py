@@ -24,17 +24,10 @@ def test_no_profile_is_the_default():
 
 
 def test_weights_and_switches():
-    profile = parse_scheduler_configuration(
-        document(
-            plugins={
-                "multiPoint": {"disabled": [{"name": "NodePorts"}]},
-                "score": {
-                    "disabled": [{"name": "ImageLocality"}],
-                    "enabled": [{"name": "NodeAffinity", "weight": 9}],
-                },
-            }
-        )
-    )
+    profile = parse_scheduler_configuration(document(plugins={
+        "multiPoint": {"disabled": [{"name": "NodePorts"}]},
+        "score": {"disabled": [{"name": "ImageLocality"}], "enabled": [{"name": "NodeAffinity", "weight": 9}]},
+    }))  # fmt: skip
     weights = dict(profile.weights)
     assert weights["NodeAffinity"] == 9
     assert weights["TaintToleration"] == 3
@@ -51,16 +44,11 @@ def test_star_disables_all_but_the_named():
 
 def test_scoring_strategy():
     shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
-    profile = parse_scheduler_configuration(
-        with_args(
-            "NodeResourcesFit",
-            scoringStrategy={
-                "type": "RequestedToCapacityRatio",
-                "resources": [{"name": "example.com/gpu", "weight": 5}, {"name": "cpu"}],
-                "requestedToCapacityRatio": {"shape": shape},
-            },
-        )
-    )
+    profile = parse_scheduler_configuration(with_args("NodeResourcesFit", scoringStrategy={
+        "type": "RequestedToCapacityRatio",
+        "resources": [{"name": "example.com/gpu", "weight": 5}, {"name": "cpu"}],
+        "requestedToCapacityRatio": {"shape": shape},
+    }))  # fmt: skip
     assert profile.fit_strategy is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO
     assert [tuple(item) for item in profile.fit_resources] == [("example.com/gpu", 5), ("cpu", 1)]
     assert [tuple(point) for point in profile.fit_shape] == [(0, 0), (100, 10)]
@@ -192,11 +180,7 @@ ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s",
             "NodeName does not sort the queue",
             ("profiles", 0, "plugins", "queueSort", "enabled"),
         ),
-        (
-            profiles(queue(disabled=["*"])),
-            "no plugin that sorts",
-            ("profiles", 0, "plugins", "queueSort"),
-        ),
+        (profiles(queue(disabled=["*"])), "no plugin that sorts", ("profiles", 0, "plugins", "queueSort")),
         (
             profiles(queue(), queue(name="b", enabled=["PrioritySort"])),
             "differs from that of the first profile",
@@ -231,19 +215,16 @@ def test_what_changes_no_verdict_is_refused_as_kube_scheduler_refuses_it(bad, wo
     assert refused.value.path == path
 
 
-@pytest.mark.parametrize(
-    "good",
-    [
-        {"parallelism": 1, "percentageOfNodesToScore": 0, "podInitialBackoffSeconds": 10},
-        {"leaderElection": {"leaderElect": False, "leaseDuration": "1s"}},
-        {"leaderElection": {"leaderElect": True, "leaseDuration": "0s"}},
-        {"clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 50, "burst": 100}},
-        {"healthzBindAddress": "", "enableProfiling": True, "delayCacheUntilActive": True},
-        profiles(queue(enabled=["PrioritySort"], disabled=["*"])),
-        with_args("VolumeBinding", bindTimeoutSeconds=0),
-        with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=1),
-    ],
-)
+@pytest.mark.parametrize("good", [
+    {"parallelism": 1, "percentageOfNodesToScore": 0, "podInitialBackoffSeconds": 10},
+    {"leaderElection": {"leaderElect": False, "leaseDuration": "1s"}},
+    {"leaderElection": {"leaderElect": True, "leaseDuration": "0s"}},
+    {"clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 50, "burst": 100}},
+    {"healthzBindAddress": "", "enableProfiling": True, "delayCacheUntilActive": True},
+    profiles(queue(enabled=["PrioritySort"], disabled=["*"])),
+    with_args("VolumeBinding", bindTimeoutSeconds=0),
+    with_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=1),
+])  # fmt: skip
 def test_what_kube_scheduler_takes_is_taken(good):
     assert parse_scheduler_configuration(document() | good) == Profile()
 

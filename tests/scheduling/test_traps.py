@@ -191,13 +191,10 @@ def test_a_gated_pod_is_refused_everywhere():
     assert reasons(found["a"]) == [("SchedulingGates", "waiting for scheduling gates: [x/one x/two]")]
 
 
-@pytest.mark.parametrize(
-    ("spec", "plugin", "words"),
-    [
-        ({"schedulerName": "other"}, "SchedulerName", "not judged"),
-        ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}]}, "DynamicResources", "left out"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "plugin", "words"), [
+    ({"schedulerName": "other"}, "SchedulerName", "not judged"),
+    ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}]}, "DynamicResources", "left out"),
+])  # fmt: skip
 def test_what_is_left_out_is_refused_openly(spec, plugin, words):
     refusal = verdicts([node("a"), pod("asked", **spec)])["a"].refusals[0]
     assert refusal.plugin == plugin

@@ -12,9 +12,7 @@ from harness.strangers.tools import DESCHEDULER
 from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from tests.guard.evictions_of_others import guarded_moves, guarding
 
-LOW_USE = {
-    "LowNodeUtilization": ("balance", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}),
-}
+LOW_USE = {"LowNodeUtilization": ("balance", {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}})}
 TAINTS = {"RemovePodsViolatingNodeTaints": ("deschedule", {})}
 
 

@@ -171,13 +171,8 @@ def test_a_head_room_gets_its_nodes(guarded_plane, world, karpenter):
     world.wait_ready("web", 1)
     made = karpenter(NEVER, sizes=(2, 4))
     owner = {
-        "controller": {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "name": "web",
-            "namespace": world.namespace,
-        }
-    }
+        "controller": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace},
+    }  # fmt: skip
     wish = {"rooms": 4, "template": {"spec": world.spec("1")}, "owners": [owner]}
     name = f"{world.namespace}-spare"
     body = {"apiVersion": API_VERSION, "kind": "HeadRoom", "metadata": {"name": name}, "spec": wish}

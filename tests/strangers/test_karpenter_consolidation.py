@@ -136,11 +136,7 @@ def consolidating(plane, world, *, guarded):
         world.workload("Deployment", app, 0)
         world.budget(app, app, maxUnavailable=1)
     work = guarding(plane, world, sections=OURS) if guarded else nullcontext()
-    with (
-        Karpenter(plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made,
-        work,
-        Landings(world) as seen,
-    ):
+    with Karpenter(plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made, work, Landings(world) as seen:
         yield made, seen
 
 

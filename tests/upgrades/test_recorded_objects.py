@@ -14,16 +14,7 @@ import pytest
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.recorded.recording import decode
 from harness.recorded.restoring import restore
-from kube_sandbox.controllers.unstructured import (
-    POD,
-    GroupKind,
-    deleting,
-    labels,
-    ready,
-    spec,
-    status,
-    uid,
-)
+from kube_sandbox.controllers.unstructured import POD, GroupKind, deleting, labels, ready, spec, status, uid
 from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -31,22 +31,16 @@ def stored(**data):
     return lambda keys, _at_s: next((data[key] for key in keys if key in data), "")
 
 
-GATE = Purpose(
-    partial(gate_keys, own="own"),
-    stored(
-        **{
-            "controller.ns.u1": "room",
-            "controller..u3": "of-any",
-            "named.ns.StatefulSet.db": "of-db",
-            "named.ns.Deployment.web": "of-web",
-            "named..CronJob.night": "of-night",
-            "object.ns.by-name": "named",
-            "label.ns.a__b.c": "lab",
-            "labelled..any": "every",
-        }
-    ),
-    hold,
-)
+GATE = Purpose(partial(gate_keys, own="own"), stored(**{
+    "controller.ns.u1": "room",
+    "controller..u3": "of-any",
+    "named.ns.StatefulSet.db": "of-db",
+    "named.ns.Deployment.web": "of-web",
+    "named..CronJob.night": "of-night",
+    "object.ns.by-name": "named",
+    "label.ns.a__b.c": "lab",
+    "labelled..any": "every",
+}), hold)  # fmt: skip
 HINT = Purpose(hint_keys, stored(**{"controller.ns.u1": "node-a,node-b", "u1": "node-c"}), steer)
 
 
@@ -116,19 +110,16 @@ def test_a_second_review_adds_no_second_gate():
     assert patched(once) == once
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        pod(),
-        pod(owner("u2")),
-        pod(owner(controller=False)),
-        pod(owner(), spec={"nodeName": "n"}),
-        pod(owner(kind="DaemonSet")),
-        pod(owner(kind="Reservation")),
-        pod(name="another"),
-        pod(labels={"a/b": "d"}),
-    ],
-)
+@pytest.mark.parametrize("other", [
+    pod(),
+    pod(owner("u2")),
+    pod(owner(controller=False)),
+    pod(owner(), spec={"nodeName": "n"}),
+    pod(owner(kind="DaemonSet")),
+    pod(owner(kind="Reservation")),
+    pod(name="another"),
+    pod(labels={"a/b": "d"}),
+])  # fmt: skip
 def test_other_pods_are_left_alone(other):
     assert patch_of(other) == []
 
@@ -186,15 +177,12 @@ def test_a_probe_stands_for_a_pod_of_another_namespace_in_the_controllers_own_on
     assert patch_of(pod(owner()), namespace="own") == []
 
 
-@pytest.mark.parametrize(
-    "affinity",
-    [
-        None,
-        {},
-        {"nodeAffinity": {}},
-        {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
-    ],
-)
+@pytest.mark.parametrize("affinity", [
+    None,
+    {},
+    {"nodeAffinity": {}},
+    {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+])  # fmt: skip
 def test_a_hint_is_three_more_preferred_terms(affinity):
     found = patched(pod(owner(), spec={} if affinity is None else {"affinity": affinity}), HINT)
     terms = found["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]

@@ -60,10 +60,7 @@ def test_headers_and_body_come_in_one_record(server, material):
         assert connection.recv(65_536).endswith(b"seen hi")
 
 
-@pytest.mark.parametrize(
-    ("body", "path", "status"),
-    [(b"nonsense", "/gate", 400), (b"x", "/elsewhere", 400)],
-)
+@pytest.mark.parametrize(("body", "path", "status"), [(b"nonsense", "/gate", 400), (b"x", "/elsewhere", 400)])
 def test_what_cannot_be_answered_is_refused_and_the_server_goes_on(server, material, body, path, status):
     connection = client(server, material)
     assert post(connection, body, path)[0] == status
@@ -73,18 +70,15 @@ def test_what_cannot_be_answered_is_refused_and_the_server_goes_on(server, mater
     connection.close()
 
 
-@pytest.mark.parametrize(
-    ("header", "status"),
-    [
-        (("Content-Length", str(MOST_BYTES + 1)), 413),
-        (("Content-Length", "-1"), 400),
-        (("Transfer-Encoding", "chunked"), 400),
-        (("Content-Length ", "2"), 400),
-        (("Content-Length", "2\u00b2"), 400),
-        (("Content-Length", "2\r\nContent-Length: 3"), 400),
-        (("Content-Length", "2\r\nTransfer-Encoding: chunked"), 400),
-    ],
-)
+@pytest.mark.parametrize(("header", "status"), [
+    (("Content-Length", str(MOST_BYTES + 1)), 413),
+    (("Content-Length", "-1"), 400),
+    (("Transfer-Encoding", "chunked"), 400),
+    (("Content-Length ", "2"), 400),
+    (("Content-Length", "2\u00b2"), 400),
+    (("Content-Length", "2\r\nContent-Length: 3"), 400),
+    (("Content-Length", "2\r\nTransfer-Encoding: chunked"), 400),
+])  # fmt: skip
 def test_a_body_without_measure_is_not_read(server, material, header, status):
     connection = client(server, material)
     connection.putrequest("POST", "/gate")

@@ -6,13 +6,7 @@ import copy
 from collections.abc import Iterable
 
 from harness.differential.manifests import Manifest
-from harness.differential.plans.births import (
-    Admission,
-    comes_from_current,
-    ordinal_of,
-    pod_of,
-    stateful_pod,
-)
+from harness.differential.plans.births import Admission, comes_from_current, ordinal_of, pod_of, stateful_pod
 from rescheduler.migrations.start_first_replacement import replacement_manifest
 from rescheduler.model.records import ObjectKey
 from rescheduler.planning.start_first_mode import replacement_labels

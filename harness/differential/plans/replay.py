@@ -78,10 +78,7 @@ def placeholder(replacement: Manifest) -> Manifest:
             "name": f"holder-{replacement['metadata']['name']}",
             "namespace": "rescheduler",
             "uid": f"holder-{replacement['metadata']['uid']}",
-            "labels": {
-                "rescheduler.dev/placeholder": "room",
-                "app.kubernetes.io/created-by": "rescheduler",
-            },
+            "labels": {"rescheduler.dev/placeholder": "room", "app.kubernetes.io/created-by": "rescheduler"},
         },
         "spec": {
             **kept,

@@ -21,11 +21,8 @@ def running(client, made):
 def evict(client, uid="", **more):
     options = {"preconditions": {"uid": uid}} if uid else {}
     body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "p"},
-        "deleteOptions": options,
-    }
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}, "deleteOptions": options,
+    }  # fmt: skip
     return client.post(f"{PODS}/p/eviction", body, **more)
 
 

@@ -101,25 +101,19 @@ def test_a_validating_policy_denies_creations_and_deletions(client, made):
     assert client.post(PODS, made.pod("y"))[0] == 201
 
 
-@pytest.mark.parametrize(
-    ("source", "value"),
-    [
-        ("Object{a: 1, b: Object.b{c: [Object.b.c{d: 'x'}]}}", {"a": 1, "b": {"c": [{"d": "x"}]}}),
-        (
-            "[JSONPatch{op: 'add', path: '/a', value: {'b': 1}}]",
-            [{"op": "add", "path": "/a", "value": {"b": 1}}],
-        ),
-        ("self.?a.?b.orValue(7)", 7),
-        ("self.?x.?y.orValue(7)", 2),
-        ("self.list[?5].orValue('none')", "none"),
-        ("self.list[?0].orValue('none')", "a"),
-        ("self.__namespace__", "ns"),
-        ("'Object{a: 1}'", "Object{a: 1}"),
-        ("quantity('1Gi').isGreaterThan(quantity('1G'))", True),
-        ("'a,b'.split(',').join('-')", "a-b"),
-        ("self.list.exists_one(i, i == 'a') && self.list.all(i, i != 'z')", True),
-    ],
-)
+@pytest.mark.parametrize(("source", "value"), [
+    ("Object{a: 1, b: Object.b{c: [Object.b.c{d: 'x'}]}}", {"a": 1, "b": {"c": [{"d": "x"}]}}),
+    ("[JSONPatch{op: 'add', path: '/a', value: {'b': 1}}]", [{"op": "add", "path": "/a", "value": {"b": 1}}]),
+    ("self.?a.?b.orValue(7)", 7),
+    ("self.?x.?y.orValue(7)", 2),
+    ("self.list[?5].orValue('none')", "none"),
+    ("self.list[?0].orValue('none')", "a"),
+    ("self.__namespace__", "ns"),
+    ("'Object{a: 1}'", "Object{a: 1}"),
+    ("quantity('1Gi').isGreaterThan(quantity('1G'))", True),
+    ("'a,b'.split(',').join('-')", "a-b"),
+    ("self.list.exists_one(i, i == 'a') && self.list.all(i, i != 'z')", True),
+])  # fmt: skip
 def test_kubernetes_cel(source, value):
     known = {"self": {"namespace": "ns", "list": ["a", "b"], "x": {"y": 2}}}
     assert compiled(source).evaluate(known) == value

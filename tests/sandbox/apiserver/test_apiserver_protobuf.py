@@ -47,15 +47,12 @@ def test_numbers_or_percents(minimum, value):
     assert decode(body)["spec"] == {"minAvailable": value}
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b"{}", 400),
-        (envelope("apps/v1", "Deployment", metadata("web"))[:-3], 400),
-        (envelope("v1", "ResourceQuota", metadata("q")), 415),
-        (envelope("apps/v1", "Deployment", metadata("web") + text(99, "new")), 415),
-    ],
-)
+@pytest.mark.parametrize(("body", "code"), [
+    (b"{}", 400),
+    (envelope("apps/v1", "Deployment", metadata("web"))[:-3], 400),
+    (envelope("v1", "ResourceQuota", metadata("q")), 415),
+    (envelope("apps/v1", "Deployment", metadata("web") + text(99, "new")), 415),
+])  # fmt: skip
 def test_nothing_is_dropped_in_silence(body, code):
     with pytest.raises(StatusError) as refused:
         decode(body)

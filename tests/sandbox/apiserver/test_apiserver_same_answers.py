@@ -30,13 +30,8 @@ def pod(name, **spec):
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": "x"}},
-        "spec": {
-            "schedulerName": "nobody",
-            "terminationGracePeriodSeconds": 5,
-            "containers": [container],
-            **spec,
-        },
-    }
+        "spec": {"schedulerName": "nobody", "terminationGracePeriodSeconds": 5, "containers": [container], **spec},
+    }  # fmt: skip
 
 
 def requesting(**resources):
@@ -66,11 +61,8 @@ def binding(name, **metadata):
 
 def eviction(name, **options):
     return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": name},
-        "deleteOptions": options,
-    }
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}, "deleteOptions": options,
+    }  # fmt: skip
 
 
 def config_map(name, finalizers=None, labels=None, **data):
@@ -275,19 +267,10 @@ REQUESTS = [
     ("DELETE", "/api/v1/namespaces/default", None),
     ("DELETE", "/api/v1/namespaces/same", None),
 ]
-_UNCOMPARED = frozenset(
-    {
-        "managedFields",
-        "uid",
-        "resourceVersion",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "lastTransitionTime",
-        "lastProbeTime",
-        "message",
-        "observedGeneration",
-    }
-)
+_UNCOMPARED = frozenset({
+    "managedFields", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp",
+    "lastTransitionTime", "lastProbeTime", "message", "observedGeneration",
+})  # fmt: skip
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _USERS = frozenset({"admin", "sandbox-admin"})
 _TOKEN_VOLUME = re.compile(r"kube-api-access-[a-z0-9]{5}")

@@ -63,17 +63,14 @@ def test_priorities_come_from_their_class(client, made):
     assert client.post(PODS, made.pod("r"))[1]["spec"]["priorityClassName"] == "usual"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        [],
-        {"apiVersion": "v1", "kind": "Pod", "metadata": []},
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "labels": ["a"]}},
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": "none"}},
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [7]}},
-        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},
-    ],
-)
+@pytest.mark.parametrize("body", [
+    [],
+    {"apiVersion": "v1", "kind": "Pod", "metadata": []},
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "labels": ["a"]}},
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": "none"}},
+    {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [7]}},
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},
+])  # fmt: skip
 def test_malformed_objects_are_refused_in_words(client, body):
     status, answer = client.post(PODS, body)
     assert (status, answer["kind"], answer["reason"]) in (
