@@ -13,19 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from bench.staged_repairs import Stage, fewest_left, repairs_in_stages, spread_rows
+from rescheduler.optima.any_plan import LinearExpression, Terms, negative, strain_above
 from rescheduler.optima.fillings import Consolidation, below, emptying, filled_to
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster, resource_of
-from rescheduler.optima.repairs import (
-    LinearExpression,
-    Stage,
-    Terms,
-    fewest_left,
-    negative,
-    repairs_in_stages,
-    spread_rows,
-    strain_above,
-)
 from rescheduler.scheduling.framework import BoolArray, IntArray
 
 _EPSILON: Final = 1e-9
@@ -95,7 +87,7 @@ class Relief:
     limit: IntArray
     max_moves: int | None
     any_order: bool = False
-    """Hard spread is not judged (``repairs``)."""
+    """Hard spread is not judged (``staged_repairs``)."""
 
     @classmethod
     def of(

@@ -36,13 +36,13 @@ from bench.exact_models import (
 )
 from bench.random_clusters import Kind, RandomCluster, random_cluster, with_budgets
 from bench.replay import replay
+from bench.staged_repairs import fewest_violations
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.fillings import Consolidation, most_emptied
 from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import Places
-from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.chain_moves import MAKES_ROOM
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.planning.plan import Move, in_stages, stages_of
@@ -171,7 +171,7 @@ def _outcome(
         return placement.violations(placement.start), left, best, fewest
     low, high = cluster.thresholds.low, cluster.thresholds.high
     if cluster.kind is Kind.CONSOLIDATION:
-        asked = Consolidation.of(placement, low, high, limit, any_order=True)
+        asked = Consolidation.of(placement, low, high, limit)
         start, left = placement.in_use(placement.start), placement.in_use(counts)
         best = most_emptied(placement, asked, seconds)
         best = Solution(start + best.objective, start + best.bound, best.values)

@@ -104,7 +104,7 @@ def of_openb(folder: Path) -> Iterator[Row]:
 def most_possible(snapshot: Snapshot, max_moves: int) -> str:
     """The bound by sizes of pods."""
     placement = Places(snapshot).placement
-    asked = Consolidation.of(placement, NOT_FULL, FULL, max_moves, any_order=True)
+    asked = Consolidation.of(placement, NOT_FULL, FULL, max_moves)
     best = most_emptied_by_sizes(placement, asked, SECONDS)
     return f"at most {math.floor(1e-6 - best.bound)}"
 

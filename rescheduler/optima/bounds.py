@@ -19,6 +19,7 @@ from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.optima.any_plan import (
     RoomsOfTemplate,
+    fewest_violations_of_any_plan,
     least_excess_of_any_plan,
     most_relief_by_count,
     most_rooms_of_any_plan,
@@ -32,9 +33,8 @@ from rescheduler.optima.fillings import (
 )
 from rescheduler.optima.integer_program import Solution
 from rescheduler.optima.placement import WITH_DEFAULTS, CountedCluster, Places, Rules
-from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import Plan, PlanBound, Question, stages_of
+from rescheduler.planning.plan import Plan, PlanBound, Question
 from rescheduler.planning.protections import Protectors
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
@@ -156,13 +156,10 @@ def _violations(judged: JudgedPlan, rules: Rules) -> PlanBound:
     placement = places.placement
     start = placement.violations(placement.start)
     reached = start - placement.violations(places.counts_at(judged.after()))
-    stages = max(stages_of(judged.plan.moves), default=1)
-    notes = [f"of {plural(start, 'violation')}; plans in {plural(stages, 'stage')} of moves"]
+    notes = [f"of {plural(start, 'violation')}"]
     best = Solution(0.0, 0.0, ())
-    if start and _fits(placement.start.size * stages, notes):
-        best = fewest_violations(
-            placement, stages, judged.seconds, max_moves=judged.inputs.max_moves, any_order=True
-        )
+    if start and _fits(placement.start.size, notes):
+        best = fewest_violations_of_any_plan(placement, judged.inputs.max_moves, judged.seconds)
     notes += _left_out(places)
     return _bound(
         Question.VIOLATIONS_REPAIRED,
@@ -198,7 +195,6 @@ def _emptied(judged: JudgedPlan, args: HighNodeUtilizationArgs) -> PlanBound:
         None if most is None else most - len(others),
         among=among,
         prices=prices / dearest if priced else None,
-        any_order=True,
     )
     before, after = placement.used(placement.start), placement.used(places.counts_at(judged.after(own)))
     reached = float((asked.prices * before).sum() - (asked.prices * after).sum())

@@ -1,6 +1,6 @@
 """The most nodes emptied with so many moves, as integer programs on counts of pods by kind and node. Pure.
 
-One stage of moves, with the rules of ``rescheduler.optima.repairs``. Thresholds are percent, as HighNodeUtilization has them.
+One stage of moves; hard spread is not judged. Thresholds are percent, as HighNodeUtilization has them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
-from rescheduler.optima.repairs import LinearExpression, spread_rows
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 MOST_SIZES: Final = 512
@@ -33,8 +32,6 @@ class Consolidation:
     max_moves: int | None
     prices: FloatArray
     """(nodes): what it is worth to empty each; 1 for all where nodes are counted."""
-    any_order: bool = False
-    """Hard spread is not judged (``repairs``)."""
 
     @classmethod
     def of(
@@ -46,7 +43,6 @@ class Consolidation:
         *,
         among: BoolArray | None = None,
         prices: FloatArray | None = None,
-        any_order: bool = False,
     ) -> Consolidation:
         """Thresholds in percent, as HighNodeUtilization has them; ``among``: the nodes that take part."""
         size = len(placement.nodes)
@@ -57,7 +53,6 @@ class Consolidation:
             limit=filled_to(placement, high),
             max_moves=max_moves,
             prices=np.ones(size) if prices is None else prices,
-            any_order=any_order,
         )
 
 
@@ -180,25 +175,7 @@ def emptying(
                 program.row({arriving[k, n]: 1.0, emptied[n]: limit}, most=limit)
         program.row(balance, least=0.0, most=0.0)
     _rooms(program, placement, asked, emptied, arriving)
-    if not asked.any_order:
-        spread_rows(program, placement, _after(placement, emptied, arriving), arriving)
     return program, emptied, pods
-
-
-def _after(
-    placement: CountedCluster, emptied: Mapping[int, int], arriving: Mapping[tuple[int, int], int]
-) -> list[list[LinearExpression]]:
-    """Pods of each kind on each node in the end."""
-    found: list[list[LinearExpression]] = []
-    for k, row in enumerate(placement.start.tolist()):
-        after = [LinearExpression(float(count), {}) for count in row]
-        for n, count in enumerate(row):
-            if n in emptied and count:
-                after[n] = after[n].plus({emptied[n]: -float(count)})
-            if (k, n) in arriving:
-                after[n] = after[n].plus({arriving[k, n]: 1.0})
-        found.append(after)
-    return found
 
 
 def _rooms(

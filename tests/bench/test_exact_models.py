@@ -10,8 +10,9 @@ from bench.exact_models import Relief, best_repairs, least_excess
 from bench.optima import planned, within
 from bench.random_clusters import REPAIRS, Kind, policies, random_cluster
 from bench.replay import replay
+from bench.staged_repairs import fewest_violations
 from rescheduler.model.migration import MoveMode
-from rescheduler.optima.any_plan import most_relief_by_count
+from rescheduler.optima.any_plan import fewest_violations_of_any_plan, most_relief_by_count
 from rescheduler.optima.fillings import (
     Consolidation,
     most_emptied,
@@ -19,7 +20,6 @@ from rescheduler.optima.fillings import (
     most_emptied_by_sizes,
 )
 from rescheduler.optima.placement import Places
-from rescheduler.optima.repairs import fewest_violations
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Move, PodRef
 from rescheduler.planning.planner import plan
@@ -39,7 +39,9 @@ def test_fewest_violations_are_those_of_trying_everything(seed):
     found = fewest_violations(placement, 1, SECONDS)
     assert found.proven
     assert round(found.objective) == least
-    assert fewest_violations(placement, 2, SECONDS).objective <= found.objective + 1e-6
+    in_two = fewest_violations(placement, 2, SECONDS)
+    assert in_two.objective <= found.objective + 1e-6
+    assert fewest_violations_of_any_plan(placement, None, SECONDS).objective <= in_two.objective + 1e-6
 
 
 @pytest.mark.crossed
@@ -55,7 +57,9 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
         if max_moves is None or arrived.sum() <= max_moves
     )
     assert found.proven
-    assert round(-found.objective) == best
+    assert round(-found.objective) >= best
+    if not any(kind.max_skew for kind in placement.kinds):
+        assert round(-found.objective) == best, "hard spread is left out"
 
 
 @pytest.mark.crossed
@@ -64,7 +68,7 @@ def test_most_emptied_nodes_are_those_of_trying_everything(seed, max_moves):
 def test_what_is_counted_by_sizes_is_a_bound_of_what_can_be_emptied(seed, max_moves):
     cluster = random_cluster(Kind.CONSOLIDATION, seed)
     thresholds, placement = cluster.thresholds, Places(cluster.snapshot).placement
-    asked = Consolidation.of(placement, thresholds.low, thresholds.high, max_moves, any_order=True)
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, max_moves)
     by_sizes = most_emptied_by_sizes(placement, asked, SECONDS)
     assert by_sizes.bound <= most_emptied(placement, asked, 5.0).objective + 1e-6
     assert -by_sizes.objective <= most_emptied_by_count(placement, asked) + 1e-6
@@ -89,7 +93,7 @@ def test_the_usual_effort_empties_all_nodes_that_can_be_emptied(seed):
     cluster = random_cluster(Kind.CONSOLIDATION, seed)
     places = Places(cluster.snapshot)
     placement, thresholds = places.placement, cluster.thresholds
-    asked = Consolidation.of(placement, thresholds.low, thresholds.high, None, any_order=True)
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, None)
     done = planned(cluster.snapshot, cluster.policies)
     emptied = placement.in_use(placement.start) - placement.in_use(places.counts(done.snapshot))
     assert emptied == round(-most_emptied(placement, asked, SECONDS).objective)
@@ -101,7 +105,7 @@ def test_the_solver_does_not_cut_off_the_best_before_it_begins():
     cluster = random_cluster(Kind.CONSOLIDATION, 880_002)
     places = Places(cluster.snapshot)
     placement, thresholds = places.placement, cluster.thresholds
-    asked = Consolidation.of(placement, thresholds.low, thresholds.high, 20, any_order=True)
+    asked = Consolidation.of(placement, thresholds.low, thresholds.high, 20)
     found = most_emptied(placement, asked, SECONDS)
     done = planned(cluster.snapshot, cluster.policies, max_moves=20)
     assert done.refused == 0

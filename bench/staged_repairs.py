@@ -8,34 +8,20 @@ counts old pods too, as kube-scheduler does while they end. Hard spread is judge
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
+from rescheduler.optima.any_plan import (
+    LinearExpression,
+    at_most,
+    fewest_in_zones,
+    negative,
+    violations_left,
+    zones_of,
+)
 from rescheduler.optima.integer_program import IntegerProgram, Solution
 from rescheduler.optima.placement import CountedCluster
-from rescheduler.policies.utilization import STEEPNESS, weight_of
-
-Terms = dict[int, float]
-_TANGENTS: Final = (0.0, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8)
-"""Shares above a limit at which a convex function is taken for its tangent."""
-
-
-@dataclass(frozen=True)
-class LinearExpression:
-    """constant + sum of factor x column."""
-
-    constant: float
-    terms: Terms
-
-    def plus(self, other: Mapping[int, float], factor: float = 1.0) -> LinearExpression:
-        """The sum of this and factor x other."""
-        total = dict(self.terms)
-        for column, value in other.items():
-            total[column] = total.get(column, 0.0) + factor * value
-        return LinearExpression(self.constant, total)
 
 
 def fewest_violations(
@@ -109,7 +95,7 @@ def repairs_in_stages(
                     balance[leaving] -= 1
                     here = here.plus({leaving: -1.0})
                     if stage:
-                        _at_most(program, {leaving: 1.0}, standing[k][n])
+                        at_most(program, {leaving: 1.0}, standing[k][n])
                 row.append(here)
             program.row({c: float(f) for c, f in balance.items()}, least=0.0, most=0.0)
             after.append(row)
@@ -118,16 +104,12 @@ def repairs_in_stages(
         least = spread_rows(program, placement, after, {} if any_order else arriving)
         standing = after
         columns.append(Stage(arriving, departing))
-    return Repairs(program, columns, _violations(program, placement, standing, least))
+    return Repairs(program, columns, violations_left(program, placement, standing, least))
 
 
 def _taken(placement: CountedCluster, kind: int, node: int, stage: int) -> bool:
     """One of its kind stands there and may not have company, and no stage has been in which it could have left."""
     return stage == 0 and bool(placement.kinds[kind].apart) and bool(placement.start[kind, node] > 0)
-
-
-def _at_most(program: IntegerProgram, terms: Terms, limit: LinearExpression) -> None:
-    program.row(LinearExpression(0.0, terms).plus(limit.terms, -1.0).terms, most=limit.constant)
 
 
 def _room(
@@ -171,7 +153,7 @@ def _apart(
             program.row(here.plus({column: 1.0}).terms, most=1.0 - here.constant)
             continue
         occupied = program.column(1.0)
-        _at_most(program, here.terms, LinearExpression(-here.constant, {occupied: most}))
+        at_most(program, here.terms, LinearExpression(-here.constant, {occupied: most}))
         program.row({column: 1.0, occupied: 1.0}, most=1.0)
 
 
@@ -182,75 +164,16 @@ def spread_rows(
     arriving: dict[tuple[int, int], int],
 ) -> dict[int, int]:
     """By kind, the column that is at most the count of every zone; where pods arrive a zone is at most maxSkew above."""
-    found: dict[int, int] = {}
+    found = fewest_in_zones(program, placement, after)
     for k, kind in enumerate(placement.kinds):
-        if not kind.max_skew:
-            continue
         total = float(placement.start[k].sum())
-        low = found[k] = program.column(total)
-        for zone in range(int(placement.zones.max()) + 1):
+        for zone, count in zones_of(placement, after, k) if kind.max_skew else ():
             at = np.flatnonzero(placement.zones == zone).tolist()
-            count = _sum([after[k][n] for n in at])
-            _at_most(program, {low: 1.0}, count)
             coming = {arriving[k, n]: 1.0 for n in at if (k, n) in arriving}
             if not coming:
                 continue
             comes = program.column(1.0)
             program.row({**coming, comes: -total}, most=0.0)
-            terms = count.plus({low: -1.0, comes: total}).terms
+            terms = count.plus({found[k]: -1.0, comes: total}).terms
             program.row(terms, most=kind.max_skew + total - count.constant)
     return found
-
-
-def _violations(
-    program: IntegerProgram,
-    placement: CountedCluster,
-    standing: list[list[LinearExpression]],
-    least: dict[int, int],
-) -> LinearExpression:
-    """Pods where they may not be, and columns for those too many on a node or in a zone."""
-    total = LinearExpression(0.0, {})
-    for k, kind in enumerate(placement.kinds):
-        for n in np.flatnonzero(placement.wrong[k] & (placement.start[k] > 0)).tolist():
-            total = _sum([total, standing[k][n]])
-        if kind.apart:
-            for n in np.flatnonzero(placement.start[k] > 1).tolist():
-                total = total.plus({above(program, standing[k][n], 1.0): 1.0})
-        if kind.max_skew:
-            for zone in range(int(placement.zones.max()) + 1):
-                at = np.flatnonzero(placement.zones == zone).tolist()
-                count = _sum([standing[k][n] for n in at]).plus({least[k]: -1.0})
-                total = total.plus({above(program, count, float(kind.max_skew)): 1.0})
-    return total
-
-
-def above(program: IntegerProgram, value: LinearExpression, limit: float) -> int:
-    """A column that is at least value - limit."""
-    column = program.column(integer=False)
-    program.row({column: 1.0, **negative(value.terms)}, least=value.constant - limit)
-    return column
-
-
-def strain_above(program: IntegerProgram, share: LinearExpression, limit: float, resource: str) -> int:
-    """A column that is at least how bad a node's share above the limit is by LowNodeUtilization's objective, less a little."""
-    column = program.column(integer=False)
-    weight = weight_of(resource)
-    for at in _TANGENTS:
-        # The tangent of a convex function never passes it.
-        slope, less = weight * (1.0 + 2.0 * STEEPNESS * at), weight * STEEPNESS * at * at
-        terms = {c: slope * factor for c, factor in share.terms.items()}
-        program.row({column: 1.0, **negative(terms)}, least=slope * (share.constant - limit) - less)
-    return column
-
-
-def _sum(parts: list[LinearExpression]) -> LinearExpression:
-    terms: Counter[int] = Counter()
-    for part in parts:
-        for column, factor in part.terms.items():
-            terms[column] += factor  # type: ignore[assignment]
-    return LinearExpression(sum(p.constant for p in parts), dict(terms))
-
-
-def negative(terms: Mapping[int, float]) -> Terms:
-    """All factors with the other sign."""
-    return {column: -factor for column, factor in terms.items()}
