@@ -137,7 +137,7 @@ class Placement:
             return self._preallocated(state, pod, named) if waits else Choice(node=named)
         snapshot = self._replacements.snapshot
         unfit = _or_apart(state, held, taken)
-        choice = choose_room(snapshot, state, pod, partial(avoided_by, reservation, snapshot), unfit)
+        choice = choose_room(state, pod, partial(avoided_by, reservation, snapshot), unfit)
         if choice.node or not waits:
             return choice
         return self._preallocated(state, pod, "")

@@ -23,8 +23,7 @@ from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.records import ObjectKey, Pod, Workload
 from rescheduler.model.room_of_move import controller_of_move
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.replacements.controllers import ordinal
 from rescheduler.replacements.siblings import Alike, age
 from rescheduler.scheduling.classes import PodClass

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from rescheduler.model.counted import plural
 from rescheduler.model.records import DisruptionBudget, ObjectKey, Pod, PodPhase
@@ -18,17 +17,8 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.group_members import GroupMembers
 from rescheduler.planning.history import Spent
 from rescheduler.planning.limits import Limits
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.scheduling.matching import demanded_label
-
-
-class Blocked(NamedTuple):
-    """Why a pod cannot be moved now."""
-
-    reason: SkipReason
-    message: str
-    by: str
-    """The name of the budget or limit."""
 
 
 class BudgetLedger:

@@ -12,8 +12,8 @@ from typing import Final
 
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
-from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.chains import AsideTo, Chains, ChainStep, Wish
+from rescheduler.planning.plan import Blocked
 from rescheduler.planning.repair_drafts import (
     MOST_PODS,
     DraftedMove,

@@ -20,7 +20,7 @@ import numpy as np
 from rescheduler.model.bounds import MOST_EARLIER_MOVES
 from rescheduler.model.records import Pod
 from rescheduler.planning.targets import Target, Targets, TargetWish
-from rescheduler.planning.total_change import Objective, TotalChange
+from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.objective import Tier, lowers, nothing, worsens_wishes
 from rescheduler.policies.planned_moves import cover
@@ -89,12 +89,12 @@ class Chains:
         if not wish.pod.node:
             return self._arrival(wish.pod, node, steps, after)
         costs = sum(self.cost(step.pod) for step in steps) if wish.least_gain else 0.0
-        gains = np.zeros_like(wish.gains)
-        gains[node] = wish.gains[node]
-        asked = wish._replace(gains=gains, least_gain=wish.least_gain + costs)
         with self.trial.landed({pod.uid for pod in after}):
             replacement = self.replacement(wish.pod)
-            target = self._target(asked, replacement, self.objective.change(wish.pod, replacement))
+            change = self.objective.change(wish.pod, replacement)
+            least_gain = wish.least_gain + costs
+            asked = TargetWish(wish.pod, replacement, wish.gains, change, least_gain, wish.reason)
+            target = self._target(asked.at(node))
         if target is None:
             return None
         whole = sum((step.target.change for step in steps), start=nothing()) + target.change
@@ -237,7 +237,7 @@ class Chains:
                 case _:  # Nobody goes where it is worse for any tier: what brought it where it is would bring it back.
                     worse = lowers(-at)
             gains[one.node] = float(not worse)
-            target = self._target(Wish(pod, gains, 0.0, ""), replacement, change)
+            target = self._target(TargetWish(pod, replacement, gains, change))
         if target is None:
             self.refused.add((pod.uid, one.node))
             return False
@@ -245,12 +245,9 @@ class Chains:
         steps.append(ChainStep(pod, target, after))
         return True
 
-    def _target(self, wish: Wish, replacement: Pod, change: TotalChange) -> Target | None:
+    def _target(self, wish: TargetWish) -> Target | None:
         """Where the pod goes, by the rules of every move, but that the whole must get better: that is asked of the chain."""
-        asked = TargetWish(
-            wish.pod, replacement, wish.gains, change, wish.least_gain, wish.reason, in_group=True
-        )
-        found = Targets(self.trial).choose(asked)
+        found = Targets(self.trial).choose(wish._replace(in_group=True))
         return found if isinstance(found, Target) else None
 
 

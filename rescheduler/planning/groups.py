@@ -16,10 +16,9 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.planning.emptying import Chosen, nodes_to_empty
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.planning.steps import FirstProposals, PlannedStep
 from rescheduler.planning.targets import Target
 from rescheduler.planning.total_change import refusal_of_group

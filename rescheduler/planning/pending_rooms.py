@@ -15,11 +15,10 @@ from typing import Final, NamedTuple
 from rescheduler.model.records import Pod
 from rescheduler.model.room_pod import room_of_pod
 from rescheduler.planning.badness import Badness, MoveEffect
-from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.chain_moves import PlansDrafts, makes_room
 from rescheduler.planning.chains import AsideTo, ChainStep
 from rescheduler.planning.group_members import GroupMembers, gangs_of, least_of, words_of
-from rescheduler.planning.plan import PendingRoom, PodRef, SkipReason
+from rescheduler.planning.plan import Blocked, PendingRoom, PodRef, SkipReason
 from rescheduler.planning.repair_drafts import MOST_PODS, DraftedMove, Extent, RepairDraft
 from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import TrialMark
@@ -283,7 +282,7 @@ class PendingRooms(PlansDrafts):
             self.plan.skipped.add(candidate, why)
             self.left.append(
                 PendingRoom(
-                    pod=_ref(candidate.pod),
+                    pod=PodRef.of(candidate.pod),
                     policy=candidate.policy,
                     reservation=room_of_pod(candidate.pod),
                     message=why.message,
@@ -349,14 +348,10 @@ def _with_room(target: Target, policy: str) -> Target:
 def _record(room: _Room) -> PendingRoom:
     candidate, (*steps, arrival) = room.candidate, room.way
     return PendingRoom(
-        pod=_ref(candidate.pod),
+        pod=PodRef.of(candidate.pod),
         policy=candidate.policy,
         reservation=room_of_pod(candidate.pod),
         node=room.node,
-        moves=tuple(_ref(step.pod) for step in steps),
-        after=tuple(map(_ref, arrival.after)),
+        moves=tuple(PodRef.of(step.pod) for step in steps),
+        after=tuple(map(PodRef.of, arrival.after)),
     )
-
-
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.namespace, pod.name, pod.uid)

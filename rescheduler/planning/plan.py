@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.node_marks import NodeMark
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.planning.badness import Badness, MoveEffect, NodeCount, Record
 
 
@@ -41,12 +42,27 @@ class SkipReason(enum.StrEnum):
     GATE_NOT_IN_FORCE = "GateNotInForce"
 
 
+class Blocked(NamedTuple):
+    """Why a pod is not moved."""
+
+    reason: SkipReason
+    message: str
+    """Of protections the end of a sentence that begins with the pod."""
+    by: str
+    """The name of what holds it: a protection, a budget, a limit, a plugin of the scheduler."""
+
+
 class PodRef(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Names a pod."""
 
     namespace: str
     name: str
     uid: str = ""
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodRef:
+        """The name of that pod."""
+        return cls(pod.namespace, pod.name, pod.uid)
 
 
 class OwnerName(msgspec.Struct, frozen=True):

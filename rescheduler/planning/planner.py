@@ -16,13 +16,13 @@ import msgspec
 
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_timestamp
-from rescheduler.planning.budgets import Blocked, evictions_to_come
+from rescheduler.planning.budgets import evictions_to_come
 from rescheduler.planning.chain_moves import MAKES_ROOM, ChainPlanner
 from rescheduler.planning.decided import Decided
 from rescheduler.planning.groups import Groups
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.pending_rooms import ROOMS, PendingRooms
-from rescheduler.planning.plan import Plan, PlanMetadata, PolicySummary, SkipReason
+from rescheduler.planning.plan import Blocked, Plan, PlanMetadata, PolicySummary, SkipReason
 from rescheduler.planning.present import apply_present
 from rescheduler.planning.refusals import closed_windows
 from rescheduler.planning.relieving import Relieving

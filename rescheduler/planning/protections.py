@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from rescheduler.model.names import (
     ANNOTATION_EVICT,
@@ -26,7 +26,7 @@ from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
@@ -55,16 +55,6 @@ class Lifted(enum.Flag):
     """A rollout of its workload."""
 
 
-class Protected(NamedTuple):
-    """Why a pod is left alone."""
-
-    reason: SkipReason
-    message: str
-    """The end of a sentence that begins with the pod."""
-    by: str
-    """The name of what protects it."""
-
-
 class Protector:
     """Judges pods of one snapshot; what many pods share is judged once."""
 
@@ -81,8 +71,8 @@ class Protector:
         self._covered = covered
         self._judges = judges
         self._replacements = replacements
-        self._shared: dict[tuple[object, ...], Protected | None] = {}
-        self._young: dict[float, Protected] = {}
+        self._shared: dict[tuple[object, ...], Blocked | None] = {}
+        self._young: dict[float, Blocked] = {}
         """By when they began."""
         nodes = replacements.snapshot.nodes.values()
         self._silent_nodes = frozenset(n.name for n in nodes if not n.ends_pods)
@@ -137,22 +127,20 @@ class Protector:
         old_enough = self._is_old_enough(youngest_s)
         return old_enough if old_enough or not self._is_old_enough(oldest_s) else None
 
-    def refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Protected | None:
+    def refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Blocked | None:
         """The first reason why the pod is left alone, or None."""
         if pod.deleting:
-            return Protected(SkipReason.PROTECTED, "is terminating", "deletionTimestamp")
+            return _protected("is terminating", "deletionTimestamp")
         if pod.phase in _ENDED:
-            return Protected(SkipReason.PROTECTED, f"has ended ({pod.phase})", "status.phase")
+            return _protected(f"has ended ({pod.phase})", "status.phase")
         if pod.node in self._silent_nodes:
             words = f"cannot end: node/{pod.node} is not Ready or unreachable"
-            return Protected(SkipReason.PROTECTED, words, f"node/{pod.node}")
+            return _protected(words, f"node/{pod.node}")
         if pod.node in self._kept_nodes:
-            return Protected(
-                SkipReason.PROTECTED, f"node/{pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT
-            )
+            return _protected(f"node/{pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT)
         return self._shared_refusal(pod, lifted=lifted) or self._by_age(pod, lifted=lifted)
 
-    def _shared_refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Protected | None:
+    def _shared_refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Blocked | None:
         """The first reason that does not depend on the single pod."""
         key = (
             pod.namespace,
@@ -172,24 +160,24 @@ class Protector:
         least_s = self._protections.min_age_s
         return least_s <= 0 or self._snapshot.taken_at_s - began_s >= least_s
 
-    def _judge(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
+    def _judge(self, pod: Pod, *, lifted: Lifted) -> Iterator[Blocked]:
         yield from self._impossible(pod, lifted=lifted)
         yield from self._unsupported(pod)
         yield from _forbidden(pod)
         if not (Lifted.CONFIGURED in lifted or _overridden(pod)):
             yield from self._configured(pod)
 
-    def _impossible(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
+    def _impossible(self, pod: Pod, *, lifted: Lifted) -> Iterator[Blocked]:
         never = never_moves(pod)
         if never is NeverMoves.DAEMON_POD and pod.controller is not None:
             name = f"DaemonSet {pod.controller.name}"
-            yield Protected(SkipReason.PROTECTED, f"belongs to {name}", name)
+            yield _protected(f"belongs to {name}", name)
         elif never is not None:
-            yield Protected(SkipReason.PROTECTED, never.value, _NEVER[never])
+            yield _protected(never.value, _NEVER[never])
         yield from _critical(pod)
         yield from self._changing(pod, lifted=lifted)
 
-    def _changing(self, pod: Pod, *, lifted: Lifted) -> Iterator[Protected]:
+    def _changing(self, pod: Pod, *, lifted: Lifted) -> Iterator[Blocked]:
         """A workload that changes its pods right now is left to do so."""
         workload = self._workload(pod)
         if workload is None:
@@ -202,15 +190,13 @@ class Protector:
             (top.changes_pods and Lifted.ROLLOUT not in lifted, top, "is rolling out a change"),
         ):
             if busy:
-                yield Protected(
-                    SkipReason.WORKLOAD_BUSY, f"belongs to {_named(of)}, which {what}", _named(of)
-                )
+                yield Blocked(SkipReason.WORKLOAD_BUSY, f"belongs to {_named(of)}, which {what}", _named(of))
 
-    def _unsupported(self, pod: Pod) -> Iterator[Protected]:
+    def _unsupported(self, pod: Pod) -> Iterator[Blocked]:
         found = self._replacements.of(pod)
         if found.reason not in (None, NoReplacement.NEVER_MOVES):
             reason = SkipReason.WORKLOAD_BUSY if found.reason.passes else SkipReason.NOT_SUPPORTED
-            yield Protected(reason, found.message, str(found.reason))
+            yield Blocked(reason, found.message, str(found.reason))
         yield from _unjudged(pod, self._judges)
 
     def _not_disrupted_yet(self, pod: Pod) -> bool:
@@ -224,53 +210,40 @@ class Protector:
             return False
         return pod.started_at_s == 0.0 or self._snapshot.taken_at_s < _began_s(pod) + length_s
 
-    def _configured(self, pod: Pod) -> Iterator[Protected]:
+    def _configured(self, pod: Pod) -> Iterator[Blocked]:
         rules, spec = self._protections, pod.spec
         if not rules.namespaces.admits(pod.namespace, SYSTEM_NAMESPACES):
-            yield Protected(
-                SkipReason.PROTECTED,
-                f"namespace {pod.namespace} is left alone",
-                f"protections.namespaces ({pod.namespace})",
+            yield _protected(
+                f"namespace {pod.namespace} is left alone", f"protections.namespaces ({pod.namespace})"
             )
         if rules.label_selector is not None and not rules.label_selector.matches(pod.labels):
-            yield Protected(
-                SkipReason.PROTECTED,
-                "its labels are outside of what may be moved",
-                "protections.labelSelector",
-            )
+            yield _protected("its labels are outside of what may be moved", "protections.labelSelector")
         if spec.priority >= rules.priority_threshold:
-            yield Protected(
-                SkipReason.PROTECTED,
+            yield _protected(
                 f"priority {spec.priority} is at or above {rules.priority_threshold}",
                 "protections.priorityThreshold",
             )
         if rules.local_storage and keeps_local_data(pod):
-            yield Protected(SkipReason.PROTECTED, "has data on its node", "protections.localStorage")
+            yield _protected("has data on its node", "protections.localStorage")
         if rules.persistent_volumes and any(v.kind in _CLAIMS for v in spec.volumes):
-            yield Protected(SkipReason.PROTECTED, "uses persistent volumes", "protections.persistentVolumes")
+            yield _protected("uses persistent volumes", "protections.persistentVolumes")
         yield from self._below_min_replicas(pod)
         if rules.without_budget and not self._covered(pod):
-            yield Protected(
-                SkipReason.PROTECTED, "no PodDisruptionBudget selects it", "protections.withoutBudget"
-            )
+            yield _protected("no PodDisruptionBudget selects it", "protections.withoutBudget")
         if rules.prefer_no_eviction and pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
-            yield Protected(
-                SkipReason.PROTECTED,
-                f"is annotated {DESCHEDULER_PREFER_NO_EVICTION}",
-                "protections.preferNoEviction",
-            )
+            yield _protected(f"is annotated {DESCHEDULER_PREFER_NO_EVICTION}", "protections.preferNoEviction")
 
-    def _below_min_replicas(self, pod: Pod) -> Iterator[Protected]:
+    def _below_min_replicas(self, pod: Pod) -> Iterator[Blocked]:
         workload = self._workload(pod)
         least = self._protections.min_replicas
         if workload is not None and least > 1 and workload.replicas < least:
-            yield Protected(
+            yield Blocked(
                 SkipReason.SINGLE_REPLICA,
                 f"its {_named(workload)} has {workload.replicas} of at least {least} replicas",
                 "protections.minReplicas",
             )
 
-    def _by_age(self, pod: Pod, *, lifted: Lifted) -> Protected | None:
+    def _by_age(self, pod: Pod, *, lifted: Lifted) -> Blocked | None:
         """What depends on the age of the single pod."""
         if pod.annotations is not NO_LABELS and self._not_disrupted_yet(pod):
             return _annotated(DO_NOT_DISRUPT, pod.annotations[DO_NOT_DISRUPT])
@@ -281,7 +254,7 @@ class Protector:
         if known is None:
             age_s, least_s = self._snapshot.taken_at_s - began_s, self._protections.min_age_s
             words = f"is {age_s:.0f} s old, less than {least_s:.0f} s"
-            known = self._young[began_s] = Protected(SkipReason.PROTECTED, words, "protections.minAge")
+            known = self._young[began_s] = _protected(words, "protections.minAge")
         return known
 
     def _workload(self, pod: Pod) -> Workload | None:
@@ -315,49 +288,30 @@ class Protectors:
         return tuple(dict.fromkeys(map(self.of, policies))) or (self._others,)
 
 
-def stays_by_itself(pod: Pod, judges: Callable[[str], bool]) -> Protected | None:
+def stays_by_itself(pod: Pod, judges: Callable[[str], bool]) -> Blocked | None:
     """Why the pod is left alone, if the pod alone tells it: whatever is configured, and whatever becomes of its controller."""
     return next(chain(_critical(pod), _unjudged(pod, judges), _forbidden(pod)), None)
 
 
-def _critical(pod: Pod) -> Iterator[Protected]:
+def _critical(pod: Pod) -> Iterator[Blocked]:
     if pod.spec.priority >= SYSTEM_CRITICAL_PRIORITY:
-        yield Protected(
-            SkipReason.PROTECTED,
-            f"is critical to the system (priority {pod.spec.priority})",
-            "priority",
-        )
+        yield _protected(f"is critical to the system (priority {pod.spec.priority})", "priority")
 
 
-def _unjudged(pod: Pod, judges: Callable[[str], bool]) -> Iterator[Protected]:
-    spec = pod.spec
-    if spec.resource_claims:
-        yield Protected(
-            SkipReason.NOT_SUPPORTED,
-            "uses dynamic resource claims, whose placement is not judged here",
-            "spec.resourceClaims",
-        )
-    if spec.scheduling_group:
-        yield Protected(
-            SkipReason.NOT_SUPPORTED,
-            f"belongs to scheduling group {spec.scheduling_group}, which moves as a whole or not at all",
-            "spec.schedulingGroup",
-        )
-    if any(volume.kind is VolumeKind.EPHEMERAL for volume in spec.volumes):
-        yield Protected(
-            SkipReason.NOT_SUPPORTED,
-            "has an ephemeral volume, whose claim is not judged before the new pod exists",
-            "spec.volumes",
-        )
-    if not judges(spec.scheduler_name):
-        yield Protected(
-            SkipReason.NOT_SUPPORTED,
-            f"is placed by scheduler {spec.scheduler_name}, whose rules are not known here",
-            spec.scheduler_name,
-        )
+def _unjudged(pod: Pod, judges: Callable[[str], bool]) -> Iterator[Blocked]:
+    spec, group, scheduler = pod.spec, pod.spec.scheduling_group, pod.spec.scheduler_name
+    ephemeral = any(volume.kind is VolumeKind.EPHEMERAL for volume in spec.volumes)
+    for holds, words, by in (
+        (spec.resource_claims, "uses dynamic resource claims, whose placement is not judged here", "spec.resourceClaims"),
+        (group, f"belongs to scheduling group {group}, which moves as a whole or not at all", "spec.schedulingGroup"),
+        (ephemeral, "has an ephemeral volume, whose claim is not judged before the new pod exists", "spec.volumes"),
+        (not judges(scheduler), f"is placed by scheduler {scheduler}, whose rules are not known here", scheduler),
+    ):  # fmt: skip
+        if holds:
+            yield Blocked(SkipReason.NOT_SUPPORTED, words, by)
 
 
-def _forbidden(pod: Pod) -> Iterator[Protected]:
+def _forbidden(pod: Pod) -> Iterator[Blocked]:
     if pod.annotations is NO_LABELS:
         return
     if pod.annotations.get(ANNOTATION_EVICT) == "false":
@@ -384,8 +338,12 @@ def _overridden(pod: Pod) -> bool:
     )
 
 
-def _annotated(name: str, value: str) -> Protected:
-    return Protected(SkipReason.PROTECTED, f"is annotated {name}={value}", name)
+def _annotated(name: str, value: str) -> Blocked:
+    return _protected(f"is annotated {name}={value}", name)
+
+
+def _protected(message: str, by: str) -> Blocked:
+    return Blocked(SkipReason.PROTECTED, message, by)
 
 
 def _named(workload: Workload) -> str:

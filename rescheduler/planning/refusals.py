@@ -15,11 +15,11 @@ from rescheduler.model.records import Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.times import format_seconds
-from rescheduler.planning.budgets import Blocked, BudgetLedger
+from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.change_windows import ChangeWindow, opening
 from rescheduler.planning.history import History, rest_s
 from rescheduler.planning.limits import PlanningInputs, disruption_weight
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.planning.protections import Protector, Protectors, keeps_local_data
 from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.policies.objective import Tier
@@ -184,8 +184,7 @@ class Refusals:
                 SkipReason.IN_PROGRESS, "a move of it is under way", "PodMigration"
             )
         else:
-            protected = protector.refusal(pod)
-            first = Blocked(*protected) if protected is not None else None
+            first = protector.refusal(pod)
         return _Lasting(first, self.least_gain(pod))
 
     def _cooling_down(self, pod: Pod) -> Blocked | None:

@@ -213,16 +213,14 @@ def _choose(
             ending = state.filter(replacement)
             feasible = elsewhere & ending.feasible
             message = f"{_summary(state, replacement, ending)}, as long as the old pod still ends"
-        lasting = lasting_affinity(replacement, state.cluster, _counted(state, passing))
+        lasting = _lasting(state, replacement, passing)
         if lasting is not None and feasible.any():
             feasible &= lasting
             message = f"0/{len(feasible)} nodes are available: {AFFINITY}, {_PASSING}"
         state.rollback(gone)
         if not feasible.any():
             return Choice(message=message)
-        return _best(
-            snapshot, state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken
-        )
+        return _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken)
     finally:
         state.rollback(mark)
 
@@ -241,16 +239,14 @@ def _choose_beside(
     built_for = Platforms(state.nodes, snapshot.pods.values()).allowed(pod, unadopted)
     if built_for is not None:
         feasible &= built_for
-    lasting = lasting_affinity(unadopted, state.cluster, _counted(state, passing))
+    lasting = _lasting(state, unadopted, passing)
     if lasting is not None:
         feasible &= lasting
     mark = state.checkpoint()
     while feasible.any():
         take_off(state, pod)
         feasible &= state.feasible(replacement)
-        choice = _best(
-            snapshot, state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken
-        )
+        choice = _best(state, replacement, feasible, avoided=_taken_last(snapshot, state, pod), taken=taken)
         state.rollback(mark)
         if not choice.node or _refusal(state, pinned(unadopted, choice.node), choice.node) is None:
             return choice
@@ -259,7 +255,6 @@ def _choose_beside(
 
 
 def choose_room(
-    snapshot: Snapshot,
     state: SchedulingState,
     template: Pod,
     avoided: Callable[[Node], bool] = lambda _: False,
@@ -273,7 +268,7 @@ def choose_room(
     result = state.filter(template)
     if not result.feasible.any():
         return Choice(message=_summary(state, template, result))
-    return _best(snapshot, state, template, result.feasible.copy(), avoided=avoided, taken=taken)
+    return _best(state, template, result.feasible.copy(), avoided=avoided, taken=taken)
 
 
 def _taken_last(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Callable[[Node], bool]:
@@ -288,7 +283,6 @@ def _taken_last(snapshot: Snapshot, state: SchedulingState, pod: Pod) -> Callabl
 
 
 def _best(
-    snapshot: Snapshot,
     state: SchedulingState,
     pod: Pod,
     feasible: BoolArray,
@@ -299,7 +293,7 @@ def _best(
     """The best usable node that nobody else would take, those to avoid last; or why the best one is none."""
     usable, last = feasible.copy(), np.zeros_like(feasible)
     for i in np.flatnonzero(feasible).tolist():
-        node = snapshot.nodes[state.node_names[i]]
+        node = state.nodes.records[i]
         usable[i], last[i] = node.usable, avoided(node) or reports_fault(node)
     if not usable.any():
         return Choice(message=UNFIT)
@@ -356,19 +350,21 @@ def _passing_refusal(
     state: SchedulingState, replacement: Pod, target: str, passing: Iterable[Pod]
 ) -> Refusal | None:
     """Why required affinity may not hold any more, or not yet, when the replacement comes."""
-    lasting = lasting_affinity(replacement, state.cluster, _counted(state, passing))
+    lasting = _lasting(state, replacement, passing)
     if lasting is None or lasting[state.node_index[target]]:
         return None
     return Refusal(InterPodAffinity.name, f"{AFFINITY}, {_PASSING}", unresolvable=True)
 
 
-def _counted(state: SchedulingState, passing: Iterable[Pod]) -> list[TransientPod]:
+def _lasting(state: SchedulingState, pod: Pod, passing: Iterable[Pod]) -> BoolArray | None:
+    """Nodes where its required affinity holds whichever of the pods that pass are there; None: everywhere."""
     nodes = state.node_index
-    return [
+    counted = [
         TransientPod(one, nodes[one.node], counted=True)
         for one in passing
         if one.node in nodes and not one.deleting
     ]
+    return lasting_affinity(pod, state.cluster, counted)
 
 
 def _unfit(snapshot: Snapshot, state: SchedulingState, target: str) -> Refusal | None:

@@ -15,8 +15,7 @@ from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import tier_name
-from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.plan import PodRef, Skipped, SkipReason
+from rescheduler.planning.plan import Blocked, PodRef, Skipped, SkipReason
 from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
@@ -131,7 +130,7 @@ def _written(proposed: Candidate | Batch, why: Blocked, pods: Sequence[Pod]) -> 
         yield (
             pod.uid,
             Skipped(
-                pod=PodRef(pod.namespace, pod.name, pod.uid),
+                pod=PodRef.of(pod),
                 policy=proposed.policy,
                 reason=why.reason,
                 message=why.message,

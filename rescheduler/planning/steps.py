@@ -60,7 +60,7 @@ def record_of(candidate: Candidate, target: Target, disruption: float, after: Se
     """The move as the plan shows it. ``after``: pods whose moves must have landed before."""
     pod, owner = candidate.pod, candidate.pod.controller
     return Move(
-        pod=_ref(pod),
+        pod=PodRef.of(pod),
         controller=OwnerName(owner.kind, owner.name) if owner is not None else None,
         source=pod.node,
         target=target.node,
@@ -71,9 +71,5 @@ def record_of(candidate: Candidate, target: Target, disruption: float, after: Se
         disruption=round(disruption, 4),
         mode=target.mode,
         effects=target.effects,
-        after=tuple(map(_ref, after)),
+        after=tuple(map(PodRef.of, after)),
     )
-
-
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.namespace, pod.name, pod.uid)

@@ -5,6 +5,7 @@ Interchangeable pods are tried once: that no node takes a class is remembered un
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,8 @@ from rescheduler.model.records import Pod
 from rescheduler.model.resources import Resources
 from rescheduler.planning.avoid import holds
 from rescheduler.planning.badness import MoveEffect
-from rescheduler.planning.budgets import Blocked
 from rescheduler.planning.placeholder_rules import PLUGIN
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.planning.platforms import PLATFORM_LABELS
 from rescheduler.planning.priorities import MOST_ASKED, behind_lower_priority
 from rescheduler.planning.required_affinity import Required
@@ -271,16 +271,15 @@ class Targets:
             return Blocked(SkipReason.BACKOFF, _would_take(closed, why), names)
         if not counted:
             return Blocked(SkipReason.NO_TARGET, UNFIT, "")
-        most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
         total = len(state.node_names)
-        text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
+        text, first = who_refuses(counted)
         unfit = result.feasible & ~self._trial.view.nodes.usable
         unfit[state.node_index[pod.node]] = False
         if unfit.any():
             text += f"; {plural(int(np.count_nonzero(unfit)), 'node')} {SOME_UNFIT}"
         text += self._behind_others(pod, replacement)
         return Blocked(
-            SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", most[0][0]
+            SkipReason.NO_TARGET, f"none of {plural(total, 'node')} takes its replacement: {text}", first
         )
 
     def _behind_others(self, pod: Pod, replacement: Pod) -> str:
@@ -318,6 +317,13 @@ class Targets:
             points = self._trial.state.totals(wish.replacement, nodes)
             nodes = nodes[points == points.max()]
         return int(nodes[self._trial.view.nodes.ranks[nodes].argmin()])
+
+
+def who_refuses(counted: Mapping[str, int]) -> tuple[str, str]:
+    """Which plugins refuse most nodes, in words, and the first of them; "": none does. ``counted``: by plugin, how many it refuses."""
+    most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
+    text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
+    return text, most[0][0] if most else ""
 
 
 def _needed_by(relying: Relying) -> Blocked:

@@ -15,8 +15,7 @@ import numpy as np
 from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod
 from rescheduler.planning.badness import Badness, MoveEffect
-from rescheduler.planning.budgets import Blocked
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
 from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
 from rescheduler.policies.proposals import Candidate

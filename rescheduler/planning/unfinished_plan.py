@@ -15,9 +15,10 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.availability import AvailabilityLedger, OwnedPods
-from rescheduler.planning.budgets import Blocked, BudgetLedger, LimitLedger
+from rescheduler.planning.budgets import BudgetLedger, LimitLedger
 from rescheduler.planning.history import History
 from rescheduler.planning.limits import PlanningInputs
+from rescheduler.planning.plan import Blocked
 from rescheduler.planning.protections import Protectors
 from rescheduler.planning.refusals import Refusals
 from rescheduler.planning.skipped import SkippedPods

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rescheduler.model.records import Pod
-from rescheduler.planning.budgets import Blocked, BudgetLedger
+from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.chains import ChainStep
-from rescheduler.planning.plan import SkipReason
+from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.planning.protections import Protector
 from rescheduler.planning.refusals import disruption_of
 from rescheduler.planning.repair_drafts import Extent, RepairDrafts
-from rescheduler.planning.targets import Targets
+from rescheduler.planning.targets import Targets, who_refuses
 from rescheduler.planning.total_change import Objective
 from rescheduler.planning.trial import Trial
 from rescheduler.policies.framework import PolicyView
@@ -38,7 +38,6 @@ _NODES_REFUSED: Final = "no node would take it, whichever pods stood elsewhere"
 _PODS: Final = 256
 """So many pods of nodes are looked at to say who stands in the way of a pod; and as many more for every eight."""
 _ROUNDS: Final = 6
-_HINTS: Final = 4
 _ONLY_TOO_SMALL: Final = (
     "node/{}, the only one that it may run on, is not large enough for it, even without the pods there"
 )
@@ -139,14 +138,8 @@ def _refused(pod: Pod, state: SchedulingState) -> Blocked:
     if only and (code := int(result.refused_by[state.node_index[only]])) >= 0:
         by = result.plugins[code]
         return Blocked(SkipReason.NO_TARGET, _ONLY_REFUSES.format(only, by), by)
-    counted = result.counts()
-    most = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:_HINTS]
-    text = ", ".join(f"{plugin} refuses {number}" for plugin, number in most)
-    return Blocked(
-        SkipReason.NO_TARGET,
-        f"{_NODES_REFUSED}: {text}" if text else _NODES_REFUSED,
-        most[0][0] if most else "",
-    )
+    text, first = who_refuses(result.counts())
+    return Blocked(SkipReason.NO_TARGET, f"{_NODES_REFUSED}: {text}" if text else _NODES_REFUSED, first)
 
 
 def _held_back(

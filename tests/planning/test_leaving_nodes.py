@@ -50,7 +50,7 @@ def test_nor_for_a_person_who_names_no_node_but_a_room_may_stand_there(app, leav
     choice = choose_target(Replacements(cluster), SchedulingState(cluster), record(cluster, "web-0"))
     assert (choice.node, choice.message) == ("", UNFIT)
     waiting = b.snapshot(leaving, b.pod("waiting"))
-    assert choose_room(waiting, SchedulingState(waiting), record(waiting, "waiting")).node == "leaving"
+    assert choose_room(SchedulingState(waiting), record(waiting, "waiting")).node == "leaving"
 
 
 def test_a_node_that_leaves_is_emptied_as_before(decide, app, landings, leaving):

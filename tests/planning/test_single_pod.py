@@ -202,6 +202,6 @@ def test_nodes_with_a_hint_are_taken_last(app):
 def test_a_room_for_a_pod_that_does_not_exist_yet(app):
     cluster = b.snapshot(b.node("n1"), b.node("n2"), app("busy", ["n1"], lambda s: s.cpu("3")))
     state = SchedulingState(cluster)
-    assert choose_room(cluster, state, b.pod("template").cpu("2").build()).node == "n2"
-    refused = choose_room(cluster, state, b.pod("t").cpu("5").build())
+    assert choose_room(state, b.pod("template").cpu("2").build()).node == "n2"
+    refused = choose_room(state, b.pod("t").cpu("5").build())
     assert (refused.node, "2 NodeResourcesFit (such as: Insufficient cpu)" in refused.message) == ("", True)
