@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
 
 from rescheduler.calls.call import (
     Call,
@@ -16,12 +19,14 @@ from rescheduler.calls.call import (
     encode,
     merge_patch,
 )
+from rescheduler.errors import TransitionError
 from rescheduler.model import names
 from rescheduler.model.decode.wire_form import with_status
 from rescheduler.model.kinds import Kind
-from rescheduler.model.migration import PodMigration
+from rescheduler.model.migration import MigrationStatus, PodMigration
+from rescheduler.model.own_objects import with_readable
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.reservation import Reservation
+from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.times import format_seconds
 
 
@@ -68,10 +73,26 @@ def delete_migration(migration: PodMigration) -> Call:
     return delete("delete_migration", Kind.POD_MIGRATION, key, migration.uid, lane=key.namespace)
 
 
-def unreadable(kind: str, name: str, uid: str, message: str, *, namespace: str = "") -> Event:
-    """The Event of a Reservation or PodMigration that cannot be read in full."""
-    text = f"no step is taken, and what it holds stays held, until these fields are mended: {message}"
-    return Event(names.API_VERSION, kind, namespace, name, uid, "Damaged", text, warning=True)
+StatusT = TypeVar("StatusT", ReservationStatus, MigrationStatus)
+
+
+def unreadable(seen: Seen, status: StatusT, now_s: float) -> tuple[StatusT, tuple[Call | Event, ...]]:
+    """What is done for an object that cannot be read in full: it stays as it is, with what it holds, and its author is told.
+
+    Raises:
+        TransitionError: its status cannot be read, so nothing can be told there.
+    """
+    if seen.status_unreadable:
+        raise TransitionError(seen.unreadable)
+    conditions = with_readable(status.conditions, seen.unreadable, now_s)
+    if conditions == status.conditions:
+        return status, ()
+    told = msgspec.structs.replace(status, conditions=conditions)
+    namespace = seen.namespace if isinstance(seen, PodMigration) else ""
+    text = f"no step is taken, and what it holds stays held, until these fields are mended: {seen.unreadable}"
+    kind = type(seen).__name__
+    said = Event(names.API_VERSION, kind, namespace, seen.name, seen.uid, "Damaged", text, warning=True)
+    return told, (write_status(seen, told), said)
 
 
 def set_keys(

@@ -15,7 +15,6 @@ import msgspec
 
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import unreadable, write_status
-from rescheduler.errors import TransitionError
 from rescheduler.migrations import start_first
 from rescheduler.migrations.checks import may_begin, pending, reserving
 from rescheduler.migrations.draft import Draft
@@ -23,7 +22,7 @@ from rescheduler.migrations.evicting import evicting, take_request_back
 from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
-from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.own_objects import with_readable
 from rescheduler.model.records import AvoidEntry
 
@@ -47,7 +46,8 @@ def step(observed: ObservedMigration, now_s: float, settings: MigrationSettings)
     """What to do for one move now."""
     migration = observed.migration
     if migration.unreadable and not migration.deleting and migration.status.phase not in FINISHED:
-        return _unreadable(migration, now_s)
+        unread, calls = unreadable(migration, migration.status, now_s)
+        return MigrationStep(status=unread, calls=calls)
     draft = Draft(
         observed=observed,
         now_s=now_s,
@@ -96,25 +96,6 @@ _START_FIRST: Final[Mapping[MigrationPhase, Callable[[Draft], None]]] = {
     MigrationPhase.EVICTING: start_first.evicting_the_old_pod,
     MigrationPhase.HANDING_OVER: start_first.adopting,
 }
-
-
-def _unreadable(migration: PodMigration, now_s: float) -> MigrationStep:
-    """It stays as it is, with its room, and its author is told what cannot be read.
-
-    Raises:
-        TransitionError: its status cannot be read, so nothing can be told there.
-    """
-    if migration.status_unreadable:
-        raise TransitionError(migration.unreadable)
-    conditions = with_readable(migration.status.conditions, migration.unreadable, now_s)
-    status = msgspec.structs.replace(migration.status, conditions=conditions)
-    if status == migration.status:
-        return MigrationStep(status=status)
-    write = write_status(migration, status)
-    said = unreadable(
-        "PodMigration", migration.name, migration.uid, migration.unreadable, namespace=migration.namespace
-    )
-    return MigrationStep(status=status, calls=(write, said))
 
 
 def _close(draft: Draft) -> MigrationStep:

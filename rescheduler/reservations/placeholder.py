@@ -137,13 +137,9 @@ def pause_spec(container: str, image: str, resources: Json, *, stays: bool = Fal
 
 
 def pinned_node(pod: Pod) -> str:
-    """The node that a placeholder is pinned to; "" if to none."""
-    affinity = pod.spec.node_affinity
-    for term in affinity.terms if affinity else ():
-        for field in term.fields:
-            if field.key == _NODE_NAME and field.operator is Operator.IN and len(field.values) == 1:
-                return field.values[0]
-    return ""
+    """The node that a placeholder is pinned to; "" if to none, or to several."""
+    nodes = pinned_nodes(pod)
+    return next(iter(nodes)) if len(nodes) == 1 else ""
 
 
 def pinned_nodes(pod: Pod) -> frozenset[str]:

@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from rescheduler.calls.call import AnyCall
 from rescheduler.calls.objects import delete_reservation, unreadable, write_status
 from rescheduler.calls.pods import delete_placeholder
-from rescheduler.errors import TransitionError
-from rescheduler.model.own_objects import condition, seconds_of, with_readable
+from rescheduler.model.own_objects import condition, seconds_of
 from rescheduler.model.records import Pod
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import NO_RESOURCES
@@ -74,7 +71,8 @@ def step(observed: ObservedReservation, now_s: float, settings: ReservationSetti
     """What to do for one Reservation now. At most one transition is taken per step."""
     reservation = observed.reservation
     if reservation.unreadable and not reservation.deleting and reservation.status.phase not in FINISHED:
-        return _unreadable(observed, now_s)
+        status, calls = unreadable(reservation, reservation.status, now_s)
+        return ReservationStep(status=status, calls=calls)
     draft = ReservationDraft(observed=observed, now_s=now_s, settings=settings, status=reservation.status)
     if reservation.deleting:
         return _deleted(draft)
@@ -127,23 +125,6 @@ def _what_was_changed(observed: ObservedReservation) -> str:
     if not observed.reservation.allocate_once or not observed.reservation.status.current_owners:
         return observed.changed
     return observed.unremovable if observed.in_flight else ""
-
-
-def _unreadable(observed: ObservedReservation, now_s: float) -> ReservationStep:
-    """It stays as it is, room included, and its author is told what cannot be read.
-
-    Raises:
-        TransitionError: its status cannot be read, so nothing can be told there.
-    """
-    reservation = observed.reservation
-    if reservation.status_unreadable:
-        raise TransitionError(reservation.unreadable)
-    conditions = with_readable(reservation.status.conditions, reservation.unreadable, now_s)
-    status = msgspec.structs.replace(reservation.status, conditions=conditions)
-    if status == reservation.status:
-        return ReservationStep(status=status)
-    said = unreadable("Reservation", reservation.name, reservation.uid, reservation.unreadable)
-    return ReservationStep(status=status, calls=(write_status(reservation, status), said))
 
 
 def _close(draft: ReservationDraft) -> ReservationStep:
