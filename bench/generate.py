@@ -99,13 +99,9 @@ def main() -> None:
     parser.add_argument("--out", default="-", help="file, or - for standard output")
     given = parser.parse_args()
     shape = Shape(
-        nodes=given.nodes,
-        pods_per_node=given.pods_per_node,
-        seed=given.seed,
-        full=given.full,
-        zones=given.zones,
-        apps_per_namespace=given.apps_per_namespace,
-    )
+        nodes=given.nodes, pods_per_node=given.pods_per_node, seed=given.seed, full=given.full,
+        zones=given.zones, apps_per_namespace=given.apps_per_namespace,
+    )  # fmt: skip
     if given.out == "-":
         write(shape, sys.stdout.buffer, pretty=given.pretty)
         return

@@ -108,19 +108,12 @@ def apps_of(shape: Shape, rng: random.Random) -> Iterator[App]:
             else rng.choice((128, 256, 512, 1024, 2048))
         )
         yield App(
-            index=index,
-            kind="StatefulSet" if index % 7 == 3 else "Deployment",
-            namespace=f"team-{index // shape.apps_per_namespace:04d}",
-            name=f"app-{index:05d}",
-            replicas=replicas,
-            cpu_milli=cpu,
-            memory_mib=memory,
-            anti_affinity=apart,
-            prefers=f"z{index % shape.zones}" if index % 2 else "",
-            spread=index % 3 == 0,
-            tolerates=index % 20 == 0,
-            priority=1000 if index % 10 == 0 else 0,
-        )
+            index=index, kind="StatefulSet" if index % 7 == 3 else "Deployment",
+            namespace=f"team-{index // shape.apps_per_namespace:04d}", name=f"app-{index:05d}",
+            replicas=replicas, cpu_milli=cpu, memory_mib=memory, anti_affinity=apart,
+            prefers=f"z{index % shape.zones}" if index % 2 else "", spread=index % 3 == 0,
+            tolerates=index % 20 == 0, priority=1000 if index % 10 == 0 else 0,
+        )  # fmt: skip
         left -= replicas
         index += 1
 

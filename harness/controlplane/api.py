@@ -150,13 +150,9 @@ class HttpTransport:
             headers["content-type"] = request.content_type
         timeout = urllib3.Timeout(connect=5.0, read=request.timeout_s)
         return self._pool.request(
-            request.method,
-            url,
-            body=request.body or None,
-            headers=headers,
-            timeout=timeout,
+            request.method, url, body=request.body or None, headers=headers, timeout=timeout,
             preload_content=preload,
-        )
+        )  # fmt: skip
 
 
 class Api:

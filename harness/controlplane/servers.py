@@ -240,16 +240,11 @@ class ControlPlane:
         peer = f"http://127.0.0.1:{peer_port}"
         client = f"http://127.0.0.1:{port}"
         return self._process(
-            "etcd",
-            f"--data-dir={self._folder / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
-            "--log-level=warn",
-        )
+            "etcd", f"--data-dir={self._folder / 'etcd'}", f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync", "--log-level=warn",
+        )  # fmt: skip
 
     def _another_apiserver(self, pki: Pki, etcd_port: int, flags: Sequence[str]) -> Process:
         port = free_port()
@@ -260,41 +255,26 @@ class ControlPlane:
 
     def _apiserver(self, pki: Pki, port: int, etcd_port: int, *flags: str, name: str = "") -> Process:
         return self._process(
-            "kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{etcd_port}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            f"--secure-port={port}",
-            f"--tls-cert-file={pki.server_certificate}",
-            f"--tls-private-key-file={pki.server_key}",
-            f"--token-auth-file={self._folder / 'tokens.csv'}",
-            "--authorization-mode=RBAC",
+            "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{etcd_port}", "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1", f"--secure-port={port}",
+            f"--tls-cert-file={pki.server_certificate}", f"--tls-private-key-file={pki.server_key}",
+            f"--token-auth-file={self._folder / 'tokens.csv'}", "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki.service_account_key}",
             f"--service-account-signing-key-file={pki.service_account_key}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            "--endpoint-reconciler-type=none",
-            "--allow-privileged=true",
-            "--shutdown-delay-duration=0s",
-            *self._apiserver_flags,
-            *flags,
+            "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+            "--allow-privileged=true", "--shutdown-delay-duration=0s", *self._apiserver_flags, *flags,
             name=name,
-        )
+        )  # fmt: skip
 
     def _controller_manager(self, pki: Pki) -> Process:
         return self._process(
-            "kube-controller-manager",
-            f"--kubeconfig={self._folder / 'kube-controller-manager.kubeconfig'}",
-            f"--service-account-private-key-file={pki.service_account_key}",
-            f"--root-ca-file={pki.ca}",
-            "--leader-elect=false",
-            "--secure-port=0",
-            f"--node-monitor-grace-period={self._node_grace_s}s",
-            "--node-monitor-period=1s",
-            "--kube-api-qps=500",
-            "--kube-api-burst=1000",
+            "kube-controller-manager", f"--kubeconfig={self._folder / 'kube-controller-manager.kubeconfig'}",
+            f"--service-account-private-key-file={pki.service_account_key}", f"--root-ca-file={pki.ca}",
+            "--leader-elect=false", "--secure-port=0", f"--node-monitor-grace-period={self._node_grace_s}s",
+            "--node-monitor-period=1s", "--kube-api-qps=500", "--kube-api-burst=1000",
             "--concurrent-rc-syncs=5",
-        )
+        )  # fmt: skip
 
     def _scheduler(self) -> Process:
         settings = {

@@ -82,12 +82,8 @@ class Program:
     def ask(self, question: Question) -> Answer:
         """One question, one answer."""
         return self._answer(
-            {
-                "objects": question.objects,
-                "asks": question.asks,
-                "configuration": _text(question.configuration),
-            }
-        )
+            {"objects": question.objects, "asks": question.asks, "configuration": _text(question.configuration)},
+        )  # fmt: skip
 
     def ask_moments(
         self,

@@ -126,17 +126,12 @@ def tiny_cluster(seed: int) -> TinyCluster:
     names = {policy.name for policy in policies}
     low, high, rooms = args["LowNodeUtilization"], args["HighNodeUtilization"], args["Defragmentation"]
     return TinyCluster(
-        seed,
-        topic,
-        b.snapshot(*made.objects),
-        policies,
-        frozenset(made.staying),
+        seed, topic, b.snapshot(*made.objects), policies, frozenset(made.staying),
         receives_below=low["thresholds"] if "LowNodeUtilization" in names else {},
-        fills_up_to=low["target_thresholds"],
-        even=low["use_deviation_thresholds"],
+        fills_up_to=low["target_thresholds"], even=low["use_deviation_thresholds"],
         empties_below_cpu=high["thresholds"]["cpu"] if "HighNodeUtilization" in names else None,
         room=DefragmentationArgs(**rooms).rooms()[0] if "Defragmentation" in names else {},
-    )
+    )  # fmt: skip
 
 
 @dataclass

@@ -54,13 +54,9 @@ class Checker:
         for obj in cluster.api.everything():
             self.seen.apply(ObjectChange("ADDED", obj), Writer.CLUSTER, cluster.clock())
         self._rooms = Rooms(
-            self.seen,
-            script.hits,
-            self._knows,
-            OwnRules(cluster),
-            away_since=program.line.away_since,
+            self.seen, script.hits, self._knows, OwnRules(cluster), away_since=program.line.away_since,
             lists_anew_s=self._lists_anew_s,
-        )
+        )  # fmt: skip
         self._evictions = Evictions(cluster, self.seen, script.hits, program)
         self._first = {w.name: self._ready_now(w.name) for w in plan.workloads if w.starts_first}
         self.faults: list[str] = []

@@ -154,14 +154,9 @@ def _draw_workload(
         metadata["annotations"] = {ANNOTATION_MODE: "StartFirst"}
     obj = {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": body}
     return Workload(
-        kind=kind,
-        name=name,
-        replicas=replicas,
-        cpu_milli=cpu_milli,
-        starts_first=starts_first and not claims,
-        body=obj,
-        claims=claims,
-    )
+        kind=kind, name=name, replicas=replicas, cpu_milli=cpu_milli,
+        starts_first=starts_first and not claims, body=obj, claims=claims,
+    )  # fmt: skip
 
 
 def _draw_claims(rng: random.Random, name: str, body: Obj, kind: str) -> tuple[Obj, ...]:

@@ -173,21 +173,13 @@ class History:
         self._asks = Asks(self._cluster, self._rng, self._plan, self._script)
         self._program = Program(self._cluster, random.Random(seed + 1), self._options())  # noqa: S311 - as above
         self._disturbances = Disturbances(
-            self._cluster,
-            self._rng,
-            plan=self._plan,
-            script=self._script,
-            asks=self._asks,
+            self._cluster, self._rng, plan=self._plan, script=self._script, asks=self._asks,
             program=self._program,
-        )
+        )  # fmt: skip
         self._checker = Checker(
-            self._cluster,
-            plan=self._plan,
-            script=self._script,
-            asks=self._asks,
-            program=self._program,
+            self._cluster, plan=self._plan, script=self._script, asks=self._asks, program=self._program,
             tell=self._tell,
-        )
+        )  # fmt: skip
         self._owners = OwnerChanges(
             self._cluster, self._owners_rng, plan=self._plan, script=self._script, asks=self._asks
         )
@@ -197,14 +189,9 @@ class History:
         self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
         self._clocks = Clocks(self._cluster, seed, script=self._script, program=self._program)
         self._room_sets = RoomSets(
-            self._cluster,
-            seed,
-            plan=self._plan,
-            script=self._script,
-            program=self._program,
-            server=self._clocks.server,
-            make_room=self._aside.at_work,
-        )
+            self._cluster, seed, plan=self._plan, script=self._script, program=self._program,
+            server=self._clocks.server, make_room=self._aside.at_work,
+        )  # fmt: skip
         self._holders = ChangedPlaceholders(self._cluster, seed, script=self._script)
         self._surge_pods = ChangedSurgePods(self._cluster, seed, script=self._script)
         self._sights = Sights(
@@ -308,15 +295,10 @@ class History:
         met["node kept empty"] = sum(line.startswith("KeptEmpty") for line in self._program.events.told)
         met.update(f"excused: {why}" for why in self._checker.excused.values())
         return Outcome(
-            seed=self._seed,
-            faults=tuple(self._checker.faults),
-            rough=self._rough,
-            owners=self._owners_change,
-            evictions=len(self._checker.evicted),
-            writes=self._checker.writes,
-            met=met,
-            ended=Counter(outcome(o) for o in (*seen.moves.values(), *seen.rooms.values())),
-        )
+            seed=self._seed, faults=tuple(self._checker.faults), rough=self._rough,
+            owners=self._owners_change, evictions=len(self._checker.evicted), writes=self._checker.writes,
+            met=met, ended=Counter(outcome(o) for o in (*seen.moves.values(), *seen.rooms.values())),
+        )  # fmt: skip
 
     # Preparation
 

@@ -268,16 +268,10 @@ class Program:
         self._lost = False
         self.caches.read_anew(now_s)
         self.elector = Elector(
-            LeaseLine(self.line),
-            namespace=DEFAULT_NAMESPACE,
-            name=LEASE_NAME,
-            identity=options.identity,
-            on_lost=self._lose,
-            timing=options.lease,
-            clock=self._clock,
-            wall=lambda: self._clock() + self.wall_ahead_s,
-            chance=rng.random,
-        )
+            LeaseLine(self.line), namespace=DEFAULT_NAMESPACE, name=LEASE_NAME, identity=options.identity,
+            on_lost=self._lose, timing=options.lease, clock=self._clock,
+            wall=lambda: self._clock() + self.wall_ahead_s, chance=rng.random,
+        )  # fmt: skip
         self._attempt_at_s = now_s
         configuration = self.configuration = LiveConfiguration(self.document)
         configuration.start()

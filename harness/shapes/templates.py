@@ -79,12 +79,8 @@ def _term(rng: random.Random, app: str) -> Manifest:
         term["namespaces"] = rng.sample(sorted(NAMESPACES), 2)
     elif kind < 0.4:
         term["namespaceSelector"] = rng.choice(
-            (
-                {},
-                {"matchLabels": {"team": "one"}},
-                {"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]},
-            )
-        )
+            ({}, {"matchLabels": {"team": "one"}}, {"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]}),
+        )  # fmt: skip
     if rng.random() < 0.3:
         keys = rng.choice(("matchLabelKeys", "mismatchLabelKeys"))
         term[keys] = [rng.choice(("version", "pod-template-hash"))]

@@ -58,14 +58,9 @@ def built(tool: Tool) -> Path:
         for name in ("go.mod", "go.sum"):  # the module's folder is read-only, and go writes beside go.mod
             (Path(folder) / name).write_bytes((module / name).read_bytes())
         return compiled(
-            tool.path,
-            tool.package,
-            f"-modfile={folder}/go.mod",
-            "-ldflags=-s -w",
-            *tool.flags,
-            folder=module,
-            toolchain=tool.toolchain,
-        )
+            tool.path, tool.package, f"-modfile={folder}/go.mod", "-ldflags=-s -w", *tool.flags,
+            folder=module, toolchain=tool.toolchain,
+        )  # fmt: skip
 
 
 def source(tool: Tool) -> Path:

@@ -24,13 +24,9 @@ KOORD_SCHEDULER: Final = Tool(
 )
 DESCHEDULER: Final = Tool("descheduler", "sigs.k8s.io/descheduler", "v0.36.0", "./cmd/descheduler")
 ROLLOUTS: Final = Tool(
-    "rollouts-controller",
-    "github.com/argoproj/argo-rollouts",
-    "v1.10.2",
-    "./cmd/rollouts-controller",
-    toolchain=_GO,
-    minutes=8,
-)
+    "rollouts-controller", "github.com/argoproj/argo-rollouts", "v1.10.2", "./cmd/rollouts-controller",
+    toolchain=_GO, minutes=8,
+)  # fmt: skip
 """Argo Rollouts: owner of ReplicaSets, and no workload that we know."""
 KARPENTER: Final = Tool(
     "karpenter-kwok", "sigs.k8s.io/karpenter", "v1.15.0", "./kwok", toolchain=_GO, minutes=3

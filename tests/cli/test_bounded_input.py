@@ -43,13 +43,9 @@ USES = {
 def run(*lines, **more):
     """What each of the command lines says."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(lines)],
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE_S,
-        env={**os.environ, "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1"},
-        **more,
-    )
+        [sys.executable, "-c", PROGRAM, json.dumps(lines)], capture_output=True, check=False,
+        timeout=PATIENCE_S, env={**os.environ, "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1"}, **more,
+    )  # fmt: skip
     told = done.stderr.decode()
     assert "Traceback" not in told
     assert (done.returncode, done.stdout) == (0, b""), told

@@ -47,16 +47,13 @@ def test_each_workload_is_shown_with_what_is_wrong(dump):
     assert "6 workloads shown; 2 lack one" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        ((), ["batch", "web"]),
-        (("-n", "shop"), ["web"]),
-        (("-l", "app in (batch)"), ["batch"]),
-        (("--min-replicas", "4"), ["batch"]),
-        (("-n", "nowhere"), []),
-    ],
-)
+@pytest.mark.parametrize(("words", "names"), [
+    ((), ["batch", "web"]),
+    (("-n", "shop"), ["web"]),
+    (("-l", "app in (batch)"), ["batch"]),
+    (("--min-replicas", "4"), ["batch"]),
+    (("-n", "nowhere"), []),
+])  # fmt: skip
 def test_budgets_are_offered_where_there_are_none(dump, words, names):
     assert run("--from", dump, *words, "-o", "name").stdout.split() == [f"replicaset/{n}" for n in names]
     offered = json.loads(run("--from", dump, *words, "-o", "json").stdout)["items"]

@@ -99,15 +99,8 @@ def test_all_lines_are_there_in_order_and_none_is_broken(check):
     assert [name for name, one in found.items() if "remedy" in one] == []
     in_order = {name for name, one in found.items() if one["state"] == "OK"}
     assert in_order >= {
-        "api-server",
-        "crds",
-        "policies",
-        "gate",
-        "rights",
-        "configuration",
-        "controller",
-        "gated-pods",
-    }
+        "api-server", "crds", "policies", "gate", "rights", "configuration", "controller", "gated-pods",
+    }  # fmt: skip
 
 
 NODES_AND_PODS = [{"name": "nodes", "kind": "NodeMetrics"}, {"name": "pods", "kind": "PodMetrics"}]

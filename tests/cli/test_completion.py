@@ -33,15 +33,12 @@ def test_another_shell_is_refused(command):
     assert command("completion", "tcsh").exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["dra"], ["drain"]),
-        (["reserve", "cr"], ["create"]),
-        (["drain", "--ignore"], ["--ignore-daemonsets"]),
-        (["plan", "--output", "h"], ["html"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (["dra"], ["drain"]),
+    (["reserve", "cr"], ["create"]),
+    (["drain", "--ignore"], ["--ignore-daemonsets"]),
+    (["plan", "--output", "h"], ["html"]),
+])  # fmt: skip
 def test_kubectl_gets_what_the_last_word_can_become(words, expected):
     *lines, directive = completions(words)
     assert directive == ":4"
@@ -82,21 +79,17 @@ def named(cluster):
     return ["--kubeconfig", kubeconfig]
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["drain", "comp"], ["completed-a", "completed-b"]),
-        (["drain", "completed-a", "comp"], ["completed-b"]),
-        (["uncordon", "nothing-of-that-name"], []),
-        (["move", "pod", "we"], ["web-1"]),
-        (["move", "pod/we"], ["pod/web-1"]),
-        (["move", "-n", "elsewhere", "pod", ""], ["far-1"]),
-        (["move", "web-1", "--to", "completed-b"], ["completed-b"]),
-        (["explain", "pod", "we"], ["web-1"]),
-        (["reserve", "release", "no"], []),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    (["drain", "comp"], ["completed-a", "completed-b"]),
+    (["drain", "completed-a", "comp"], ["completed-b"]),
+    (["uncordon", "nothing-of-that-name"], []),
+    (["move", "pod", "we"], ["web-1"]),
+    (["move", "pod/we"], ["pod/web-1"]),
+    (["move", "-n", "elsewhere", "pod", ""], ["far-1"]),
+    (["move", "web-1", "--to", "completed-b"], ["completed-b"]),
+    (["explain", "pod", "we"], ["web-1"]),
+    (["reserve", "release", "no"], []),
+], ids=" ".join)  # fmt: skip
 def test_names_of_the_cluster_are_completed(monkeypatch, named, words, expected):
     monkeypatch.setattr("rescheduler.cli.completion.LIMIT_S", 60.0)  # the machine may be busy
     group = 2 if words[0] in ("reserve", "explain") else 1
@@ -104,10 +97,7 @@ def test_names_of_the_cluster_are_completed(monkeypatch, named, words, expected)
     assert [line.partition("\t")[0] for line in found[:-1]] == expected
 
 
-@pytest.mark.parametrize(
-    "kubeconfig",
-    ["no/such/file", "unreachable"],
-)
+@pytest.mark.parametrize("kubeconfig", ["no/such/file", "unreachable"])
 def test_what_cannot_be_asked_completes_nothing_and_says_nothing(tmp_path, capsys, kubeconfig):
     if kubeconfig == "unreachable":
         path = tmp_path / "kubeconfig"
@@ -143,14 +133,11 @@ def test_the_version_is_a_flag_too(command):
     assert command("--version").stdout == command("version").stdout
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("drian",), "No such command 'drian'; did you mean drain?"),
-        (("reserve", "craete"), "No such command 'craete'; did you mean create?"),
-        (("xyzzy",), "No such command 'xyzzy'."),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (("drian",), "No such command 'drian'; did you mean drain?"),
+    (("reserve", "craete"), "No such command 'craete'; did you mean create?"),
+    (("xyzzy",), "No such command 'xyzzy'."),
+])  # fmt: skip
 def test_a_mistyped_command_gets_a_suggestion(command, words, said):
     done = command(*words)
     assert done.exit_code == 2
@@ -162,19 +149,12 @@ def test_of_very_many_names_only_those_with_the_same_beginning_are_compared():
     assert "gpu-node-17" in did_you_mean("gpu-nod-17", known)
 
 
-@pytest.mark.parametrize(
-    ("name", "known", "said"),
-    [
-        ("cordn", ("cordon", "uncordon", "drain"), "; did you mean cordon?"),
-        ("web-1", ("web-3", "web-2", "db-1"), "; did you mean web-2 or web-3?"),
-        ("web-1", ("web-3", "web-2", "web-4"), "; did you mean web-2, web-3 or web-4?"),
-        (
-            "node-x",
-            tuple(f"node-{i}" for i in range(9)),
-            "; did you mean node-0, or one of 8 others that are like it?",
-        ),
-        ("web", (), ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "known", "said"), [
+    ("cordn", ("cordon", "uncordon", "drain"), "; did you mean cordon?"),
+    ("web-1", ("web-3", "web-2", "db-1"), "; did you mean web-2 or web-3?"),
+    ("web-1", ("web-3", "web-2", "web-4"), "; did you mean web-2, web-3 or web-4?"),
+    ("node-x", tuple(f"node-{i}" for i in range(9)), "; did you mean node-0, or one of 8 others that are like it?"),
+    ("web", (), ""),
+])  # fmt: skip
 def test_only_the_nearest_name_is_suggested_and_many_equally_near_ones_are_counted(name, known, said):
     assert did_you_mean(name, known) == said

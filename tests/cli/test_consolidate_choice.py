@@ -131,9 +131,7 @@ def test_moves_of_an_interrupted_one_that_are_under_way_are_waited_for(web):
 def test_the_same_cluster_gives_the_same_answer_in_whatever_order_it_was_read(web):
     snapshot = b.snapshot(*cluster(web, nodes=6, on=("n1", "n2", "n3")))
     turned = dataclasses.replace(
-        snapshot,
-        nodes=dict(reversed(snapshot.nodes.items())),
-        pods=dict(reversed(snapshot.pods.items())),
+        snapshot, nodes=dict(reversed(snapshot.nodes.items())), pods=dict(reversed(snapshot.pods.items()))
     )
     configuration = default_configuration()
     assert choose(snapshot, configuration, NodesWanted()) == choose(turned, configuration, NodesWanted())

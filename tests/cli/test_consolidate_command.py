@@ -149,10 +149,7 @@ def test_a_controller_that_elects_no_leader_by_its_file_is_asked_all_the_same(
 ):
     spread(work)
     work.cordon("n4")
-    begun = {
-        "metadata": {"labels": {LABEL: "Emptying"}},
-        "spec": {"unschedulable": True},
-    }
+    begun = {"metadata": {"labels": {LABEL: "Emptying"}}, "spec": {"unschedulable": True}}
     work.api.patch("/api/v1/nodes/n1", begun).expect()
     refused = consolidate("--resume", "--controller-namespace", "elsewhere")
     assert (refused.exit_code, "no controller is running" in refused.stderr) == (1, True)

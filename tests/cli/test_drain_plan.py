@@ -43,20 +43,14 @@ def test_a_pod_that_needs_the_company_of_another_one_follows_it_in_the_next_stag
     assert first.target == second.target
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda p: p.empty_dir(), "--delete-emptydir-data"),
-        (lambda p: p.set("metadata.ownerReferences", []), "--force"),
-        (lambda p: p.owner("DaemonSet", "agent"), "--ignore-daemonsets"),
-        (
-            lambda p: p.priority(2_000_000_000),
-            "critical to the system (priority 2000000000): evict it without room",
-        ),
-        (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), "--evict-unmovable"),
-        (lambda p: p.scheduler("other"), "--evict-unmovable"),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda p: p.empty_dir(), "--delete-emptydir-data"),
+    (lambda p: p.set("metadata.ownerReferences", []), "--force"),
+    (lambda p: p.owner("DaemonSet", "agent"), "--ignore-daemonsets"),
+    (lambda p: p.priority(2_000_000_000), "critical to the system (priority 2000000000): evict it without room"),
+    (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), "--evict-unmovable"),
+    (lambda p: p.scheduler("other"), "--evict-unmovable"),
+])  # fmt: skip
 def test_what_lacks_a_flag_is_refused_with_it_and_done_with_all_of_them(owner, change, words):
     pod = change(owner.pod("web-0").on("n1"))
     ((refused, why),) = plan(*nodes(), owner, pod).refused

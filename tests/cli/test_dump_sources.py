@@ -21,13 +21,9 @@ from rescheduler.testing.builders import deployment, node, pdb, pod, snapshot
 
 WEB = deployment("web", "shop").cpu("500m").replicas(2)
 OBJECTS = [
-    node("n1").zone("a"),
-    node("n2"),
-    WEB,
-    WEB.pod("web-1").on("n1"),
-    WEB.pod("web-2").on("n2"),
+    node("n1").zone("a"), node("n2"), WEB, WEB.pod("web-1").on("n1"), WEB.pod("web-2").on("n2"),
     pdb("web", "shop").allows(1),
-]
+]  # fmt: skip
 EXPECTED = snapshot(OBJECTS, now_s=0.0)
 EXPECTED_DEPLOYMENTS = snapshot([WEB], now_s=0.0).workloads
 
@@ -129,15 +125,12 @@ def test_progress_ends_at_the_size_of_all_files(tmp_path):
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"apiVersion":"v1","kind":"List","items":[]}',
-        "[]",
-        "kind: List\napiVersion: v1\nitems: []\n",
-        '{"kind":"List","items":null}',
-    ],
-)
+@pytest.mark.parametrize("text", [
+    '{"apiVersion":"v1","kind":"List","items":[]}',
+    "[]",
+    "kind: List\napiVersion: v1\nitems: []\n",
+    '{"kind":"List","items":null}',
+])  # fmt: skip
 def test_an_empty_cluster_is_a_cluster(tmp_path, text):
     found, warnings = read(file(tmp_path, "empty.json", text))
     assert not found.nodes
@@ -149,16 +142,12 @@ DAMAGED = {
     "no containers": ("spec.containers", [], "spec.containers is empty"),
     "null containers": ("spec.containers", None, "spec.containers is empty"),
     "wrong type": ("spec.containers", "many", "spec.containers"),
-    "no quantity": (
-        "spec.containers",
-        [{"name": "c", "resources": {"requests": {"cpu": "1 core"}}}],
-        "cpu: quantity '1 core'",
-    ),
+    "no quantity": ("spec.containers", [{"name": "c", "resources": {"requests": {"cpu": "1 core"}}}], "cpu: quantity '1 core'"),
     "negative": ("spec.containers", [{"name": "c", "resources": {"requests": {"cpu": "-1"}}}], "is negative"),
     "no time": ("metadata.creationTimestamp", "yesterday", "creationTimestamp"),
     "labels": ("metadata.labels", {"a": ["5"]}, "Expected `str | null`"),
     "labels of a wrong shape": ("metadata.labels", "none", "Expected `object`"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DAMAGED)
@@ -278,20 +267,8 @@ spec:
 
 
 ODD_WORDS = [
-    "2e832088",
-    "2e83",
-    "1234567",
-    "0x1F",
-    "012",
-    "08",
-    "1_000",
-    "yes",
-    "off",
-    "y",
-    "True",
-    "1.10",
-    "12:30",
-]
+    "2e832088", "2e83", "1234567", "0x1F", "012", "08", "1_000", "yes", "off", "y", "True", "1.10", "12:30",
+]  # fmt: skip
 ODD_WORDS += [
     ".inf",
     "-.Inf",
@@ -381,13 +358,9 @@ def test_a_cluster_of_one_node_without_allocatable(tmp_path):
 
 def node_metrics(name, cpu, timestamp, **fields):
     item = {
-        "apiVersion": "metrics.k8s.io/v1beta1",
-        "kind": "NodeMetrics",
-        "metadata": {"name": name},
-        "timestamp": timestamp,
-        "window": "15s",
-        "usage": {"cpu": cpu, "memory": "1Gi"},
-    }
+        "apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": name},
+        "timestamp": timestamp, "window": "15s", "usage": {"cpu": cpu, "memory": "1Gi"},
+    }  # fmt: skip
     return item | fields
 
 
@@ -434,14 +407,10 @@ def test_a_damaged_measurement_is_unknown_and_said(tmp_path):
 
 def pod_metrics(name, *cpus, timestamp="2026-01-01T00:00:00Z"):
     return {
-        "apiVersion": "metrics.k8s.io/v1beta1",
-        "kind": "PodMetrics",
-        "metadata": {"name": name, "namespace": "shop"},
-        "timestamp": timestamp,
-        "containers": [
-            {"name": f"c{i}", "usage": {"cpu": cpu, "memory": "2Mi"}} for i, cpu in enumerate(cpus)
-        ],
-    }
+        "apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetrics",
+        "metadata": {"name": name, "namespace": "shop"}, "timestamp": timestamp,
+        "containers": [{"name": f"c{i}", "usage": {"cpu": cpu, "memory": "2Mi"}} for i, cpu in enumerate(cpus)],
+    }  # fmt: skip
 
 
 def test_usage_of_pods_is_the_sum_of_their_containers_and_damaged_ones_are_unknown(tmp_path):
@@ -455,11 +424,8 @@ def test_usage_of_pods_is_the_sum_of_their_containers_and_damaged_ones_are_unkno
     ]
     found, warnings = read(file(tmp_path, "a.json", as_list([*OBJECTS, *samples])))
     assert [found.pod_usage.of(ObjectKey("shop", name), "cpu") for name in "abcd"] == [
-        1750.0,
-        3000.0,
-        None,
-        None,
-    ]
+        1750.0, 3000.0, None, None,
+    ]  # fmt: skip
     assert found.pod_usage.of(ObjectKey("shop", "a"), "memory") == 4 << 20
     assert sum("PodMetrics" in warning for warning in warnings) == 2
 

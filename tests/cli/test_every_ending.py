@@ -41,14 +41,9 @@ def run(words, redirections=""):
     line = ["/bin/sh", "-c", script, "sh", sys.executable, "-c", PROGRAM, *words]
     environment = {**os.environ, "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
-        line,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE_S,
-        stdin=subprocess.DEVNULL,
+        line, capture_output=True, text=True, check=False, timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
         env=environment,
-    )
+    )  # fmt: skip
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     return done.returncode, done.stdout, done.stderr
@@ -114,14 +109,9 @@ sys.meta_path.insert(0, Interrupts())
 main(sys.argv[2:])
 """
 MOMENTS = [
-    ("plan", 2),
-    ("plan", 25),
-    ("plan", 100),
-    ("plan", 300),
-    ("demo", 300),
-    ("sandbox", 300),
+    ("plan", 2), ("plan", 25), ("plan", 100), ("plan", 300), ("demo", 300), ("sandbox", 300),
     ("reserve", 300),
-]
+]  # fmt: skip
 """Numbers of the import at which Ctrl-C comes; the first two hundred are those of every command."""
 
 

@@ -91,11 +91,7 @@ def test_host_ports_are_a_reason_to_step_aside_too(nearest):
 
 @pytest.mark.parametrize(
     "items",
-    [
-        [*nodes("2"), *web("a", "n1")],
-        [*nodes("2", "1"), b.pod("bare").cpu("1").on("n1")],
-        [*nodes("1", "1")],
-    ],
+    [[*nodes("2"), *web("a", "n1")], [*nodes("2", "1"), b.pod("bare").cpu("1").on("n1")], [*nodes("1", "1")]],
     ids=["nowhere to go", "no controller", "no node is large enough"],
 )
 def test_where_nothing_helps_it_says_so(nearest, items):

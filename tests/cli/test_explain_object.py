@@ -103,18 +103,9 @@ def test_reservations_that_ended_are_listed_only_if_asked_for(command, cluster):
     api, kubeconfig = cluster
     name = f"ended-{int(time.time())}"
     made = command(
-        "reserve",
-        "create",
-        "--no-wait",
-        "--name",
-        name,
-        "--cpu",
-        "1",
-        "--owner-selector",
-        "app=web",
-        "--kubeconfig",
-        kubeconfig,
-    )
+        "reserve", "create", "--no-wait", "--name", name, "--cpu", "1", "--owner-selector", "app=web",
+        "--kubeconfig", kubeconfig,
+    )  # fmt: skip
     assert made.exit_code == 0, made.output
     path = f"/apis/rescheduler.dev/v1alpha1/reservations/{name}"
     api.patch(f"{path}/status", {"status": {"phase": "Failed"}}).expect(200)

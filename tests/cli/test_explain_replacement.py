@@ -82,13 +82,10 @@ def test_a_pod_of_a_job_comes_back_later(asked):
     assert json.loads(asked("work-1", "-o", "json"))["created"] == "AfterTheOldPodEnded"
 
 
-@pytest.mark.parametrize(
-    ("name", "reason", "word"),
-    [
-        ("widget-1", "ControllerNotKnown", "does not show whether it replaces its pods"),
-        ("work-1", "Job", "replacements.jobs: true"),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason", "word"), [
+    ("widget-1", "ControllerNotKnown", "does not show whether it replaces its pods"),
+    ("work-1", "Job", "replacements.jobs: true"),
+])  # fmt: skip
 def test_a_pod_that_does_not_come_back_says_why(asked, name, reason, word):
     """Without a configuration, which could say otherwise."""
     shown = asked(name, config=False)

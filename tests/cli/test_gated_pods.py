@@ -147,11 +147,8 @@ def test_before_it_is_installed_it_says_whether_it_can_be(work, command):
     done = command("check", "--pre", "-o", "json", "--kubeconfig", work.kubeconfig)
     assert done.exit_code == 0
     assert [one["name"] for one in json.loads(done.stdout)["checks"]] == [
-        "api-server",
-        "gate",
-        "rights",
-        "installed",
-    ]
+        "api-server", "gate", "rights", "installed",
+    ]  # fmt: skip
 
 
 def test_a_deployment_that_is_scaled_to_0_gets_the_right_remedy(work, command, without_controller):

@@ -39,11 +39,8 @@ def test_the_newest_is_last_and_no_move_is_told_twice():
     }
     found = entries(moves, past, 0.0)
     assert [(e.pod, e.ended, e.seconds) for e in found] == [
-        ("", "Failed", 10.0),
-        ("a", "Landed", 7.0),
-        ("b", "Timeout", 7.0),
-        ("c", "", 0.0),
-    ]
+        ("", "Failed", 10.0), ("a", "Landed", 7.0), ("b", "Timeout", 7.0), ("c", "", 0.0),
+    ]  # fmt: skip
     assert (found[0].by, found[0].pod_uid) == ("a request", "p0")
     assert [e.pod for e in entries(moves, past, 1_500.0)] == ["b", "c"]
 

@@ -62,34 +62,28 @@ def test_nothing_can_be_changed_in_a_dump(dump, words):
     assert "add --plan" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("drain", "n9"), "there is no node/n9"),
-        (("drain", "-l", "pool=none"), "no node has the labels pool=none"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (("drain", "n9"), "there is no node/n9"),
+    (("drain", "-l", "pool=none"), "no node has the labels pool=none"),
+])  # fmt: skip
 def test_what_a_dump_does_not_have_is_refused(dump, words, message):
     done = run(*words, "--from", dump, "--plan")
     assert done.exit_code in (1, 2)
     assert message in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("query", "selected"),
-    [
-        ("", True),
-        ("app=web", True),
-        ("app==web,tier", True),
-        ("app!=web", False),
-        ("other!=web", True),
-        ("!other", True),
-        ("!app", False),
-        ("app in (db, web)", True),
-        ("app notin (db,web),tier", False),
-        ("app in (db),tier=front", False),
-    ],
-)
+@pytest.mark.parametrize(("query", "selected"), [
+    ("", True),
+    ("app=web", True),
+    ("app==web,tier", True),
+    ("app!=web", False),
+    ("other!=web", True),
+    ("!other", True),
+    ("!app", False),
+    ("app in (db, web)", True),
+    ("app notin (db,web),tier", False),
+    ("app in (db),tier=front", False),
+])  # fmt: skip
 def test_label_queries_select_as_with_kubectl(query, selected):
     assert label_query("-l", query).matches(LabelSet(WEB)) is selected
 

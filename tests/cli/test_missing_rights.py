@@ -21,20 +21,16 @@ def refusing(answering, kubeconfig_of):
     return str(kubeconfig_of(answering(403, json.dumps(REFUSED).encode()), namespace="shop"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("move", "pod", "web-1"), "you may not list pods in namespace shop"),
-        (("drain", "n1"), "you may not list nodes"),
-        (("uncordon", "n1"), "you may not list nodes"),
-        (("history",), "you may not list podmigrations in namespace shop"),
-        (("history", "-A"), "you may not list podmigrations in all namespaces"),
-        (("reserve", "list"), "you may not do this"),
-        (("reserve", "window", "list"), "you may not list reservationwindows"),
-        (("scale", "deployment/web", "--replicas", "2"), "you may not do this"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (("move", "pod", "web-1"), "you may not list pods in namespace shop"),
+    (("drain", "n1"), "you may not list nodes"),
+    (("uncordon", "n1"), "you may not list nodes"),
+    (("history",), "you may not list podmigrations in namespace shop"),
+    (("history", "-A"), "you may not list podmigrations in all namespaces"),
+    (("reserve", "list"), "you may not do this"),
+    (("reserve", "window", "list"), "you may not list reservationwindows"),
+    (("scale", "deployment/web", "--replicas", "2"), "you may not do this"),
+], ids=str)  # fmt: skip
 def test_the_missing_right_is_named(command, refusing, words, said):
     done = command(*words, "--kubeconfig", refusing)
     assert (done.exit_code, done.stdout) == (1, "")

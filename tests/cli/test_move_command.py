@@ -196,15 +196,12 @@ def test_contradictions_are_usage_errors(move, words):
     assert move(*words).exit_code == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (("pod", "a", "b"), ("a", "b")),
-        (("pod/a", "po/b", "a"), ("a", "b")),
-        (("a",), ("a",)),
-        (("pods", "pod"), ("pod",)),
-    ],
-)
+@pytest.mark.parametrize(("words", "names"), [
+    (("pod", "a", "b"), ("a", "b")),
+    (("pod/a", "po/b", "a"), ("a", "b")),
+    (("a",), ("a",)),
+    (("pods", "pod"), ("pod",)),
+])  # fmt: skip
 def test_pods_are_named_as_kubectl_takes_them(words, names):
     assert pod_names(words) == names
 

@@ -7,13 +7,9 @@ import pytest
 from rescheduler.testing.builders import node, pod
 
 STATUS = {
-    "apiVersion": "v1",
-    "kind": "Status",
-    "status": "Failure",
-    "message": "Unauthorized",
-    "reason": "Unauthorized",
-    "code": 401,
-}
+    "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "Unauthorized",
+    "reason": "Unauthorized", "code": 401,
+}  # fmt: skip
 NONE = {
     "an error of the API server": (STATUS, "401 Unauthorized: Unauthorized; write it again with credentials"),
     "null": (None, "the dump has no nodes, and nothing else; write it with: kubectl get nodes,pods"),
@@ -69,22 +65,19 @@ def test_an_item_that_is_null_costs_itself_alone_and_is_named(command, tmp_path,
     assert f"skipped: items[{index}] is null, not an object" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("plan", "--from", ""),
-        ("plan", "--from", "x", ""),
-        ("plan", "--from", "{}", "--config", ""),
-        ("plan", "--from", "{}", "--scheduler-config", ""),
-        ("plan", "--from", "{}", "--output-file", ""),
-        ("plan", "--kubeconfig", ""),
-        ("explain", "pod", "a/b", "--from", ""),
-        ("validate", ""),
-        ("sandbox", "--kubeconfig-file", ""),
-        ("reserve", "create", "-f", ""),
-        ("run", "--config", ""),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("plan", "--from", ""),
+    ("plan", "--from", "x", ""),
+    ("plan", "--from", "{}", "--config", ""),
+    ("plan", "--from", "{}", "--scheduler-config", ""),
+    ("plan", "--from", "{}", "--output-file", ""),
+    ("plan", "--kubeconfig", ""),
+    ("explain", "pod", "a/b", "--from", ""),
+    ("validate", ""),
+    ("sandbox", "--kubeconfig-file", ""),
+    ("reserve", "create", "-f", ""),
+    ("run", "--config", ""),
+])  # fmt: skip
 def test_an_empty_path_is_wrong_use(command, dump, words):
     path = dump([node("n1").manifest()])
     done = command(*(word.format(path) for word in words))

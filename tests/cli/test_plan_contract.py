@@ -12,18 +12,9 @@ from .conftest import NOW
 
 KEYS = ["apiVersion", "kind", "metadata", "moves", "skipped", "rooms", "before", "after"]
 MOVE_KEYS = [
-    "pod",
-    "controller",
-    "from",
-    "to",
-    "policy",
-    "reason",
-    "message",
-    "gain",
-    "disruption",
-    "mode",
+    "pod", "controller", "from", "to", "policy", "reason", "message", "gain", "disruption", "mode",
     "effects",
-]
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -94,11 +85,8 @@ def test_next_cycle_keeps_to_the_limits(command, dump, crowded):
     assert 0 < len(now["moves"]) < 12
     assert now["moves"][0] == everything["moves"][0]
     assert {s["reason"] for s in now["skipped"]} <= {
-        "LimitPerWorkload",
-        "LimitPerNode",
-        "LimitMovesAtOnce",
-        "LimitPerNamespace",
-    }
+        "LimitPerWorkload", "LimitPerNode", "LimitMovesAtOnce", "LimitPerNamespace",
+    }  # fmt: skip
 
 
 def test_a_plan_ends_with_the_most_moves_and_counts_the_rest(command, dump, crowded):

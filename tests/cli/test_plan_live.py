@@ -112,18 +112,15 @@ class Answers:
         return Response(200, b"{}") if there else Response(404, b'{"kind":"Status","reason":"NotFound"}')
 
 
-@pytest.mark.parametrize(
-    ("server", "presence", "mode", "said"),
-    [
-        (Answers(gate=True, evicts=True), Presence.LEADING, MoveMode.AUTO, ()),
-        (Answers(gate=True, evicts=True), Presence.UNKNOWN, MoveMode.AUTO, ()),
-        (Answers(gate=True, evicts=True), Presence.STOPPED, MoveMode.AUTO, ("no controller is running",)),
-        (Answers(gate=False, evicts=True), Presence.LEADING, MoveMode.AUTO, ("the gate is missing",)),
-        (Answers(gate=False, evicts=True), Presence.LEADING, MoveMode.SOFT, ()),
-        (Answers(gate=True, evicts=False), Presence.LEADING, MoveMode.AUTO, ("no right to evict pods",)),
-        (Answers(gate=True, evicts=False, installed=False), Presence.LEADING, MoveMode.AUTO, ()),
-    ],
-)
+@pytest.mark.parametrize(("server", "presence", "mode", "said"), [
+    (Answers(gate=True, evicts=True), Presence.LEADING, MoveMode.AUTO, ()),
+    (Answers(gate=True, evicts=True), Presence.UNKNOWN, MoveMode.AUTO, ()),
+    (Answers(gate=True, evicts=True), Presence.STOPPED, MoveMode.AUTO, ("no controller is running",)),
+    (Answers(gate=False, evicts=True), Presence.LEADING, MoveMode.AUTO, ("the gate is missing",)),
+    (Answers(gate=False, evicts=True), Presence.LEADING, MoveMode.SOFT, ()),
+    (Answers(gate=True, evicts=False), Presence.LEADING, MoveMode.AUTO, ("no right to evict pods",)),
+    (Answers(gate=True, evicts=False, installed=False), Presence.LEADING, MoveMode.AUTO, ()),
+])  # fmt: skip
 def test_what_keeps_the_controller_from_carrying_it_out_is_told(server, presence, mode, said):
     configuration = replace(default_configuration(), mode=mode)
     found = list(hindrances(KubeApi(server), ControllerStatus(presence=presence), "ours", configuration))

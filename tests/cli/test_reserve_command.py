@@ -22,17 +22,8 @@ def reserve(cluster):
 
 
 BATCH = (
-    "create",
-    "--name",
-    "batch",
-    "--cpu",
-    "2",
-    "--owner-selector",
-    "app=batch",
-    "-n",
-    "jobs",
-    "--no-wait",
-)
+    "create", "--name", "batch", "--cpu", "2", "--owner-selector", "app=batch", "-n", "jobs", "--no-wait",
+)  # fmt: skip
 
 
 def test_rooms_by_flags_are_made_listed_and_released(cluster, reserve):
@@ -152,14 +143,11 @@ def room_for(owner):
     return json.dumps(documents.reservation("by-file", documents.pod_spec(""), [owner]))
 
 
-@pytest.mark.parametrize(
-    ("controller", "words"),
-    [
-        ({"kind": "Deploymnt", "name": "web"}, "serves no kind Deploymnt; did you mean Deployment?"),
-        ({"kind": "DaemonSet", "name": "agent"}, "a node of its own"),
-        ({"kind": "Node", "name": "n1"}, "static pods"),
-    ],
-)
+@pytest.mark.parametrize(("controller", "words"), [
+    ({"kind": "Deploymnt", "name": "web"}, "serves no kind Deploymnt; did you mean Deployment?"),
+    ({"kind": "DaemonSet", "name": "agent"}, "a node of its own"),
+    ({"kind": "Node", "name": "n1"}, "static pods"),
+])  # fmt: skip
 def test_an_owner_that_matches_no_pod_ever_is_refused(cluster, reserve, controller, words):
     refused = reserve("create", "-f", "-", "--no-wait", input=room_for({"controller": controller}))
     assert refused.exit_code == 2

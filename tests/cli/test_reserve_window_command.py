@@ -58,16 +58,13 @@ def test_a_sum_and_a_dry_run(served, window):
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)], ids=["create", "dry-run"])
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        (("every day", "Etc/UTC"), "five fields"),
-        (("61 3 * * *", "Etc/UTC"), "Bad minute"),
-        (("0 3 31 2 *", "Etc/UTC"), "Bad day-of-month"),
-        (("0 3 * * *", "Europe/Berln"), "did you mean Europe/Berlin?"),
-        (("0 3 * * *", "Mars/Olympus"), "not in the IANA data base"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "words"), [
+    (("every day", "Etc/UTC"), "five fields"),
+    (("61 3 * * *", "Etc/UTC"), "Bad minute"),
+    (("0 3 31 2 *", "Etc/UTC"), "Bad day-of-month"),
+    (("0 3 * * *", "Europe/Berln"), "did you mean Europe/Berlin?"),
+    (("0 3 * * *", "Mars/Olympus"), "not in the IANA data base"),
+])  # fmt: skip
 def test_a_schedule_that_no_controller_can_read_is_refused(served, window, wrong, words, dry_run):
     cron, zone = wrong
     given = [word.replace("0 3 * * *", cron) for word in NIGHTLY]

@@ -12,17 +12,9 @@ OWNER = ("--owner-selector", "app=x")
 
 def test_what_fits_into_an_empty_node_may_wait_for_it(work, command):
     done = command(
-        "reserve",
-        "create",
-        "--cpu",
-        "4",
-        "--name",
-        "large",
-        "--no-wait",
-        *OWNER,
-        "--kubeconfig",
+        "reserve", "create", "--cpu", "4", "--name", "large", "--no-wait", *OWNER, "--kubeconfig",
         work.kubeconfig,
-    )
+    )  # fmt: skip
     assert done.exit_code == 0, done.output
     command("reserve", "release", "large", "--kubeconfig", work.kubeconfig)
 

@@ -23,11 +23,8 @@ def test_a_drain_tells_what_went_where_as_one_document(work, command):
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert (found["kind"], found["nodes"], found["drained"], found["evictions"]) == (
-        "Drain",
-        ["n1"],
-        True,
-        [],
-    )
+        "Drain", ["n1"], True, [],
+    )  # fmt: skip
     (move,) = found["moves"]
     assert (move["pod"], move["from"], move["ended"]) == (pod, "n1", "Landed")
     assert move["to"] == work.node_of(work.pods("web")[0]["metadata"]["name"])

@@ -201,25 +201,18 @@ def test_a_wait_ends_at_its_limit_though_the_server_was_away():
     clock = Time()
     looks = Looks(clock, away_s=50.0)
     follow(
-        lambda: looks.group(""),
-        lambda *_: False,
-        ends_s=10.0,
-        clock=clock,
-        pause=clock.pause,
+        lambda: looks.group(""), lambda *_: False, ends_s=10.0, clock=clock, pause=clock.pause,
         show=lambda _: None,
-    )
+    )  # fmt: skip
     assert 51 <= clock() < 52
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "first"),
-    [
-        (CommandError("no room"), 1, "error: no room"),
-        (TransportError("refused"), 1, "error: no answer from the API server: refused"),
-        (TryLaterError(503, "", "busy"), 1, "error: the API server rejected the request: 503 : busy"),
-        (KeyboardInterrupt(), 130, "interrupted"),
-    ],
-)
+@pytest.mark.parametrize(("error", "code", "first"), [
+    (CommandError("no room"), 1, "error: no room"),
+    (TransportError("refused"), 1, "error: no answer from the API server: refused"),
+    (TryLaterError(503, "", "busy"), 1, "error: the API server rejected the request: 503 : busy"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+])  # fmt: skip
 def test_notes_follow_the_message_of_every_error(error, code, first, capsys):
     error.add_note("Everything was released.")
 

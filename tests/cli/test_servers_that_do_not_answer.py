@@ -79,17 +79,13 @@ def test_a_login_page_is_no_api_server(command, kubeconfig_of, answering, words)
     assert "what answers is no API server" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("reserve", "list"),
-        ("reserve", "watch"),
-        ("reserve", "release", "-l", "a=b"),
-        ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
-        ("reserve", "create", "--cpu", "1", "--owner-pod", "x", "--dry-run"),
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", [
+    ("reserve", "list"),
+    ("reserve", "watch"),
+    ("reserve", "release", "-l", "a=b"),
+    ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
+    ("reserve", "create", "--cpu", "1", "--owner-pod", "x", "--dry-run"),
+], ids=" ".join)  # fmt: skip
 def test_a_cluster_without_rescheduler_is_told_with_what_to_do(command, tmp_path, words):
     kubeconfig = tmp_path / "kubeconfig"
     with Sandbox() as cluster:

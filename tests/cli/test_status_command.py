@@ -39,16 +39,12 @@ def crowded(count=30):
         message=f"PDB {long} allows 0", by="user \x1b[2Jeve",
     )  # fmt: skip
     return ClusterStatus(
-        controller=ControllerStatus(
-            presence=Presence.LEADING, holder=long, leads_since="2026-11-21T10:00:00Z"
-        ),
-        gate="InForce",
-        configuration="",
-        moves=(move,) * count,
+        controller=ControllerStatus(presence=Presence.LEADING, holder=long, leads_since="2026-11-21T10:00:00Z"),
+        gate="InForce", configuration="", moves=(move,) * count,
         policies=tuple(ShownPolicy(name=f"P{i}", badly_placed=i) for i in range(count)),
         blocked=tuple(Blocker(reason="Protected", blocked_by=f"x{i}{long}", pods=9) for i in range(count)),
         warnings=("\x1b[31m" + long,),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -19,15 +19,9 @@ from rescheduler.cli.node_marks import Then
 from rescheduler.planning import limits
 
 HEAVY = (
-    "numpy",
-    "kubernetes",
-    "urllib3",
-    "rescheduler.policies",
-    "rescheduler.scheduling",
-    "rescheduler.controller",
-    "rescheduler.kube.client",
-    "structlog",
-)
+    "numpy", "kubernetes", "urllib3", "rescheduler.policies", "rescheduler.scheduling",
+    "rescheduler.controller", "rescheduler.kube.client", "structlog",
+)  # fmt: skip
 PROGRAM = """
 import json, sys
 from rescheduler.cli.main import main

@@ -28,15 +28,11 @@ def switched(world):
         world.api.patch(f"{MAPS}/{config_map}", keys_on({keys[config_map]: value})).expect(200)
 
         def in_force():
-            probe = (
-                world.api.create(
-                    world.path("pods"),
-                    {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()},
-                    dryRun="All",
-                )
-                .expect(201)
-                .body
-            )
+            probe = (world.api.create(
+                world.path("pods"),
+                {"metadata": {"name": "probe", "ownerReferences": [owner(uid)]}, "spec": world.spec()},
+                dryRun="All",
+            ).expect(201) .body)  # fmt: skip
             return gates_of(probe) if config_map == "gate-keys" else probe["spec"].get("affinity")
 
         world.wait(in_force)

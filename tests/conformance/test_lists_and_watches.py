@@ -119,13 +119,9 @@ def test_a_version_before_the_kept_history_is_gone(backend, config_maps):
 
 def test_watch_list_streams_the_list_and_marks_its_end(api, config_maps):
     watch = api.watch(
-        config_maps,
-        seconds=10,
-        sendInitialEvents="true",
-        resourceVersionMatch="NotOlderThan",
-        allowWatchBookmarks="true",
-        labelSelector="parity=even",
-    )
+        config_maps, seconds=10, sendInitialEvents="true", resourceVersionMatch="NotOlderThan",
+        allowWatchBookmarks="true", labelSelector="parity=even",
+    )  # fmt: skip
     events = list(itertools.islice(watch, 5))
     assert [event["type"] for event in events] == ["ADDED"] * 4 + ["BOOKMARK"]
     assert events[-1]["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"

@@ -19,13 +19,9 @@ TAINTS = [{"key": "maintenance", "value": "", "effect": "NoSchedule"}]
 CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}
 BUDGET = documents.budget("web", namespace="default", maxUnavailable=1)
 BASE = {
-    "apiVersion": API_VERSION,
-    "kind": "ReschedulerConfiguration",
-    "aggressiveness": 1,
-    "interval": "10s",
-    "mode": "ReserveFirst",
-    "policies": [{"name": "NodeTaints", "after": "0s"}],
-}
+    "apiVersion": API_VERSION, "kind": "ReschedulerConfiguration", "aggressiveness": 1, "interval": "10s",
+    "mode": "ReserveFirst", "policies": [{"name": "NodeTaints", "after": "0s"}],
+}  # fmt: skip
 
 
 def document(**changes: Any) -> bytes:

@@ -50,16 +50,11 @@ WORDS = [
     "rescheduler", "kubernetes.io/hostname", "topology.kubernetes.io/zone", "requests.cpu", "cpu", "pods", "WaitForFirstConsumer",
 ]  # fmt: skip
 JUNK = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**70), 2**70),
-    st.sampled_from([-1, 0, 2**31, 2**63 - 1, 2**63]),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from(TEXTS),
-    st.text(max_size=6),
-    st.lists(st.none() | st.text(max_size=3), max_size=2),
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70),
+    st.sampled_from([-1, 0, 2**31, 2**63 - 1, 2**63]), st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(TEXTS), st.text(max_size=6), st.lists(st.none() | st.text(max_size=3), max_size=2),
     st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=3), max_size=2),
-)
+)  # fmt: skip
 RAW = {
     ("PodHead", "spec"): pod_wire_types.PodSpecWire,
     ("PodTemplateWire", "spec"): pod_wire_types.PodSpecWire,

@@ -62,16 +62,9 @@ def test_a_placeholder_is_that_of_the_settings_in_force():
 
 def test_a_reservation_names_the_move_and_the_controller_that_it_is_for():
     made = reservation_manifest(
-        name="room",
-        migration=MOVE,
-        migration_uid="m",
-        pod=POD,
-        template=None,
-        volumes=(),
-        node="n1",
-        ttl_s=60.0,
-        soft=True,
-    )
+        name="room", migration=MOVE, migration_uid="m", pod=POD, template=None, volumes=(), node="n1",
+        ttl_s=60.0, soft=True,
+    )  # fmt: skip
     created = msgspec.json.decode(made)
     assert created["metadata"]["annotations"] == {
         names.ANNOTATION_MIGRATION: "shop/move-1",

@@ -159,16 +159,11 @@ def silent_port():
 @pytest.mark.realcluster
 def test_a_webhook_that_hangs_holds_up_its_own_namespace_only(real_api, silent_port):
     webhook = {
-        "name": "hangs.example.com",
-        "clientConfig": {"url": f"https://127.0.0.1:{silent_port}/"},
-        "rules": [
-            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}
-        ],
-        "timeoutSeconds": 30,
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
+        "name": "hangs.example.com", "clientConfig": {"url": f"https://127.0.0.1:{silent_port}/"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}],
+        "timeoutSeconds": 30, "failurePolicy": "Fail", "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-    }
+    }  # fmt: skip
     with furnished(real_api, "slow") as slow, furnished(real_api, "quick") as quick:
         only = {"matchLabels": {"kubernetes.io/metadata.name": slow.namespace}}
         body = {

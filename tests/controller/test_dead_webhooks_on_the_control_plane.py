@@ -17,15 +17,11 @@ WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfiguration
 def dead_webhook(namespace, operation):
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["pods"]}
     webhook = {
-        "name": "dead.example.com",
-        "clientConfig": {"url": "https://127.0.0.1:1/"},
-        "rules": [rule],
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "timeoutSeconds": 1,
+        "name": "dead.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "rules": [rule],
+        "failurePolicy": "Fail", "sideEffects": "None", "timeoutSeconds": 1,
         "admissionReviewVersions": ["v1"],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-    }
+    }  # fmt: skip
     head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
     return {**head, "metadata": {"name": f"dead-{namespace}"}, "webhooks": [webhook]}
 

@@ -159,13 +159,9 @@ class Queue(queue.SimpleQueue):
 def assembled(scene, events, **ports):
     """A loop with caches that are complete and fresh."""
     caches = SimpleNamespace(
-        events=events,
-        synced=lambda: True,
-        stale_for_s=lambda: 0.0,
-        gaps=lambda _: Gaps(),
-        problems=dict,
+        events=events, synced=lambda: True, stale_for_s=lambda: 0.0, gaps=lambda _: Gaps(), problems=dict,
         unknown=dict,
-    )
+    )  # fmt: skip
     configuration = LiveConfiguration(SimpleNamespace(read=lambda: None))
     configuration.start()
     given = {

@@ -68,21 +68,13 @@ addEventListener("load", () => setInterval(() => {
 
 def move(now_s, number, phase, reason, message="", **times):
     status = MigrationStatus(
-        phase=phase,
-        reason=reason,
-        message=message,
-        source_node="node-001",
-        node_name=f"node-{number + 3:03}",
-        **{key: now_s - ago for key, ago in times.items()},
-    )
+        phase=phase, reason=reason, message=message, source_node="node-001",
+        node_name=f"node-{number + 3:03}", **{key: now_s - ago for key, ago in times.items()},
+    )  # fmt: skip
     return PodMigration(
-        namespace="shop",
-        name=f"m{number}",
-        uid=f"m{number}",
-        pod_name=f"web-{number}",
-        status=status,
+        namespace="shop", name=f"m{number}", uid=f"m{number}", pod_name=f"web-{number}", status=status,
         created_at_s=now_s - 90,
-    )
+    )  # fmt: skip
 
 
 def moves(now_s):
@@ -182,16 +174,10 @@ def cluster(nodes, *, busy):
         status=HeadRoomStatus(wanted=2, standing=2),
     )
     return Snapshot(
-        taken_at_s=now_s,
-        nodes=seen.nodes,
-        pods=seen.pods,
-        workloads=seen.workloads,
-        reservations={one.name: one for one in held(now_s)},
-        windows={"nightly": window},
-        head_rooms={"spare": spare},
-        migrations={one.key: one for one in moves(now_s)},
-        usage=usage,
-    )
+        taken_at_s=now_s, nodes=seen.nodes, pods=seen.pods, workloads=seen.workloads,
+        reservations={one.name: one for one in held(now_s)}, windows={"nightly": window},
+        head_rooms={"spare": spare}, migrations={one.key: one for one in moves(now_s)}, usage=usage,
+    )  # fmt: skip
 
 
 def decided(snapshot):

@@ -100,13 +100,9 @@ def test_rooms_that_people_reserve(scene):
 
 def test_it_says_which_policy_and_repeats_nothing():
     seen = PodMigration(
-        namespace="shop",
-        name="m",
-        pod_name="web-1",
-        policy="NodeTaints",
-        reason="a taint",
+        namespace="shop", name="m", pod_name="web-1", policy="NodeTaints", reason="a taint",
         labels={LABEL_CREATED_BY: CREATED_BY},
-    )
+    )  # fmt: skip
     begun = MigrationStatus(phase=MigrationPhase.RESERVING, mode=MoveMode.START_FIRST)
     ready = MigrationStatus(phase=MigrationPhase.EVICTING, mode=MoveMode.START_FIRST, reserved_at_s=1.0)
     with capture_logs() as lines:
@@ -119,15 +115,9 @@ def test_it_says_which_policy_and_repeats_nothing():
 
 def test_an_event_about_an_owner_is_related_to_the_pod():
     event = Event(
-        "v1",
-        "ReplicationController",
-        "shop",
-        "web",
-        "u",
-        "PodRescheduled",
-        "",
+        "v1", "ReplicationController", "shop", "web", "u", "PodRescheduled", "",
         pod=ObjectRef("shop", "web-1", "p"),
-    )
+    )  # fmt: skip
     told = occurrence(event)
     assert told.related == ObjectReference("Pod", "web-1", "shop", "p")
     assert told.regarding == ObjectReference("ReplicationController", "web", "shop", "u", "v1")

@@ -70,16 +70,10 @@ def name_of(pod):
 
 def test_a_move_with_every_field_lands_on_the_named_node(world, web):
     move(
-        world,
-        "full",
-        podRef={"name": name_of(web)},
-        target={"nodeName": node(world, "b")},
-        mode="ReserveFirst",
-        ttl="1m",
-        deleteOptions={"gracePeriodSeconds": 0},
-        reason="asked for",
+        world, "full", podRef={"name": name_of(web)}, target={"nodeName": node(world, "b")},
+        mode="ReserveFirst", ttl="1m", deleteOptions={"gracePeriodSeconds": 0}, reason="asked for",
         policy="Manual",
-    )
+    )  # fmt: skip
     done = wait_reason(world, "full", "Landed")
     assert (done["phase"], done["sourceNode"], done["nodeName"]) == (
         "Succeeded",

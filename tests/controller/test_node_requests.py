@@ -219,12 +219,8 @@ def test_one_that_is_installed_long_before_the_next_decision_is_asked():
     written = format_timestamp(scene.now_s + 40.0).replace("T", " ").replace("Z", " +0000 UTC")
     metadata = {"name": "cluster-autoscaler-status", "namespace": "kube-system"}
     scene.api.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {**metadata, "annotations": {LAST_UPDATED: written}},
-        }
-    )
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "annotations": {LAST_UPDATED: written}}},
+    )  # fmt: skip
     assert scene.until(lambda: any(map(refused, requests(scene))), 60.0)
 
 

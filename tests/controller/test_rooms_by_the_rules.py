@@ -302,16 +302,9 @@ def test_a_room_that_is_handed_over_counts_once(labels, cpu, fits):
     own = room("own", status=held)
     n1, n2 = nodes(("n1", "a"), ("n2", "b"))
     cluster = b.snapshot(
-        n1,
-        n2.cpu(cpu),
-        web,
-        web.pod("web-0").on("n1"),
-        claimant,
-        other,
-        own,
-        holder(other, "n2"),
+        n1, n2.cpu(cpu), web, web.pod("web-0").on("n1"), claimant, other, own, holder(other, "n2"),
         holder(own, "n2"),
-    )
+    )  # fmt: skip
     placement = Placement(namespace="rescheduler")
     placement.begin(Replacements(cluster))
     pod = next(pod for pod in cluster.pods.values() if pod.name == "web-0")

@@ -28,14 +28,9 @@ def scale_up(world, text, replicas, clock=time.monotonic):
     api = KubeApi(world.api.transport)
     found = read_workload(api, parse_workload(text, world.namespace))
     return ScaleUp(
-        rooms=ReservationClient(api),
-        workload=found,
-        replicas=replicas,
-        group=secrets.token_hex(4),
-        timeout_s=120.0,
-        clock=clock,
-        pause=lambda: time.sleep(0.1),
-    )
+        rooms=ReservationClient(api), workload=found, replicas=replicas, group=secrets.token_hex(4),
+        timeout_s=120.0, clock=clock, pause=lambda: time.sleep(0.1),
+    )  # fmt: skip
 
 
 def stuck(world, landing):

@@ -35,13 +35,9 @@ def affine(spec):
 
 def row(says, nodes, pods, goes, arguments="{}", *, evictor="{}"):
     return Row(
-        says,
-        list(nodes),
-        [pods] if pods and not isinstance(pods[0], list) else pods,
-        goes,
-        arguments,
+        says, list(nodes), [pods] if pods and not isinstance(pods[0], list) else pods, goes, arguments,
         evictor,
-    )
+    )  # fmt: skip
 
 
 ROWS = [

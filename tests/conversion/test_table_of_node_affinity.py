@@ -26,14 +26,9 @@ def wants(kind, on, *, deleting=False):
 def rows(kind):
     def row(says, nodes, pods, goes, top=""):
         return Row(
-            f"{kind[:9]}: {says}",
-            nodes,
-            [pods],
-            goes,
-            f"{{nodeAffinityType: [{kind}]}}",
-            top=top,
+            f"{kind[:9]}: {says}", nodes, [pods], goes, f"{{nodeAffinityType: [{kind}]}}", top=top,
             limited=bool(top),
-        )
+        )  # fmt: skip
 
     here = wants(kind, "bare")
     going = wants(kind, "bare", deleting=True)

@@ -50,15 +50,11 @@ def test_it_goes_on_once_all_have_succeeded():
     assert (found.begins_after, found.in_vain) == ((), None)
 
 
-@pytest.mark.parametrize(
-    ("other", "words"),
-    [
-        (move("b", PHASE.FAILED, reason="Timeout"), "failed (Timeout)"),
-        (move("b", PHASE.RESERVING, deleting=True), "was deleted"),
-        (move("other"), "was deleted"),
-    ],
-    ids=["failed", "deleting", "gone"],
-)
+@pytest.mark.parametrize(("other", "words"), [
+    (move("b", PHASE.FAILED, reason="Timeout"), "failed (Timeout)"),
+    (move("b", PHASE.RESERVING, deleting=True), "was deleted"),
+    (move("other"), "was deleted"),
+], ids=["failed", "deleting", "gone"])  # fmt: skip
 def test_it_is_dropped_at_once_if_one_cannot_succeed_any_more(other, words):
     found = seen(move("c", after=("a", "b")), move("a", PHASE.RESERVING), other)
     reason, why = found.in_vain

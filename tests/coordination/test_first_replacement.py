@@ -40,17 +40,13 @@ def test_of_two_that_are_about_to_evict_the_older_goes_first():
     assert first(move("z")) == ""
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        move("a", reason="DisruptionBudget"),
-        move("a", paused=True),
-        move("a", MigrationPhase.RESERVING, reason="Reserving"),
-        move("a", MigrationPhase.SUCCEEDED, eviction_requested_at_s=NOW - 1),
-        move("a", eviction_requested_at_s=NOW - 1, mode=MoveMode.START_FIRST),
-        move("a", eviction_requested_at_s=NOW - 1, deleting=True),
-    ],
-    ids=["waits", "paused", "reserves", "ended", "starts first", "deleted"],
-)
+@pytest.mark.parametrize("other", [
+    move("a", reason="DisruptionBudget"),
+    move("a", paused=True),
+    move("a", MigrationPhase.RESERVING, reason="Reserving"),
+    move("a", MigrationPhase.SUCCEEDED, eviction_requested_at_s=NOW - 1),
+    move("a", eviction_requested_at_s=NOW - 1, mode=MoveMode.START_FIRST),
+    move("a", eviction_requested_at_s=NOW - 1, deleting=True),
+], ids=["waits", "paused", "reserves", "ended", "starts first", "deleted"])  # fmt: skip
 def test_nobody_waits_for_one_that_evicts_nothing_now(other):
     assert first(other) == ""

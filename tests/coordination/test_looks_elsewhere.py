@@ -28,18 +28,14 @@ def waits(name="r", **status):
     )
 
 
-@pytest.mark.parametrize(
-    "stays",
-    [
-        replace(waits(), template_node="n1"),
-        replace(waits(), deleting=True),
-        waits(current_owners=(ObjectRef("default", "a", "a"),)),
-        waits(making_room=MakingRoom(node="n1", moves=1, attempt="x", since_s=0.0)),
-        waits(conditions=(Condition("Ready", "False", "NodeNotReady", ""),)),
-        waits(phase=ReservationPhase.AVAILABLE),
-    ],
-    ids=["named", "deleting", "used", "others step aside", "node bad", "held"],
-)
+@pytest.mark.parametrize("stays", [
+    replace(waits(), template_node="n1"),
+    replace(waits(), deleting=True),
+    waits(current_owners=(ObjectRef("default", "a", "a"),)),
+    waits(making_room=MakingRoom(node="n1", moves=1, attempt="x", since_s=0.0)),
+    waits(conditions=(Condition("Ready", "False", "NodeNotReady", ""),)),
+    waits(phase=ReservationPhase.AVAILABLE),
+], ids=["named", "deleting", "used", "others step aside", "node bad", "held"])  # fmt: skip
 def test_one_that_is_bound_to_its_node_is_not_looked_at(stays):
     assert may_go(waits())
     assert not may_go(stays)

@@ -29,16 +29,10 @@ def move(ago_s, **fields):
 
 times = st.floats(0, 8 * HOUR_S).map(lambda ago_s: NOW - ago_s)
 moves = st.builds(
-    PastMove,
-    begun_s=times,
-    requested=st.booleans(),
-    pod_uid=st.sampled_from("ab"),
-    workload_uid=st.sampled_from("xy"),
-    evicting_s=st.just(0.0) | times,
-    ended_s=times,
-    failed=st.booleans(),
+    PastMove, begun_s=times, requested=st.booleans(), pod_uid=st.sampled_from("ab"),
+    workload_uid=st.sampled_from("xy"), evicting_s=st.just(0.0) | times, ended_s=times, failed=st.booleans(),
     refused_by=st.sampled_from(["", "n"]),
-)
+)  # fmt: skip
 
 
 def answers(found):

@@ -49,21 +49,17 @@ def names_of(asks):
     return [one.source.name for one in asks]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"target_node": "n1"},
-        {"reservation_ref": "room"},
-        {"paused": True},
-        {"deleting": True},
-        {"after": (ObjectKey("shop", "b"),)},
-        {"phase": MigrationPhase.RESERVING},
-        {"reason": Why.DISRUPTION_BUDGET},
-        {"reason": Why.LIMIT_HOUR},
-        {"policy": "NodeTaints", "labels": LabelSet({LABEL_CREATED_BY: CREATED_BY})},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("fields", [
+    {"target_node": "n1"},
+    {"reservation_ref": "room"},
+    {"paused": True},
+    {"deleting": True},
+    {"after": (ObjectKey("shop", "b"),)},
+    {"phase": MigrationPhase.RESERVING},
+    {"reason": Why.DISRUPTION_BUDGET},
+    {"reason": Why.LIMIT_HOUR},
+    {"policy": "NodeTaints", "labels": LabelSet({LABEL_CREATED_BY: CREATED_BY})},
+], ids=str)  # fmt: skip
 def test_who_waits_for_something_else_does_not_begin_to_ask(fields):
     assert names_of(found(move("a"))[0]) == ["a"]
     assert found(move("a", **fields))[0] == []

@@ -39,17 +39,14 @@ def given(make, *rooms, on_their_way=(), landed=()):
     return landable(SchedulingState(snapshot), snapshot.nodes, asked, flights)
 
 
-@pytest.mark.parametrize(
-    ("landed", "on_their_way", "may"),
-    [
-        ((), (), {"a1", "b1", "c1"}),
-        (("a1",), (), {"b1", "c1"}),
-        (("a1",), ("b1",), {"c1"}),
-        (("a1", "b1"), ("c1",), {"c1"}),
-        (("a1", "b1", "c1"), (), {"a1", "b1", "c1"}),
-        (("a1", "b1", "c1"), ("b2",), {"a1", "c1"}),
-    ],
-)
+@pytest.mark.parametrize(("landed", "on_their_way", "may"), [
+    ((), (), {"a1", "b1", "c1"}),
+    (("a1",), (), {"b1", "c1"}),
+    (("a1",), ("b1",), {"c1"}),
+    (("a1", "b1"), ("c1",), {"c1"}),
+    (("a1", "b1", "c1"), (), {"a1", "b1", "c1"}),
+    (("a1", "b1", "c1"), ("b2",), {"a1", "c1"}),
+])  # fmt: skip
 def test_one_in_each_zone_that_is_not_ahead_whoever_lands_first(landed, on_their_way, may):
     assert given(even(), "a1", "a2", "b1", "b2", "c1", "c2", landed=landed, on_their_way=on_their_way) == may
 

@@ -278,13 +278,9 @@ def test_a_request_goes_on_with_the_move_that_follows_one_that_failed():
     assert asked_since_s(NOW_S, move(**second), 300.0) == NOW_S - 200
     timed_out = failed(MigrationReason.TIMEOUT)
     over = move(
-        MigrationPhase.FAILED,
-        MigrationReason.TIMEOUT,
-        ended_s=NOW_S,
-        ttl_s=100.0,
-        began_s=NOW_S - 100,
+        MigrationPhase.FAILED, MigrationReason.TIMEOUT, ended_s=NOW_S, ttl_s=100.0, began_s=NOW_S - 100,
         asked_since=format_seconds(NOW_S - 200),
-    )
+    )  # fmt: skip
     assert not of_earlier_request(over, NOW_S, 200.0)
     assert of_earlier_request(msgspec.structs.replace(timed_out, ttl_s=60.0), NOW_S, 300.0)
     for written in ("9999-12-31T23:59:59Z", "soon", ""):

@@ -34,12 +34,8 @@ SETTINGS = GuardSettings()
 
 def ask(name="web-1", namespace="shop", first_s=NOW_S, last_s=NOW_S, **more):
     facts = {
-        "user": "kubectl",
-        "grace_s": None,
-        "node": "node-1",
-        "size": 1.0,
-        "came_s": first_s - GATHERED_S,
-    }
+        "user": "kubectl", "grace_s": None, "node": "node-1", "size": 1.0, "came_s": first_s - GATHERED_S,
+    }  # fmt: skip
     return WaitingEviction(
         pod=ObjectKey(namespace, name),
         uid=f"uid-{namespace}-{name}",

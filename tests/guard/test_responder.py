@@ -35,15 +35,9 @@ def pod(**more):
 
 def eviction(state="Active", begun_s=NOW - 10.0, **progress):
     return RequestedEviction(
-        namespace="shop",
-        name="e",
-        uid="e-uid",
-        pod_name="web-1",
-        pod_uid=pod().uid,
-        requesters=("acme.io/drainer",),
-        state=state,
-        progress=Progress(started_at_s=begun_s, **progress),
-    )
+        namespace="shop", name="e", uid="e-uid", pod_name="web-1", pod_uid=pod().uid,
+        requesters=("acme.io/drainer",), state=state, progress=Progress(started_at_s=begun_s, **progress),
+    )  # fmt: skip
 
 
 def move(phase=MigrationPhase.RESERVING, **fields):

@@ -58,18 +58,12 @@ def test_410_on_the_first_page_is_an_error(api, refusal):
         list(client.list("/api/v1/pods"))
 
 
-@pytest.mark.parametrize(
-    ("call", "content_type"),
-    [
-        (lambda c: c.merge_patch("/p", {"a": None}), "application/merge-patch+json"),
-        (lambda c: c.strategic_patch("/p", {"a": 1}), "application/strategic-merge-patch+json"),
-        (
-            lambda c: c.json_patch("/p", [{"op": "test", "path": "/a", "value": 1}]),
-            "application/json-patch+json",
-        ),
-        (lambda c: c.apply("/p", {"kind": "X"}, manager="rescheduler"), "application/apply-patch+yaml"),
-    ],
-)
+@pytest.mark.parametrize(("call", "content_type"), [
+    (lambda c: c.merge_patch("/p", {"a": None}), "application/merge-patch+json"),
+    (lambda c: c.strategic_patch("/p", {"a": 1}), "application/strategic-merge-patch+json"),
+    (lambda c: c.json_patch("/p", [{"op": "test", "path": "/a", "value": 1}]), "application/json-patch+json"),
+    (lambda c: c.apply("/p", {"kind": "X"}, manager="rescheduler"), "application/apply-patch+yaml"),
+])  # fmt: skip
 def test_patches_say_what_they_are_and_are_repeatable(api, refusal, call, content_type):
     client, sent = api(TransportError("reset"), refusal(503), {})
     call(client)
@@ -160,19 +154,16 @@ def test_a_server_that_stays_away_is_given_up_at_the_deadline(fake_transport, re
     assert 0 < clock.now_s < 10
 
 
-@pytest.mark.parametrize(
-    ("text", "token"),
-    [
-        (b'{"kind":"PodList","metadata":{"continue":"t1"},"items":[{"metadata":{"name":"a"}}]}', "t1"),
-        (b'{"items":[{"metadata":{"continue":"x"}}],"metadata":{"continue":"t1"}}', "t1"),
-        (b'{"metadata":{"annotations":{"items":[1]},"continue":"t1"},"items":[]}', "t1"),
-        (b'{"x":"\\"items\\":[","metadata":{"continue":"t1"},"items":[]}', "t1"),
-        (b'{"x":{"items":[]},"metadata":{"continue":"t1"},"items":[]}', "t1"),
-        (b'{"metadata":{"continue":""},"items":[{"metadata":{"continue":"x"}}]}', ""),
-        (b'{"metadata":null,"items":null}', ""),
-        (b"{}", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "token"), [
+    (b'{"kind":"PodList","metadata":{"continue":"t1"},"items":[{"metadata":{"name":"a"}}]}', "t1"),
+    (b'{"items":[{"metadata":{"continue":"x"}}],"metadata":{"continue":"t1"}}', "t1"),
+    (b'{"metadata":{"annotations":{"items":[1]},"continue":"t1"},"items":[]}', "t1"),
+    (b'{"x":"\\"items\\":[","metadata":{"continue":"t1"},"items":[]}', "t1"),
+    (b'{"x":{"items":[]},"metadata":{"continue":"t1"},"items":[]}', "t1"),
+    (b'{"metadata":{"continue":""},"items":[{"metadata":{"continue":"x"}}]}', ""),
+    (b'{"metadata":null,"items":null}', ""),
+    (b"{}", ""),
+])  # fmt: skip
 def test_the_token_of_the_next_page_is_found_wherever_it_stands(text, token):
     assert page_token(text) == token
 

@@ -55,19 +55,15 @@ def test_a_refused_connection_is_no_answer_at_once(fault_server):
         connect_to(url).send(GET)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda x: x.reset(),
-        lambda x: x.cut(),
-        lambda x: x.hang(),
-        lambda x: (x.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), x.cut()),
-        lambda x: (x.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), x.hang()),
-        lambda x: (x.open_stream(), x.raw(b"5\r\n{"), x.cut()),
-        lambda x: (x.raw(b"this is not HTTP\r\n\r\n"), x.cut()),
-    ],
-    ids=["reset", "closed", "silent", "cut in the body", "silent in the body", "cut in a chunk", "not HTTP"],
-)
+@pytest.mark.parametrize("fault", [
+    lambda x: x.reset(),
+    lambda x: x.cut(),
+    lambda x: x.hang(),
+    lambda x: (x.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), x.cut()),
+    lambda x: (x.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"), x.hang()),
+    lambda x: (x.open_stream(), x.raw(b"5\r\n{"), x.cut()),
+    lambda x: (x.raw(b"this is not HTTP\r\n\r\n"), x.cut()),
+], ids=["reset", "closed", "silent", "cut in the body", "silent in the body", "cut in a chunk", "not HTTP"])  # fmt: skip
 def test_whatever_breaks_an_answer_is_no_answer_and_never_repeated(transport_to, fault):
     transport, server = transport_to(fault)
     with pytest.raises(TransportError):

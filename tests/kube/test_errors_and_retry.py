@@ -22,22 +22,19 @@ def failing(*failures, result="done"):
     return operation
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "expected"),
-    [
-        (400, "BadRequest", errors.RejectedError),
-        (401, "Unauthorized", errors.UnauthorizedError),
-        (403, "Forbidden", errors.ForbiddenError),
-        (404, "NotFound", errors.NotServedError),
-        (409, "Conflict", errors.ConflictError),
-        (409, "AlreadyExists", errors.AlreadyExistsError),
-        (410, "Expired", errors.ExpiredError),
-        (422, "Invalid", errors.RejectedError),
-        (429, "TooManyRequests", errors.TryLaterError),
-        (500, "InternalError", errors.TryLaterError),
-        (504, "Timeout", errors.TryLaterError),
-    ],
-)
+@pytest.mark.parametrize(("code", "reason", "expected"), [
+    (400, "BadRequest", errors.RejectedError),
+    (401, "Unauthorized", errors.UnauthorizedError),
+    (403, "Forbidden", errors.ForbiddenError),
+    (404, "NotFound", errors.NotServedError),
+    (409, "Conflict", errors.ConflictError),
+    (409, "AlreadyExists", errors.AlreadyExistsError),
+    (410, "Expired", errors.ExpiredError),
+    (422, "Invalid", errors.RejectedError),
+    (429, "TooManyRequests", errors.TryLaterError),
+    (500, "InternalError", errors.TryLaterError),
+    (504, "Timeout", errors.TryLaterError),
+])  # fmt: skip
 def test_errors_are_named_by_who_must_act(code, reason, expected, refusal):
     response = refusal(code, reason, "words", causes=[{"reason": "X", "message": "m", "field": "f"}])
     error = errors.error_of(response.status, response.body)
@@ -56,21 +53,18 @@ def test_a_proxys_answer_is_an_error_too(body):
     assert error.retry_after_s == 7.0
 
 
-@pytest.mark.parametrize(
-    ("header", "details", "expected"),
-    [
-        ("5", {}, 5.0),
-        ("", {"retryAfterSeconds": 3}, 3.0),
-        ("", {"retryAfterSeconds": 0}, None),
-        ("0", {}, None),
-        ("", {"retryAfterSeconds": -5}, None),
-        ("-5", {}, None),
-        ("3600", {}, errors.MOST_RETRY_AFTER_S),
-        ("9" * 400, {}, errors.MOST_RETRY_AFTER_S),
-        ("", {"retryAfterSeconds": 1e300}, errors.MOST_RETRY_AFTER_S),
-        ("Wed, 21 Oct", {}, None),
-    ],
-)
+@pytest.mark.parametrize(("header", "details", "expected"), [
+    ("5", {}, 5.0),
+    ("", {"retryAfterSeconds": 3}, 3.0),
+    ("", {"retryAfterSeconds": 0}, None),
+    ("0", {}, None),
+    ("", {"retryAfterSeconds": -5}, None),
+    ("-5", {}, None),
+    ("3600", {}, errors.MOST_RETRY_AFTER_S),
+    ("9" * 400, {}, errors.MOST_RETRY_AFTER_S),
+    ("", {"retryAfterSeconds": 1e300}, errors.MOST_RETRY_AFTER_S),
+    ("Wed, 21 Oct", {}, None),
+])  # fmt: skip
 def test_retry_after(header, details, expected, refusal):
     response = refusal(429, "TooManyRequests", "", **details)
     assert errors.error_of(429, response.body, {"retry-after": header}).retry_after_s == expected
@@ -100,16 +94,13 @@ def test_a_deadline_ends_it_not_a_number_of_tries(retry, clock):
     assert clock.now_s < 30.0
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        errors.NotFoundError(404),
-        errors.ForbiddenError(403),
-        errors.ConflictError(409),
-        errors.RejectedError(422),
-        errors.ExpiredError(410),
-    ],
-)
+@pytest.mark.parametrize("error", [
+    errors.NotFoundError(404),
+    errors.ForbiddenError(403),
+    errors.ConflictError(409),
+    errors.RejectedError(422),
+    errors.ExpiredError(410),
+])  # fmt: skip
 def test_what_time_does_not_cure_is_not_tried_again(retry, clock, error):
     with pytest.raises(type(error)):
         retry.call(failing(error), repeatable=True)

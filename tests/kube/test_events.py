@@ -81,12 +81,8 @@ def test_an_event_on_the_wire(recorder):
     assert body["reportingController"] == "rescheduler.dev/controller"
     assert len(body["note"].encode()) <= 1024
     assert body["regarding"] == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "namespace": "apps",
-        "name": "web-1",
-        "uid": "u1",
-    }
+        "apiVersion": "v1", "kind": "Pod", "namespace": "apps", "name": "web-1", "uid": "u1",
+    }  # fmt: skip
     assert body["related"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
 
 

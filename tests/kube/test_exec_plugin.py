@@ -23,16 +23,13 @@ def test_its_token_is_taken_and_it_is_told_who_asks():
     assert credential(plugin(code)) == {"token": "t"}
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("import sys; print('log in first', file=sys.stderr); sys.exit(3)", "it ended with 3: log in first"),
-        ("print('hello')", "it printed no JSON"),
-        ("print('[]')", "it gave no credentials"),
-        (f"print({json.dumps({**GOOD, 'status': {}})!r})", "it gave no credentials"),
-        (f"print({json.dumps({**GOOD, 'apiVersion': 'v0'})!r})", "it speaks 'v0'"),
-    ],
-)
+@pytest.mark.parametrize(("code", "said"), [
+    ("import sys; print('log in first', file=sys.stderr); sys.exit(3)", "it ended with 3: log in first"),
+    ("print('hello')", "it printed no JSON"),
+    ("print('[]')", "it gave no credentials"),
+    (f"print({json.dumps({**GOOD, 'status': {}})!r})", "it gave no credentials"),
+    (f"print({json.dumps({**GOOD, 'apiVersion': 'v0'})!r})", "it speaks 'v0'"),
+])  # fmt: skip
 def test_what_is_wrong_with_it_is_said(code, said):
     with pytest.raises(KubeconfigError) as refused:
         credential(plugin(code))

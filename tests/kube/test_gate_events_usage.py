@@ -65,11 +65,7 @@ def test_the_gate_is_proven_by_a_pod_that_is_held_for_that_reservation(gate):
     assert gates.proves(OWNER, "apps")
     (pod,) = server.probes
     reference = pod["metadata"]["ownerReferences"][0]
-    assert (reference["uid"], reference["controller"], pod["metadata"]["namespace"]) == (
-        "uid-1",
-        True,
-        "ns",
-    )
+    assert (reference["uid"], reference["controller"], pod["metadata"]["namespace"]) == ("uid-1", True, "ns")
 
 
 def test_a_probe_that_comes_too_early_is_repeated(gate):
@@ -145,20 +141,12 @@ def test_discovery_of_a_bare_server(fake_transport, refusal):
 
 def test_node_usage_leaves_damaged_entries_out(fake_transport):
     items = [
-        {
-            "metadata": {"name": "b"},
-            "timestamp": "2026-01-01T00:00:00Z",
-            "usage": {"cpu": "250m", "memory": "1Ki"},
-        },
-        {
-            "metadata": {"name": "a"},
-            "timestamp": "2026-01-01T00:00:00Z",
-            "usage": {"cpu": "1500000n", "memory": "5"},
-        },
+        {"metadata": {"name": "b"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "250m", "memory": "1Ki"}},
+        {"metadata": {"name": "a"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "1500000n", "memory": "5"}},
         {"metadata": {"name": "x"}, "usage": {"cpu": "lots"}},
         {"metadata": {"name": "half"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "1"}},
         {"metadata": {}},
-    ]
+    ]  # fmt: skip
     api = KubeApi(fake_transport(lambda _: {"items": items}), NO_RETRY)
     assert node_usage(api) == (NodeUsage("a", 2, 5, 1767225600.0), NodeUsage("b", 250, 1024, 1767225600.0))
 

@@ -79,15 +79,9 @@ def watched(fault_server):
         server = fault_server(script)
         events_queue = queue.SimpleQueue()
         informer = Informer(
-            Kind.NODE,
-            RESOURCES[Kind.NODE],
-            connect_to(server.url),
-            DECODER,
-            events_queue,
-            watch_list=watch_list,
-            silence_s=silence_s,
-            chance=lambda: chance,
-        )
+            Kind.NODE, RESOURCES[Kind.NODE], connect_to(server.url), DECODER, events_queue,
+            watch_list=watch_list, silence_s=silence_s, chance=lambda: chance,
+        )  # fmt: skip
         informers.append(informer)
         informer.start()
         return Watched(informer, events_queue, server)
@@ -100,18 +94,9 @@ def watched(fault_server):
 
 
 def test_pages_then_a_watch_from_the_version_of_the_list(watched):
-    w = watched(
-        Script(
-            [node_list(node("a"), token="t"), node_list(node("b"), version="10")],
-            [
-                events(
-                    ("ADDED", node("c", "11")),
-                    ("MODIFIED", node("a", "12", x="y")),
-                    ("DELETED", node("b", "13")),
-                )
-            ],
-        )
-    )
+    w = watched(Script([node_list(node("a"), token="t"), node_list(node("b"), version="10")], [
+        events(("ADDED", node("c", "11")), ("MODIFIED", node("a", "12", x="y")), ("DELETED", node("b", "13"))),
+    ]))  # fmt: skip
     assert w.until_synced() == ["a", "b"]
     assert [w.next() for _ in range(3)] == [
         (ChangeType.ADDED, "c"),
@@ -200,15 +185,10 @@ def test_a_line_that_cannot_be_read_is_counted_and_everything_listed_again(watch
 
 def test_a_stream_cut_inside_a_line_goes_on_from_the_last_whole_one(watched):
     half = json.dumps({"type": "ADDED", "object": node("c", "12")}).encode()[:40]
-    w = watched(
-        Script(
-            [node_list(node("a"))],
-            [
-                events(("ADDED", node("b", "11")), then=lambda x: (x.chunk(half), x.end_stream())),
-                events(("ADDED", node("c", "12"))),
-            ],
-        )
-    )
+    w = watched(Script([node_list(node("a"))], [
+        events(("ADDED", node("b", "11")), then=lambda x: (x.chunk(half), x.end_stream())),
+        events(("ADDED", node("c", "12"))),
+    ]))  # fmt: skip
     assert w.until_synced() == ["a"]
     assert [w.next(), w.next()] == [(ChangeType.ADDED, "b"), (ChangeType.ADDED, "c")]
     assert w.watches[1].query["resourceVersion"] == "11"
@@ -218,15 +198,10 @@ def test_a_stream_cut_inside_a_line_goes_on_from_the_last_whole_one(watched):
 
 @pytest.mark.parametrize("fault", ["reset", "cut"])
 def test_a_broken_stream_is_taken_up_where_it_ended(watched, fault):
-    w = watched(
-        Script(
-            [node_list(node("a"))],
-            [
-                events(("BOOKMARK", bookmark("15")), then=lambda x: (time.sleep(0.1), getattr(x, fault)())),
-                events(("ADDED", node("b", "16"))),
-            ],
-        )
-    )
+    w = watched(Script([node_list(node("a"))], [
+        events(("BOOKMARK", bookmark("15")), then=lambda x: (time.sleep(0.1), getattr(x, fault)())),
+        events(("ADDED", node("b", "16"))),
+    ]))  # fmt: skip
     assert w.until_synced() == ["a"]
     assert w.next() == (ChangeType.ADDED, "b")
     assert w.watches[1].query["resourceVersion"] == "15"
@@ -249,17 +224,13 @@ def test_one_damaged_object_costs_nothing_but_itself(watched):
     assert w.informer.objects == 3
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        lambda x: x.answer(503, b"<html><h1>503</h1></html>", {"Content-Type": "text/html"}),
-        lambda x: x.status(429, "TooManyRequests"),
-        lambda x: x.answer(200, b"<html>login</html>"),
-        lambda x: x.answer(200, b""),
-        lambda x: x.reset(),
-    ],
-    ids=["html 503", "429", "html 200", "empty", "reset"],
-)
+@pytest.mark.parametrize("fault", [
+    lambda x: x.answer(503, b"<html><h1>503</h1></html>", {"Content-Type": "text/html"}),
+    lambda x: x.status(429, "TooManyRequests"),
+    lambda x: x.answer(200, b"<html>login</html>"),
+    lambda x: x.answer(200, b""),
+    lambda x: x.reset(),
+], ids=["html 503", "429", "html 200", "empty", "reset"])  # fmt: skip
 def test_a_list_that_fails_is_asked_for_again(watched, fault):
     w = watched(Script([fault, fault, node_list(node("a"))], [quiet]))
     assert w.until_synced() == ["a"]
@@ -294,14 +265,11 @@ def test_the_collector_of_garbage_is_on_again_after_the_list(watched):
     assert gc.get_freeze_count() > 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "end", "level"),
-    [
-        (Kind.RESERVATION, EndKind.ABSENT, "info"),
-        (Kind.NODE, EndKind.DENIED, "warning"),
-        (Kind.NODE, EndKind.BROKEN, "info"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "end", "level"), [
+    (Kind.RESERVATION, EndKind.ABSENT, "info"),
+    (Kind.NODE, EndKind.DENIED, "warning"),
+    (Kind.NODE, EndKind.BROKEN, "info"),
+])  # fmt: skip
 def test_a_problem_that_lasts_is_not_logged_at_each_try(kind, end, level, clock):
     informer = Informer(kind, RESOURCES[kind], None, DECODER, queue.SimpleQueue(), clock=clock)
     with capture_logs() as lines:

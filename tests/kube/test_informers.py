@@ -54,14 +54,11 @@ def test_a_missing_optional_kind_does_not_hold_the_others_up(two_kinds):
     assert informers.dead() == ()
 
 
-@pytest.mark.parametrize(
-    "served",
-    [
-        {"kind": "APIGroupList", "groups": [{"versions": [{"groupVersion": "rescheduler.dev/v1alpha1"}]}]},
-        {"groups": []},
-        None,
-    ],
-)
+@pytest.mark.parametrize("served", [
+    {"kind": "APIGroupList", "groups": [{"versions": [{"groupVersion": "rescheduler.dev/v1alpha1"}]}]},
+    {"groups": []},
+    None,
+])  # fmt: skip
 def test_a_404_alone_does_not_prove_that_a_kind_is_not_served(two_kinds, served):
     def handler(x):
         if x.call.path == "/apis" and served is not None:

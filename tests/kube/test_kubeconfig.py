@@ -134,16 +134,13 @@ def test_bytes_that_are_no_text(tmp_path):
         connect(str(tmp_path / "c"))
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("https://127.0.0.1:6443", True),
-        ("https://[::1]:6443", True),
-        ("http://localhost", True),
-        ("https://10.0.0.1", False),
-        ("https://api.example.com", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "expected"), [
+    ("https://127.0.0.1:6443", True),
+    ("https://[::1]:6443", True),
+    ("http://localhost", True),
+    ("https://10.0.0.1", False),
+    ("https://api.example.com", False),
+])  # fmt: skip
 def test_loopback(url, expected):
     assert is_loopback(url) is expected
 

@@ -101,14 +101,10 @@ class Place:
         self.server.heard = None
         # It waits for a name and a password on stdin where a user has no credentials.
         done = subprocess.run(
-            ["kubectl", "get", "--raw", "/version"],
-            capture_output=True,
-            check=False,
-            cwd=self.elsewhere,
+            ["kubectl", "get", "--raw", "/version"], capture_output=True, check=False, cwd=self.elsewhere,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "KUBECONFIG": where},
-            stdin=subprocess.DEVNULL,
-            timeout=60,
-        )
+            stdin=subprocess.DEVNULL, timeout=60,
+        )  # fmt: skip
         return self.server.heard if done.returncode == 0 else None
 
     def ours(self, where, monkeypatch):
@@ -225,18 +221,12 @@ CLUSTERS = {
     "authority that is no base64": ({"certificate-authority-data": "%%%"}, False),
     "unverified": ({"insecure-skip-tls-verify": True}, True),
     "unverified, as a text": ({"insecure-skip-tls-verify": "false"}, False),
-    "unverified with an authority": (
-        {"insecure-skip-tls-verify": True, "certificate-authority": "ca.pem"},
-        False,
-    ),
-    "another name that the certificate has": (
-        {"certificate-authority": "ca.pem", "tls-server-name": "api.example"},
-        True,
-    ),
+    "unverified with an authority": ({"insecure-skip-tls-verify": True, "certificate-authority": "ca.pem"}, False),
+    "another name that the certificate has": ({"certificate-authority": "ca.pem", "tls-server-name": "api.example"}, True),
     "another name": ({"certificate-authority": "ca.pem", "tls-server-name": "other.example"}, False),
     "proxy that is away": ({"certificate-authority": "ca.pem", "proxy-url": "http://127.0.0.1:1"}, False),
     "proxy of another kind": ({"certificate-authority": "ca.pem", "proxy-url": "ftp://127.0.0.1:1"}, False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("cluster", "reached"), CLUSTERS.values(), ids=CLUSTERS)
@@ -255,31 +245,23 @@ def test_of_several_files_the_first_that_names_something_wins(place, monkeypatch
     (place.folder / "empty").write_text("")
     other = [{"name": "b", "context": {"cluster": "a", "user": "b"}}]
     first = place.write({"token": "one"})
-    second = place.write(
-        {"token": "two"},
-        name="second",
-        **{
-            "current-context": "b",
-            "contexts": other,
-            "users": [{"name": "a", "user": {"token": "x"}}, {"name": "b", "user": {"token": "two"}}],
-        },
-    )
+    second = place.write({"token": "two"}, name="second", **{
+        "current-context": "b",
+        "contexts": other,
+        "users": [{"name": "a", "user": {"token": "x"}}, {"name": "b", "user": {"token": "two"}}],
+    })  # fmt: skip
     empty = str(place.folder / "empty")
     for files, token in (((empty, first, second), "one"), ((second, first, "/none"), "two")):
         where = ":".join(files)
         assert place.ours(where, monkeypatch) == place.of_kubectl(where) == [bearer(token)]
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"users": [{"name": "a", "user": {"token": "1"}}, {"name": "a", "user": {"token": "2"}}]},
-        {"kind": "Secret"},
-        {"contexts": [{"name": "a", "context": {"cluster": "a", "user": 1}}]},
-        {"users": [{"name": 1, "user": {"token": "1"}}]},
-    ],
-    ids=["a name twice", "another kind", "a number as reference", "a number as name"],
-)
+@pytest.mark.parametrize("more", [
+    {"users": [{"name": "a", "user": {"token": "1"}}, {"name": "a", "user": {"token": "2"}}]},
+    {"kind": "Secret"},
+    {"contexts": [{"name": "a", "context": {"cluster": "a", "user": 1}}]},
+    {"users": [{"name": 1, "user": {"token": "1"}}]},
+], ids=["a name twice", "another kind", "a number as reference", "a number as name"])  # fmt: skip
 def test_a_file_that_kubectl_refuses_is_refused(place, monkeypatch, more):
     where = place.write({"token": "t"}, **more)
     assert place.ours(where, monkeypatch) is None
@@ -293,25 +275,21 @@ TEXTS = st.sampled_from(["", "t", "a b", "x/y", "ä", "100%", "a,b", " s ", "tru
     max_size=6,
 )
 VALUES = TEXTS | st.none() | st.sampled_from([1, True, [], {}, ["a"]])
-USERS = st.fixed_dictionaries(
-    {},
-    optional={
-        "token": VALUES,
-        "tokenFile": st.sampled_from(["token", "padded", "empty", "none", "", ".", 7, None]),
-        "username": VALUES,
-        "password": VALUES,
-        "as": VALUES,
-        "as-uid": VALUES,
-        "as-groups": st.lists(TEXTS, max_size=3) | VALUES,
-        "as-user-extra": st.dictionaries(TEXTS.filter(bool), st.lists(TEXTS, max_size=2), max_size=2)
-        | VALUES,
-        "client-certificate": st.sampled_from(["", "ca.pem", None]),
-        "client-key": st.sampled_from(["", "ca.pem", None]),
-        "exec": st.sampled_from([PLUGIN["exec"], {}, None, "x", {**PLUGIN["exec"], "args": "x"}]),
-        "auth-provider": st.sampled_from([None, {}, {"name": "azure"}, []]),
-        "extensions": st.just([]),
-    },
-)
+USERS = st.fixed_dictionaries({}, optional={
+    "token": VALUES,
+    "tokenFile": st.sampled_from(["token", "padded", "empty", "none", "", ".", 7, None]),
+    "username": VALUES,
+    "password": VALUES,
+    "as": VALUES,
+    "as-uid": VALUES,
+    "as-groups": st.lists(TEXTS, max_size=3) | VALUES,
+    "as-user-extra": st.dictionaries(TEXTS.filter(bool), st.lists(TEXTS, max_size=2), max_size=2) | VALUES,
+    "client-certificate": st.sampled_from(["", "ca.pem", None]),
+    "client-key": st.sampled_from(["", "ca.pem", None]),
+    "exec": st.sampled_from([PLUGIN["exec"], {}, None, "x", {**PLUGIN["exec"], "args": "x"}]),
+    "auth-provider": st.sampled_from([None, {}, {"name": "azure"}, []]),
+    "extensions": st.just([]),
+})  # fmt: skip
 
 
 @pytest.fixture(scope="module")

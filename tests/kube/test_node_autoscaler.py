@@ -36,18 +36,14 @@ def test_a_status_that_was_written_a_moment_ago(api):
     assert [request.path for request in sent] == [STATUS]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2026-09-15 03:55:52.354884346 +0000 UTC",
-        "2026-09-15 04:05:52 +0500 UTC",
-        "",
-        "soon",
-        "a b c",
-        "2026-09-15 x y",
-    ],
-    ids=["ten minutes old", "another zone", "none", "a word", "three words", "no time"],
-)
+@pytest.mark.parametrize("text", [
+    "2026-09-15 03:55:52.354884346 +0000 UTC",
+    "2026-09-15 04:05:52 +0500 UTC",
+    "",
+    "soon",
+    "a b c",
+    "2026-09-15 x y",
+], ids=["ten minutes old", "another zone", "none", "a word", "three words", "no time"])  # fmt: skip
 def test_an_old_or_unreadable_status_says_nothing(api, refusal, text):
     client, _ = api(status(text), refusal(404, "NotFound"))
     assert not node_autoscaler_reports(client, NOW_S)

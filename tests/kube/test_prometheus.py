@@ -68,24 +68,15 @@ def unauthorized(handler):
     say(handler, {"status": "error", "error": "who are you?"}, 401)
 
 
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        (lambda h: say(h, "<html>busy", 503), "nodeCpu: HTTP 503, and no answer of Prometheus: '<html>busy'"),
-        (
-            lambda h: say(h, {"status": "error", "error": "parse error"}, 400),
-            "nodeCpu: HTTP 400: parse error",
-        ),
-        (unauthorized, "nodeCpu: HTTP 401: who are you?"),
-        (vector(), "nodeCpu and nodeMemory name no node that is in both"),
-        (vector(({"node": "n3"}, "1")), "nodeCpu and nodeMemory name no node that is in both"),
-        (
-            vector(({"instance": "n1:9100"}, "1")),
-            "nodeCpu: none of its 1 series has the labels of sum by (node)",
-        ),
-        (lambda h: say(h, [1]), "no answer of Prometheus"),
-    ],
-)
+@pytest.mark.parametrize(("reply", "said"), [
+    (lambda h: say(h, "<html>busy", 503), "nodeCpu: HTTP 503, and no answer of Prometheus: '<html>busy'"),
+    (lambda h: say(h, {"status": "error", "error": "parse error"}, 400), "nodeCpu: HTTP 400: parse error"),
+    (unauthorized, "nodeCpu: HTTP 401: who are you?"),
+    (vector(), "nodeCpu and nodeMemory name no node that is in both"),
+    (vector(({"node": "n3"}, "1")), "nodeCpu and nodeMemory name no node that is in both"),
+    (vector(({"instance": "n1:9100"}, "1")), "nodeCpu: none of its 1 series has the labels of sum by (node)"),
+    (lambda h: say(h, [1]), "no answer of Prometheus"),
+])  # fmt: skip
 def test_a_wrong_answer_is_said_with_the_key_of_its_query(reply, said):
     with serving(answers(node_cpu=reply)) as url, pytest.raises(PrometheusError) as error:
         asked(url)

@@ -12,20 +12,9 @@ from rescheduler.model.outcomes import EvictionOutcome
 from rescheduler.planning.plan import SkipReason
 
 _BOUNDED = {
-    "answer",
-    "outcome",
-    "result",
-    "reason",
-    "kind",
-    "key",
-    "le",
-    "version",
-    "step",
-    "policy",
-    "tier",
-    "phase",
-    "state",
-}
+    "answer", "outcome", "result", "reason", "kind", "key", "le", "version", "step", "policy", "tier",
+    "phase", "state",
+}  # fmt: skip
 """Labels of which a cluster has few values, whatever runs on it; those of ``policy`` are the policies in force."""
 
 

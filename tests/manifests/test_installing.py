@@ -66,12 +66,8 @@ def test_the_dry_run_overlay_is_enough_to_decide(bare):
     command = [sys.executable, "-c", "from rescheduler.cli.main import main; main()"]
     done = subprocess.run(
         [*command, "run", "--dry-run", "--once", "--kubeconfig", kubeconfig, "--log-format", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=manifests.FOLDER.parent,
-        timeout=60,
-    )
+        capture_output=True, text=True, check=False, cwd=manifests.FOLDER.parent, timeout=60,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "orbidden" not in done.stderr
 

@@ -99,13 +99,9 @@ amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 9).map(str)
 maybe = st.none() | amounts
 ordinary = st.builds(container, maybe, maybe)
 initial = st.builds(
-    lambda requests, limits, sidecar: container(
-        requests, limits, **({"restartPolicy": "Always"} if sidecar else {})
-    ),
-    maybe,
-    maybe,
-    st.booleans(),
-)
+    lambda requests, limits, sidecar: container(requests, limits, **({"restartPolicy": "Always"} if sidecar else {})),
+    maybe, maybe, st.booleans(),
+)  # fmt: skip
 templates = st.fixed_dictionaries({"containers": st.lists(ordinary, min_size=1, max_size=3)}, optional={
     "initContainers": st.lists(initial, max_size=4),
     "overhead": amounts,

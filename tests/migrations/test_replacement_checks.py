@@ -248,13 +248,9 @@ def test_without_a_dry_run_the_move_goes_on_and_says_from_what_it_knows(seen, wo
 )
 def test_without_a_dry_run_another_move_may_evict_first(source, waits):
     outcome = look(
-        migration(PHASE.EVICTING),
-        creation=creation(Outcome.NO_RIGHT if waits else Outcome.ADMITTED),
-        calls=PASSED,
-        reservation=room(500),
-        replacement=coming(500, source),
-        evicts_first="default/other",
-    )
+        migration(PHASE.EVICTING), creation=creation(Outcome.NO_RIGHT if waits else Outcome.ADMITTED),
+        calls=PASSED, reservation=room(500), replacement=coming(500, source), evicts_first="default/other",
+    )  # fmt: skip
     assert bool(outcome.status.eviction_requested_at_s) is not waits
     assert (outcome.status.reason == "AnotherMove") is waits
 

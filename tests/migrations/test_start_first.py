@@ -168,13 +168,9 @@ def test_starting(extra, expected, words):
 
 REFUSED = {"calls": Calls(start_refused="pods is forbidden"), "start_first": seen()}
 CLOSED = DisruptionBudget(
-    namespace="default",
-    name="web",
-    desired_healthy=3,
-    expected_pods=3,
-    current_healthy=3,
+    namespace="default", name="web", desired_healthy=3, expected_pods=3, current_healthy=3,
     disruptions_allowed=0,
-)
+)  # fmt: skip
 
 
 def test_refused_by_the_server_it_ends_where_the_mode_was_asked_for_by_name():

@@ -152,13 +152,9 @@ def test_the_replacement_is_the_template_pinned_and_without_what_its_set_selects
     }
     labels = replacement_labels(LABELS, "m", alone=False)
     made = replacement_manifest(
-        template,
-        key=ObjectKey("default", "web-1-x"),
-        migration=ObjectKey("default", "m"),
-        labels=labels,
-        says=replaces("rs", "old"),
-        node="n2",
-    )
+        template, key=ObjectKey("default", "web-1-x"), migration=ObjectKey("default", "m"), labels=labels,
+        says=replaces("rs", "old"), node="n2",
+    )  # fmt: skip
     pin = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     affinity = made["spec"]["affinity"]
     assert affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][

@@ -65,14 +65,10 @@ LENGTHS = {
 }
 """Field of a spec -> the longest text in it. A field of several objects has one limit; where not, its parent is named, too."""
 COUNTS = {
-    "owners": MOST_OWNERS,
-    "matchLabels": MOST_OWNERS,
-    "matchExpressions": MOST_OWNERS,
-    "values": MOST_VALUES,
-    "after": MOST_EARLIER_MOVES,
-    "nodeSelector": MOST_OWNERS,
+    "owners": MOST_OWNERS, "matchLabels": MOST_OWNERS, "matchExpressions": MOST_OWNERS,
+    "values": MOST_VALUES, "after": MOST_EARLIER_MOVES, "nodeSelector": MOST_OWNERS,
     "resources": MOST_OWNERS,
-}
+}  # fmt: skip
 """List or map of a spec -> the most entries."""
 MOST = {"podNumToReserve": MOST_ROOMS, "rooms": MOST_ROOMS}
 """Number of a spec -> the largest."""

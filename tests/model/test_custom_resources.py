@@ -57,14 +57,9 @@ def read(kind, written):
 
 def test_a_reservation_reads_back_with_all_its_fields():
     written = reservation_manifest(
-        "web",
-        ttl_s=300,
-        pre_allocation=True,
-        allocate_once=False,
-        labels=LabelSet({"a": "b"}),
-        annotations=LabelSet({"rescheduler.dev/migration": "shop/m"}),
-        finalizers=("rescheduler.dev/room",),
-    )
+        "web", ttl_s=300, pre_allocation=True, allocate_once=False, labels=LabelSet({"a": "b"}),
+        annotations=LabelSet({"rescheduler.dev/migration": "shop/m"}), finalizers=("rescheduler.dev/room",),
+    )  # fmt: skip
     record = read(Kind.RESERVATION, written)
     assert written["spec"]["ttl"] == "5m0s"
     assert (record.name, record.ttl_s, record.expires_at_s) == ("web", 300.0, None)
@@ -186,17 +181,10 @@ def test_any_migration_status_reads_back_to_the_microsecond(status):
 
 def test_a_migration_reads_back_with_all_its_fields():
     written = migration_manifest(
-        pod_uid="u1",
-        target_node="n2",
-        mode=MoveMode.RESERVE_FIRST,
-        ttl_s=90,
-        paused=True,
-        reservation_ref="r",
-        grace_s=0,
-        reason="why",
-        policy="NodeTaints",
+        pod_uid="u1", target_node="n2", mode=MoveMode.RESERVE_FIRST, ttl_s=90, paused=True,
+        reservation_ref="r", grace_s=0, reason="why", policy="NodeTaints",
         after=(ObjectKey("shop", "a"), ObjectKey("db", "b")),
-    )
+    )  # fmt: skip
     record = read(Kind.POD_MIGRATION, written)
     assert record.after == (ObjectKey("shop", "a"), ObjectKey("db", "b"))
     assert (record.pod_name, record.pod_uid, record.target_node) == ("web-1", "u1", "n2")

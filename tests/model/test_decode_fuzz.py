@@ -69,15 +69,11 @@ MANIFESTS = [
     ),
 ]
 JUNK = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**70), 2**70),
-    st.floats(allow_nan=False, allow_infinity=False),
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=4),
     st.sampled_from(["1e999", "-1", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "5m"]),
-    st.lists(st.none(), max_size=2),
-    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
-)
+    st.lists(st.none(), max_size=2), st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)  # fmt: skip
 
 
 def damaged(manifest, path, junk):

@@ -299,17 +299,11 @@ def test_features_that_nodes_must_declare():
 
 def test_images_gates_claims_groups_and_priorities():
     found = spec_of(
-        [{"name": "c", "image": "b"}],
-        initContainers=[{"name": "i", "image": "a"}],
-        volumes=[{"name": "v", "image": {"reference": "c"}}],
-        schedulingGates=[{"name": "g"}],
-        resourceClaims=[{"name": "gpu"}],
-        schedulingGroup={"podGroupName": "gang"},
-        priority=7,
-        preemptionPolicy="Never",
-        terminationGracePeriodSeconds=5,
-        schedulerName="other",
-    )
+        [{"name": "c", "image": "b"}], initContainers=[{"name": "i", "image": "a"}],
+        volumes=[{"name": "v", "image": {"reference": "c"}}], schedulingGates=[{"name": "g"}],
+        resourceClaims=[{"name": "gpu"}], schedulingGroup={"podGroupName": "gang"}, priority=7,
+        preemptionPolicy="Never", terminationGracePeriodSeconds=5, schedulerName="other",
+    )  # fmt: skip
     assert (found.images, found.image_containers, found.gates) == (("a", "b", "c"), 3, ("g",))
     assert (found.resource_claims, found.scheduling_group) == (True, "gang")
     assert (found.priority, found.preempts, found.termination_grace_s, found.scheduler_name) == (

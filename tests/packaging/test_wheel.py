@@ -25,13 +25,9 @@ def python(*words, where, path=""):
     beside = [entry for entry in kept if entry and not (Path(entry) / "rescheduler").is_dir()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(path), *beside]))}
     done = subprocess.run(
-        [sys.executable, "-P", *words],
-        cwd=where,
-        env=environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-P", *words], cwd=where, env=environment, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 

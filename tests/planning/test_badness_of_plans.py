@@ -55,17 +55,11 @@ def test_before_and_all_effects_are_after_and_before_the_next(one):
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("max_moves", [None, 5, 40])
-@pytest.mark.parametrize(
-    "args",
-    [
-        LowNodeUtilizationArgs(thresholds={"cpu": 20.0}, target_thresholds={"cpu": 50.0}),
-        LowNodeUtilizationArgs(thresholds={"cpu": 30.0}, target_thresholds={"cpu": 50.0}, number_of_nodes=3),
-        LowNodeUtilizationArgs(
-            use_deviation_thresholds=True, thresholds={"cpu": 5.0}, target_thresholds={"cpu": 5.0}
-        ),
-    ],
-    ids=["defaults", "few nodes", "deviation"],
-)
+@pytest.mark.parametrize("args", [
+    LowNodeUtilizationArgs(thresholds={"cpu": 20.0}, target_thresholds={"cpu": 50.0}),
+    LowNodeUtilizationArgs(thresholds={"cpu": 30.0}, target_thresholds={"cpu": 50.0}, number_of_nodes=3),
+    LowNodeUtilizationArgs(use_deviation_thresholds=True, thresholds={"cpu": 5.0}, target_thresholds={"cpu": 5.0}),
+], ids=["defaults", "few nodes", "deviation"])  # fmt: skip
 def test_after_says_what_is_left_on_overloaded_nodes(args, max_moves, app):
     # More is to be moved than the nodes that are nearly empty may take: what is left must be told, not 0.
     nodes = [b.node(f"n{i}") for i in range(12)]

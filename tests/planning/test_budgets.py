@@ -55,19 +55,11 @@ def test_a_budget_that_was_not_evaluated_blocks(decide, app):
     assert reasons(decide(b.snapshot(*NODES, tainted(app), stale), "NodeTaints")) == ["DisruptionBudget"] * 3
 
 
-@pytest.mark.parametrize(
-    ("budget", "free"),
-    [
-        (b.pdb("web").allows(0, healthy=2, desired=2), True),
-        (b.pdb("web").allows(0, healthy=1, desired=2), False),
-        (
-            b.pdb("web")
-            .allows(0, healthy=1, desired=2)
-            .set("spec.unhealthyPodEvictionPolicy", "AlwaysAllow"),
-            True,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("budget", "free"), [
+    (b.pdb("web").allows(0, healthy=2, desired=2), True),
+    (b.pdb("web").allows(0, healthy=1, desired=2), False),
+    (b.pdb("web") .allows(0, healthy=1, desired=2) .set("spec.unhealthyPodEvictionPolicy", "AlwaysAllow"), True),
+])  # fmt: skip
 def test_pods_that_are_not_ready(app, budget, free):
     _, pod = app("web", ["n1"])
     cluster = b.snapshot(*NODES, pod.not_ready(), budget)
@@ -75,17 +67,14 @@ def test_pods_that_are_not_ready(app, budget, free):
     assert (BudgetLedger(cluster).refusal(record) is None) is free
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason", "moves"),
-    [
-        (Limits(moves_at_once=2, per_node=9, per_namespace=9, per_workload=9), "LimitMovesAtOnce", 2),
-        (Limits(moves_at_once=9, moves_per_hour=1, per_node=9, per_workload=9), "LimitMovesPerHour", 1),
-        (Limits(moves_at_once=9, per_node=1, per_workload=9), "LimitPerNode", 1),
-        (Limits(moves_at_once=9, per_node=9, per_namespace=2, per_workload=9), "LimitPerNamespace", 2),
-        (Limits(moves_at_once=9, per_node=9, per_workload=1), "LimitPerWorkload", 1),
-        (Limits(moves_at_once=0), "LimitMovesAtOnce", 0),
-    ],
-)
+@pytest.mark.parametrize(("limits", "reason", "moves"), [
+    (Limits(moves_at_once=2, per_node=9, per_namespace=9, per_workload=9), "LimitMovesAtOnce", 2),
+    (Limits(moves_at_once=9, moves_per_hour=1, per_node=9, per_workload=9), "LimitMovesPerHour", 1),
+    (Limits(moves_at_once=9, per_node=1, per_workload=9), "LimitPerNode", 1),
+    (Limits(moves_at_once=9, per_node=9, per_namespace=2, per_workload=9), "LimitPerNamespace", 2),
+    (Limits(moves_at_once=9, per_node=9, per_workload=1), "LimitPerWorkload", 1),
+    (Limits(moves_at_once=0), "LimitMovesAtOnce", 0),
+])  # fmt: skip
 def test_each_limit_is_named(decide, app, limits, reason, moves):
     cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
     plan = decide(cluster, "NodeTaints", inputs=PlanningInputs(limits=limits))
@@ -172,15 +161,12 @@ def test_a_pod_that_was_asked_to_move_twice_is_counted_once(decide, app):
     assert [move.pod.name for move in decide(cluster, "NodeTaints").moves] == ["web-1"]
 
 
-@pytest.mark.parametrize(
-    ("limits", "reason"),
-    [
-        (Limits(moves_at_once=1), "LimitMovesAtOnce"),
-        (Limits(per_node=1, per_workload=9), "LimitPerNode"),
-        (Limits(per_namespace=1, per_workload=9), "LimitPerNamespace"),
-        (Limits(per_workload=1), "LimitPerWorkload"),
-    ],
-)
+@pytest.mark.parametrize(("limits", "reason"), [
+    (Limits(moves_at_once=1), "LimitMovesAtOnce"),
+    (Limits(per_node=1, per_workload=9), "LimitPerNode"),
+    (Limits(per_namespace=1, per_workload=9), "LimitPerNamespace"),
+    (Limits(per_workload=1), "LimitPerWorkload"),
+])  # fmt: skip
 def test_a_move_counts_in_each_limit_until_its_replacement_has_landed(decide, app, limits, reason):
     cluster = b.snapshot(*NODES, tainted(app), b.pdb("web").allows(3))
     labels = {LABEL_CREATED_BY: CREATED_BY, LABEL_WORKLOAD_UID: next(iter(cluster.workloads.values())).uid}

@@ -29,13 +29,9 @@ def cluster(free, sources, *, prices=None, **more):
         pods += [MovablePod(source=node, **one) for one in given]
         found.append(Source(node, numbers, (prices or {}).get(node, 1), claims=(node,)))
     return SearchProblem(
-        free=rows,
-        whole=np.full_like(rows, 100.0),
-        pods=pods,
-        receives=np.ones(len(free), dtype=np.bool_),
-        sources=found,
-        **more,
-    )
+        free=rows, whole=np.full_like(rows, 100.0), pods=pods, receives=np.ones(len(free), dtype=np.bool_),
+        sources=found, **more,
+    )  # fmt: skip
 
 
 def consolidate(problem, passes):
@@ -175,14 +171,11 @@ APART = Mark(1, np.arange(4))
 SPREAD = Spread(np.array([0, 0, 1, 0]), [2, 0], [0, 1], max_skew=1)
 
 
-@pytest.mark.parametrize(
-    ("free", "first", "more"),
-    [
-        pytest.param([5, 6], (3, 5), {}, id="no room beside it"),
-        pytest.param([8, 9], (1, 1), {"bears": (APART,), "minds": (APART,)}, id="they may not meet"),
-        pytest.param([8, 9], (1, 1), {"spreads": (SPREAD,)}, id="only one may leave its domain"),
-    ],
-)
+@pytest.mark.parametrize(("free", "first", "more"), [
+    pytest.param([5, 6], (3, 5), {}, id="no room beside it"),
+    pytest.param([8, 9], (1, 1), {"bears": (APART,), "minds": (APART,)}, id="they may not meet"),
+    pytest.param([8, 9], (1, 1), {"spreads": (SPREAD,)}, id="only one may leave its domain"),
+])  # fmt: skip
 def test_a_pod_goes_elsewhere_for_one_that_fits_only_where_it_is(free, first, more):
     one, other = first
     found = emptying(free, within([2, 3], one, **more), within([2], other, **more))

@@ -116,14 +116,10 @@ def test_the_state_is_left_as_it_was():
 def test_a_volume_that_only_a_nominated_pod_uses_is_not_attached_yet(decide, landings):
     """Node a may attach one volume and has one. The nominated pod would bring the one that the replacement uses."""
     limits = {"drivers": [{"name": "csi.example", "nodeID": "a", "allocatable": {"count": 1}}]}
-    volumes = [
-        thing
-        for name in ("mine", "theirs")
-        for thing in (
-            b.volume(f"pv-{name}").set("spec.csi", {"driver": "csi.example", "volumeHandle": name}),
-            b.claim(name).bound_to(f"pv-{name}").set("spec.accessModes", ["ReadWriteMany"]),
-        )
-    ]
+    volumes = [thing for name in ("mine", "theirs") for thing in (
+        b.volume(f"pv-{name}").set("spec.csi", {"driver": "csi.example", "volumeHandle": name}),
+        b.claim(name).bound_to(f"pv-{name}").set("spec.accessModes", ["ReadWriteMany"]),
+    )]  # fmt: skip
     owner = b.replicaset("web").claim("mine")
     cluster = [OLD, A, b.object_of(Kind.CSI_NODE, "a", spec=limits), *volumes, owner]
     cluster += [owner.pod("web-0").on("n1"), b.pod("busy").claim("theirs").on("a")]

@@ -36,17 +36,13 @@ def reserving(**fields):
     return MigrationStatus(phase=MigrationPhase.RESERVING, node_name="n2", started_at_s=1.0, **fields)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"paused": True},
-        {},
-        {"paused": True, "status": reserving()},
-        {"status": reserving()},
-        {"paused": True, "policy": "NodeTaints", "labels": PLANNED},
-    ],
-    ids=["paused", "waits for ever", "paused with its room", "waits with its room", "paused and marked"],
-)
+@pytest.mark.parametrize("fields", [
+    {"paused": True},
+    {},
+    {"paused": True, "status": reserving()},
+    {"status": reserving()},
+    {"paused": True, "policy": "NodeTaints", "labels": PLANNED},
+], ids=["paused", "waits for ever", "paused with its room", "waits with its room", "paused and marked"])  # fmt: skip
 def test_moves_that_nobody_carries_out_do_not_stop_the_planner(decide, app, fields):
     tenant = app("idle", ["n1"] * 5, namespace="tenant")
     cluster = b.snapshot(*NODES, tenant, app("web", ["n1"] * 2), b.pdb("web").allows(2))

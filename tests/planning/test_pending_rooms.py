@@ -127,17 +127,10 @@ def test_a_pod_of_higher_priority_stays_unless_it_may_move():
     assert rooms(made(*items, move_higher_priorities=True))["big"][0] == "n1"
 
 
-@pytest.mark.parametrize(
-    ("held", "reason", "words"),
-    [
-        (
-            {"budget": True},
-            "DisruptionBudget",
-            "default/a-1: PodDisruptionBudget default/a allows 0 disruptions now",
-        ),
-        ({"priority": 5}, "Protected", "default/a-1: priority 5 is at or above 5"),
-    ],
-)
+@pytest.mark.parametrize(("held", "reason", "words"), [
+    ({"budget": True}, "DisruptionBudget", "default/a-1: PodDisruptionBudget default/a allows 0 disruptions now"),
+    ({"priority": 5}, "Protected", "default/a-1: priority 5 is at or above 5"),
+])  # fmt: skip
 def test_what_holds_a_pod_is_said(held, reason, words):
     items = [*nodes("2", "1"), *web("a", "n1", spec=lambda s: s.priority(held.get("priority", 0)))]
     if "budget" in held:
@@ -169,18 +162,11 @@ def test_limits_hold_and_a_way_is_planned_as_a_whole_or_not_at_all():
         assert len(made(*items, inputs=PlanningInputs(limits=limits)).moves) == planned
 
 
-@pytest.mark.parametrize(
-    ("items", "words"),
-    [
-        ([*nodes("1", "1")], "no node that would take it is large enough, even without the pods there"),
-        (
-            [b.node("n1").cpu("4").taint("x")],
-            "no node would take it, whichever pods stood elsewhere: TaintToleration refuses 1",
-        ),
-        ([*nodes("2"), *web("a", "n1")], "no pods that may be moved leave room enough for it on any node"),
-    ],
-    ids=["too small", "refused", "nowhere to go"],
-)
+@pytest.mark.parametrize(("items", "words"), [
+    ([*nodes("1", "1")], "no node that would take it is large enough, even without the pods there"),
+    ([b.node("n1").cpu("4").taint("x")], "no node would take it, whichever pods stood elsewhere: TaintToleration refuses 1"),
+    ([*nodes("2"), *web("a", "n1")], "no pods that may be moved leave room enough for it on any node"),
+], ids=["too small", "refused", "nowhere to go"])  # fmt: skip
 def test_why_nothing_helps(items, words):
     found = made(*items, big())
     assert [(room.node, room.message) for room in found.rooms] == [("", words)]
@@ -214,11 +200,8 @@ def test_who_must_leave_a_zone_leaves_the_zone():
 def test_pods_that_find_no_room_do_not_take_it_from_others():
     """Both want n1: only the order in which the larger one comes first serves both."""
     items = [
-        *nodes("4", "3", "1", "1"),
-        *web("a", "n1"),
-        *web("b", "n2", cpu="1"),
-        *web("f", "n1", cpu="500m"),
-    ]
+        *nodes("4", "3", "1", "1"), *web("a", "n1"), *web("b", "n2", cpu="1"), *web("f", "n1", cpu="500m"),
+    ]  # fmt: skip
     found = made(*items, big("first", "3"), big("second", "3500m"))
     assert all(node for node, _ in rooms(found).values())
 
@@ -237,17 +220,14 @@ def test_a_gang_gets_room_together_or_not_at_all():
     assert {room.message for room in found.rooms} == {said}
 
 
-@pytest.mark.parametrize(
-    ("labels", "annotations"),
-    [
-        ({"scheduling.x-k8s.io/pod-group": "train"}, {}),
-        ({"pod-group.scheduling.sigs.k8s.io": "train"}, {}),
-        ({"volcano.sh/job-name": "train"}, {}),
-        ({}, {"scheduling.k8s.io/group-name": "train"}),
-        ({}, {"scheduling.volcano.sh/group-name": "train"}),
-        ({}, {"gang.scheduling.koordinator.sh/name": "train"}),
-    ],
-)
+@pytest.mark.parametrize(("labels", "annotations"), [
+    ({"scheduling.x-k8s.io/pod-group": "train"}, {}),
+    ({"pod-group.scheduling.sigs.k8s.io": "train"}, {}),
+    ({"volcano.sh/job-name": "train"}, {}),
+    ({}, {"scheduling.k8s.io/group-name": "train"}),
+    ({}, {"scheduling.volcano.sh/group-name": "train"}),
+    ({}, {"gang.scheduling.koordinator.sh/name": "train"}),
+])  # fmt: skip
 def test_pods_that_name_one_group_are_a_gang_whoever_controls_them(labels, annotations):
     items = [*nodes("2", "2", "1", "1"), *web("a", "n1"), *web("b", "n2")]
     owner = b.replicaset("train").cpu("2").replicas(3)

@@ -65,14 +65,10 @@ def test_a_nominated_pod_keeps_its_room_although_another_of_its_kind_fits_nowher
     """While leaver-0 ends on n2, there is room for b-1 or for web-0: kube-scheduler keeps it for b-1, and web-0 comes after."""
     alike = [b.pod(name).cpu("3") for name in ("a-0", "b-1")]
     cluster = b.snapshot(
-        OLD,
-        b.node("n2"),
-        b.node("n3").cpu("1").label(kind="x"),
-        app("leaver", ["n2"], lambda s: s.cpu("1").node_selector({"kind": "x"})),
-        alike[0],
-        alike[1].nominated("n2"),
-        app("web", ["n1"], lambda s: s.cpu("1")),
-    )
+        OLD, b.node("n2"), b.node("n3").cpu("1").label(kind="x"),
+        app("leaver", ["n2"], lambda s: s.cpu("1").node_selector({"kind": "x"})), alike[0],
+        alike[1].nominated("n2"), app("web", ["n1"], lambda s: s.cpu("1")),
+    )  # fmt: skip
     plan = decide(cluster, "NodeAffinity", "NodeTaints")
     assert [(m.pod.name, [p.name for p in m.after]) for m in plan.moves] == [
         ("leaver-0", []),

@@ -61,10 +61,7 @@ def test_an_ordinary_pod_may_move(web, owner):
             None,
         ),
         (lambda p: p.claim("data"), ("Protected", "protections.persistentVolumes")),
-        (
-            lambda p: p.claim("data").annotate({SAFE: "true"}),
-            ("Protected", "protections.persistentVolumes"),
-        ),
+        (lambda p: p.claim("data").annotate({SAFE: "true"}), ("Protected", "protections.persistentVolumes")),
         (lambda p: p.scheduler("other"), ("NotSupported", "other")),
         (lambda p: p.set("spec.resourceClaims", [{"name": "gpu"}]), ("NotSupported", "spec.resourceClaims")),
         (
@@ -98,19 +95,13 @@ def test_pods(web, owner, change, expected):
     assert refusal(change(web), owner) == expected
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        (Protections(namespaces=NamespaceFilter(exclude=("default",))), "protections.namespaces (default)"),
-        (
-            Protections(namespaces=NamespaceFilter(include=("a",), exclude=())),
-            "protections.namespaces (default)",
-        ),
-        (Protections(min_replicas=4), "protections.minReplicas"),
-        (Protections(min_age_s=1e9), "protections.minAge"),
-        (Protections(without_budget=True), "protections.withoutBudget"),
-    ],
-)
+@pytest.mark.parametrize(("rules", "expected"), [
+    (Protections(namespaces=NamespaceFilter(exclude=("default",))), "protections.namespaces (default)"),
+    (Protections(namespaces=NamespaceFilter(include=("a",), exclude=())), "protections.namespaces (default)"),
+    (Protections(min_replicas=4), "protections.minReplicas"),
+    (Protections(min_age_s=1e9), "protections.minAge"),
+    (Protections(without_budget=True), "protections.withoutBudget"),
+])  # fmt: skip
 def test_rules(web, owner, rules, expected):
     assert refusal(web, owner, rules)[1] == expected
 

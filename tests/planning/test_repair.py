@@ -28,13 +28,9 @@ def pod(source, size, repairs=(), *, places=(), **more):
         return mask
 
     return MovablePod(
-        source=source,
-        needs=((0, size),),
-        holds=((0, size),),
-        allowed=allowed,
-        repairs=dict.fromkeys(repairs, 1.0),
-        **more,
-    )
+        source=source, needs=((0, size),), holds=((0, size),), allowed=allowed,
+        repairs=dict.fromkeys(repairs, 1.0), **more,
+    )  # fmt: skip
 
 
 def problem(free, *pods, **more):
@@ -154,10 +150,7 @@ def test_a_room_that_chains_one_by_one_would_waste_is_found(decide, app):
     made = decide(b.snapshot(*cluster), "NodeTaints")
     assert {
         move.pod.name for move in made.moves if move.policy == "NodeTaints" and move.reason != "MakesRoom"
-    } == {
-        "a-0",
-        "w-0",
-    }
+    } == {"a-0", "w-0"}
     assert len(made.moves) == 4
 
 

@@ -27,16 +27,13 @@ def decided(*names, **limits):
 
 @pytest.mark.crossed
 @pytest.mark.parametrize("moves", [0, 1, 2, 20])
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("NodeTaints",),
-        ("NodeTaints", "LowNodeUtilization"),
-        ("LowNodeUtilization", "NodeTaints"),
-        ("HighNodeUtilization",),
-        ("NodeTaints", "HighNodeUtilization"),
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ("NodeTaints",),
+    ("NodeTaints", "LowNodeUtilization"),
+    ("LowNodeUtilization", "NodeTaints"),
+    ("HighNodeUtilization",),
+    ("NodeTaints", "HighNodeUtilization"),
+])  # fmt: skip
 def test_counts_are_those_of_the_records(names, moves):
     made = decided(*names, moves_at_once=moves, per_node=20, per_namespace=20, per_workload=20)
     skipped = made.plan().skipped

@@ -30,17 +30,14 @@ def web(says="StartFirst", *, on=("n1",), strategy=None):
     return [above, owner, *pods, b.pdb("web").selects(app="web").allows(0, healthy=len(on))]
 
 
-@pytest.mark.parametrize(
-    ("says", "mode", "strategy", "moves"),
-    [
-        ("StartFirst", MoveMode.AUTO, None, 1),
-        ("", MoveMode.AUTO, None, 0),
-        ("", MoveMode.START_FIRST, None, 1),
-        ("ReserveFirst", MoveMode.START_FIRST, None, 0),
-        ("StartFirst", MoveMode.RESERVE_FIRST, None, 0),
-        ("StartFirst", MoveMode.AUTO, {"type": "Recreate"}, 0),
-    ],
-)
+@pytest.mark.parametrize(("says", "mode", "strategy", "moves"), [
+    ("StartFirst", MoveMode.AUTO, None, 1),
+    ("", MoveMode.AUTO, None, 0),
+    ("", MoveMode.START_FIRST, None, 1),
+    ("ReserveFirst", MoveMode.START_FIRST, None, 0),
+    ("StartFirst", MoveMode.RESERVE_FIRST, None, 0),
+    ("StartFirst", MoveMode.AUTO, {"type": "Recreate"}, 0),
+])  # fmt: skip
 def test_a_budget_that_allows_nothing_binds_only_those_that_do_not_start_first(
     decide, says, mode, strategy, moves
 ):
@@ -50,17 +47,14 @@ def test_a_budget_that_allows_nothing_binds_only_those_that_do_not_start_first(
     assert [str(s.reason) for s in plan.skipped] == ["DisruptionBudget"] * (1 - moves)
 
 
-@pytest.mark.parametrize(
-    ("says", "mode", "declared", "moves"),
-    [
-        ("", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 1),
-        ("", MoveMode.RESERVE_FIRST, {"NodeTaints": MoveMode.START_FIRST}, 1),
-        ("ReserveFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 0),
-        ("", MoveMode.AUTO, {"NodeAffinity": MoveMode.START_FIRST}, 0),
-        ("", MoveMode.START_FIRST, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
-        ("StartFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
-    ],
-)
+@pytest.mark.parametrize(("says", "mode", "declared", "moves"), [
+    ("", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 1),
+    ("", MoveMode.RESERVE_FIRST, {"NodeTaints": MoveMode.START_FIRST}, 1),
+    ("ReserveFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.START_FIRST}, 0),
+    ("", MoveMode.AUTO, {"NodeAffinity": MoveMode.START_FIRST}, 0),
+    ("", MoveMode.START_FIRST, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
+    ("StartFirst", MoveMode.AUTO, {"NodeTaints": MoveMode.RESERVE_FIRST}, 0),
+])  # fmt: skip
 def test_what_a_policy_declares_goes_before_the_configuration_and_after_the_owner(
     decide, says, mode, declared, moves
 ):

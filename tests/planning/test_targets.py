@@ -13,11 +13,8 @@ from rescheduler.testing import builders as b
 def test_of_equal_nodes_the_one_is_taken_that_kube_scheduler_would_choose():
     rs = b.replicaset("w").cpu("1")
     nodes = [
-        b.node("n0").cpu("4"),
-        b.node("large").cpu("8"),
-        b.node("small").cpu("2"),
-        b.node("tiny").cpu("1m"),
-    ]
+        b.node("n0").cpu("4"), b.node("large").cpu("8"), b.node("small").cpu("2"), b.node("tiny").cpu("1m"),
+    ]  # fmt: skip
     snapshot = b.snapshot(nodes, rs, rs.pod("w-0").on("n0"))
     state = SchedulingState(snapshot)
     view = PolicyView.of(snapshot, state)

@@ -67,10 +67,7 @@ SPREAD = {
     "whenUnsatisfiable": "DoNotSchedule",
     "labelSelector": {"matchLabels": {"team": "x"}},
 }
-APART = {
-    "topologyKey": "kubernetes.io/hostname",
-    "labelSelector": {"matchLabels": {"team": "x"}},
-}
+APART = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"team": "x"}}}
 
 
 def shaped(pod, policy):

@@ -344,13 +344,9 @@ def room(node, cpu, name="room"):
 )
 def test_an_empty_room_makes_no_node_overloaded(decide, app, how):
     cluster = b.snapshot(
-        b.node("n1"),
-        b.node("n2"),
-        b.node("n3"),
-        crowd(app, "n1", 4),
-        crowd(app, "n3", 2, name="o"),
+        b.node("n1"), b.node("n2"), b.node("n3"), crowd(app, "n1", 4), crowd(app, "n3", 2, name="o"),
         room("n1", "2"),
-    )
+    )  # fmt: skip
     plan = decide(cluster, ("LowNodeUtilization", how))
     assert plan.moves == ()
     assert not plan.skipped, "a node at 40 % is not too full"

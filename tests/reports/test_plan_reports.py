@@ -33,15 +33,9 @@ from rescheduler.reports.text import plan_text
 
 def node(name, cpu, memory, pods, zone="a"):
     return NodeSummary(
-        name=name,
-        zone=zone,
-        pods=pods,
-        pods_allocatable=110,
-        cpu_requested_milli=cpu,
-        cpu_allocatable_milli=4000,
-        memory_requested_bytes=memory << 30,
-        memory_allocatable_bytes=16 << 30,
-    )
+        name=name, zone=zone, pods=pods, pods_allocatable=110, cpu_requested_milli=cpu,
+        cpu_allocatable_milli=4000, memory_requested_bytes=memory << 30, memory_allocatable_bytes=16 << 30,
+    )  # fmt: skip
 
 
 def summary(nodes, badly):

@@ -27,15 +27,9 @@ def move(name, phase=MigrationPhase.PENDING, reason="", finished_at_s=0.0):
 def document(*moves, blockers=(), headline="Nothing to move."):
     snapshot = b.snapshot(b.node("n1"))
     seen = SeenObjects(
-        at_s=snapshot.taken_at_s,
-        nodes=snapshot.nodes,
-        reservations={},
-        windows={},
-        head_rooms={},
-        migrations={one.key: one for one in moves},
-        usage={},
-        gated=(),
-    )
+        at_s=snapshot.taken_at_s, nodes=snapshot.nodes, reservations={}, windows={}, head_rooms={},
+        migrations={one.key: one for one in moves}, usage={}, gated=(),
+    )  # fmt: skip
     return cluster_status(ClusterPicture(seen=seen, headline=headline, blockers=blockers))
 
 
@@ -111,13 +105,9 @@ def test_hints_are_told_in_words_until_they_expire():
     snapshot = b.snapshot(b.node("n1"))
     now_s = snapshot.taken_at_s
     hint = AvoidEntry(
-        controller_kind="Deployment",
-        controller_name="web",
-        controller_uid="u",
-        namespace="shop",
-        reason="NodeTaints",
-        expires_at_s=now_s + 60,
-    )
+        controller_kind="Deployment", controller_name="web", controller_uid="u", namespace="shop",
+        reason="NodeTaints", expires_at_s=now_s + 60,
+    )  # fmt: skip
     over = msgspec.structs.replace(hint, expires_at_s=now_s - 1)
     asked = msgspec.structs.replace(hint, reason="Moved")
     node = msgspec.structs.replace(snapshot.nodes["n1"], avoid=(hint, over, asked))

@@ -35,17 +35,13 @@ def disk(*zones, region=None):
     return selector(*([listed(ZONE, zone), *more] for zone in zones))
 
 
-@pytest.mark.parametrize(
-    ("volumes", "terms"),
-    [
-        ([disk("a", "b")] * 18, 1),
-        ([disk("a", "b", "c", "d")] * 9, 1),
-        ([disk(f"own-{i}", "a", "b", "c") for i in range(9)], 1),
-        ([disk("a", "b", region="r"), disk("b", "c", region="r")], 1),
-        ([disk("a"), disk("b")], 1),
-    ],
-    ids=["one claim many times", "honest disks", "different zones", "zones of a region", "nowhere"],
-)
+@pytest.mark.parametrize(("volumes", "terms"), [
+    ([disk("a", "b")] * 18, 1),
+    ([disk("a", "b", "c", "d")] * 9, 1),
+    ([disk(f"own-{i}", "a", "b", "c") for i in range(9)], 1),
+    ([disk("a", "b", region="r"), disk("b", "c", region="r")], 1),
+    ([disk("a"), disk("b")], 1),
+], ids=["one claim many times", "honest disks", "different zones", "zones of a region", "nowhere"])  # fmt: skip
 def test_volumes_are_intersected_and_not_multiplied(volumes, terms):
     assert len(all_of(volumes, PIN)) == terms
 
@@ -70,20 +66,13 @@ def test_without_selectors_every_node_matches():
     ]
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        [selector(*([listed(f"k{i}-{j}", "v")] for j in range(4))) for i in range(30)],
-        [selector(*([Requirement(f"k{i}-{j}", Operator.EXISTS)] for j in range(100))) for i in range(30)],
-        [selector(*([listed(f"k{j}", f"v{j}")] for j in range(30_000)))],
-        [selector([listed("k", *(f"value-{i}-{j}" for j in range(30_000)))]) for i in range(20)],
-        [
-            selector(*([listed(f"k{i}", f"v{j}"), listed(f"l{i}", f"v{j}")] for j in range(100)))
-            for i in range(9)
-        ],
-    ],
-    ids=["a key for each term", "many terms", "one with very many terms", "long lists", "pairs of keys"],
-)
+@pytest.mark.parametrize("hostile", [
+    [selector(*([listed(f"k{i}-{j}", "v")] for j in range(4))) for i in range(30)],
+    [selector(*([Requirement(f"k{i}-{j}", Operator.EXISTS)] for j in range(100))) for i in range(30)],
+    [selector(*([listed(f"k{j}", f"v{j}")] for j in range(30_000)))],
+    [selector([listed("k", *(f"value-{i}-{j}" for j in range(30_000)))]) for i in range(20)],
+    [selector(*([listed(f"k{i}", f"v{j}"), listed(f"l{i}", f"v{j}")] for j in range(100))) for i in range(9)],
+], ids=["a key for each term", "many terms", "one with very many terms", "long lists", "pairs of keys"])  # fmt: skip
 def test_whatever_comes_in_the_terms_are_few(hostile):
     began = time.process_time()
     terms = all_of(hostile, PIN)
@@ -105,9 +94,7 @@ REQUIREMENT = st.one_of(
         st.sampled_from("abc"),
     ),
     st.builds(
-        Requirement,
-        st.sampled_from("zr"),
-        st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST]),
+        Requirement, st.sampled_from("zr"), st.sampled_from([Operator.EXISTS, Operator.DOES_NOT_EXIST])
     ),
 )
 SELECTOR = st.lists(st.lists(REQUIREMENT, max_size=3), max_size=4).map(lambda terms: selector(*terms))

@@ -77,30 +77,27 @@ def test_what_is_stored_as_it_was_sent_is_as_asked():
     assert not found(part=Part(size=Resources(cpu_milli=250), suffix="x", waits=True))
 
 
-@pytest.mark.parametrize(
-    ("field", "change"),
-    [
-        ("request for cpu is 10m instead of 1500m", put(f"{CONTAINER}/cpu", "10m")),
-        ("request for memory", put(f"{CONTAINER}/memory", "1Mi")),
-        ("request for example.com/gpu", lambda pod: pod["spec"]["containers"][0].pop("resources")),
-        ("cpu that is held", put("status/containerStatuses", None)),
-        ("host ports", lambda pod: pod["spec"]["containers"][0].pop("ports")),
-        ("metadata.finalizers", put("metadata/finalizers", ["example.com/audit"])),
-        ("metadata.ownerReferences", put("metadata/ownerReferences", [])),
-        ("label rescheduler.dev/placeholder", put("metadata/labels", {})),
-        ("spec.schedulerName", put("spec/schedulerName", "other")),
-        ("spec.tolerations", put("spec/tolerations", [{"operator": "Exists"}])),
-        ("spec.tolerations", put("spec/tolerations", [])),
-        ("spec.affinity.nodeAffinity", put("spec/affinity", {})),
-        ("spec.nodeName", put("spec/nodeName", "n3")),
-        ("spec.priorityClassName", put("spec/priorityClassName", "low")),
-        ("spec.priority is 5", put("spec/priority", 5)),
-        ("spec.preemptionPolicy", put("spec/preemptionPolicy", "PreemptLowerPriority")),
-        ("spec.activeDeadlineSeconds", put("spec/activeDeadlineSeconds", 60)),
-        ("spec.resourceClaims", put("spec/resourceClaims", [{"name": "gpu"}])),
-        ("spec.volumes", put("spec/volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])),
-    ],
-)
+@pytest.mark.parametrize(("field", "change"), [
+    ("request for cpu is 10m instead of 1500m", put(f"{CONTAINER}/cpu", "10m")),
+    ("request for memory", put(f"{CONTAINER}/memory", "1Mi")),
+    ("request for example.com/gpu", lambda pod: pod["spec"]["containers"][0].pop("resources")),
+    ("cpu that is held", put("status/containerStatuses", None)),
+    ("host ports", lambda pod: pod["spec"]["containers"][0].pop("ports")),
+    ("metadata.finalizers", put("metadata/finalizers", ["example.com/audit"])),
+    ("metadata.ownerReferences", put("metadata/ownerReferences", [])),
+    ("label rescheduler.dev/placeholder", put("metadata/labels", {})),
+    ("spec.schedulerName", put("spec/schedulerName", "other")),
+    ("spec.tolerations", put("spec/tolerations", [{"operator": "Exists"}])),
+    ("spec.tolerations", put("spec/tolerations", [])),
+    ("spec.affinity.nodeAffinity", put("spec/affinity", {})),
+    ("spec.nodeName", put("spec/nodeName", "n3")),
+    ("spec.priorityClassName", put("spec/priorityClassName", "low")),
+    ("spec.priority is 5", put("spec/priority", 5)),
+    ("spec.preemptionPolicy", put("spec/preemptionPolicy", "PreemptLowerPriority")),
+    ("spec.activeDeadlineSeconds", put("spec/activeDeadlineSeconds", 60)),
+    ("spec.resourceClaims", put("spec/resourceClaims", [{"name": "gpu"}])),
+    ("spec.volumes", put("spec/volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])),
+])  # fmt: skip
 def test_what_breaks_the_promise_is_named(field, change):
     if field == "cpu that is held":
 

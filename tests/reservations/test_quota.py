@@ -67,17 +67,14 @@ def test_their_number_is_limited():
     assert list(beyond(room("a"), quotas={"shop": Quota(reservations=0)})) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        room("z", 4000, FAILED),
-        room("z", 4000, AVAILABLE, deleting=True),
-        room("z", 4000, AVAILABLE, namespace="another"),
-        room("z", 4000, AVAILABLE, namespace=""),
-        room("move", 4000, AVAILABLE),
-        room("evicted", 4000, AVAILABLE),
-    ],
-)
+@pytest.mark.parametrize("other", [
+    room("z", 4000, FAILED),
+    room("z", 4000, AVAILABLE, deleting=True),
+    room("z", 4000, AVAILABLE, namespace="another"),
+    room("z", 4000, AVAILABLE, namespace=""),
+    room("move", 4000, AVAILABLE),
+    room("evicted", 4000, AVAILABLE),
+])  # fmt: skip
 def test_what_does_not_count(other):
     moves = {"move": of_move(False, 4000), "evicted": of_move(False)}
     assert beyond(room("a"), other, moves=moves) == {}
@@ -115,16 +112,13 @@ def named(thing="", controller=""):
     )
 
 
-@pytest.mark.parametrize(
-    "owners",
-    [
-        (named(controller=A), named(controller=B)),
-        (named(A, B), named(B, A)),
-        (named(A, B),),
-        (named(B, A),),
-        (named(A), named(controller=""), named(controller=B)),
-    ],
-)
+@pytest.mark.parametrize("owners", [
+    (named(controller=A), named(controller=B)),
+    (named(A, B), named(B, A)),
+    (named(A, B),),
+    (named(B, A),),
+    (named(A), named(controller=""), named(controller=B)),
+])  # fmt: skip
 def test_a_room_counts_in_every_namespace_that_an_owner_names(owners):
     big = room("big", 3000, AVAILABLE, owners=owners)
     for home in (A, B):
@@ -223,23 +217,20 @@ BESIDE = PodSpec(requests=ONE, pod_affinity=(PodAffinityTerm(None, "zone"),))
 PODS = [PLAIN, HIGH, DEADLINE, NOTHING, ELSEWHERE, ANYWHERE, BESIDE]
 
 
-@pytest.mark.parametrize(
-    ("quota", "counted"),
-    [
-        (own(), PODS),
-        (scoped("Terminating"), [DEADLINE]),
-        (scoped("NotTerminating"), [PLAIN, HIGH, NOTHING, ELSEWHERE, ANYWHERE, BESIDE]),
-        (scoped("BestEffort"), [NOTHING]),
-        (scoped("NotBestEffort"), [PLAIN, HIGH, DEADLINE, ELSEWHERE, ANYWHERE, BESIDE]),
-        (scoped("CrossNamespacePodAffinity"), [ELSEWHERE, ANYWHERE]),
-        (scoped("PriorityClass"), [HIGH]),
-        (scoped("PriorityClass", "In", ["high"]), [HIGH]),
-        (scoped("PriorityClass", "In", ["low"]), []),
-        (scoped("PriorityClass", "NotIn", ["high"]), [p for p in PODS if p is not HIGH]),
-        (scoped("PriorityClass", "DoesNotExist"), [p for p in PODS if p is not HIGH]),
-        (scoped("VolumeAttributesClass"), []),
-    ],
-)
+@pytest.mark.parametrize(("quota", "counted"), [
+    (own(), PODS),
+    (scoped("Terminating"), [DEADLINE]),
+    (scoped("NotTerminating"), [PLAIN, HIGH, NOTHING, ELSEWHERE, ANYWHERE, BESIDE]),
+    (scoped("BestEffort"), [NOTHING]),
+    (scoped("NotBestEffort"), [PLAIN, HIGH, DEADLINE, ELSEWHERE, ANYWHERE, BESIDE]),
+    (scoped("CrossNamespacePodAffinity"), [ELSEWHERE, ANYWHERE]),
+    (scoped("PriorityClass"), [HIGH]),
+    (scoped("PriorityClass", "In", ["high"]), [HIGH]),
+    (scoped("PriorityClass", "In", ["low"]), []),
+    (scoped("PriorityClass", "NotIn", ["high"]), [p for p in PODS if p is not HIGH]),
+    (scoped("PriorityClass", "DoesNotExist"), [p for p in PODS if p is not HIGH]),
+    (scoped("VolumeAttributesClass"), []),
+])  # fmt: skip
 def test_which_pods_a_quota_with_scopes_counts(quota, counted):
     assert [pod for pod in PODS if quota.counts(pod, "")] == counted
 

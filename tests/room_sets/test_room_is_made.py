@@ -82,13 +82,8 @@ def test_no_node_is_waited_on_where_others_step_aside():
 @pytest.mark.parametrize(("node", "asks"), [("n1", False), ("", True)])
 def test_only_rooms_for_no_certain_node_ask(node, asks):
     recipe = Recipe(
-        kind="HeadRoom",
-        name="h",
-        uid="u",
-        template=b'{"spec":{"containers":[]}}',
-        room=Resources(),
-        owners=(),
-        makes_room=True,
-    )
+        kind="HeadRoom", name="h", uid="u", template=b'{"spec":{"containers":[]}}', room=Resources(),
+        owners=(), makes_room=True,
+    )  # fmt: skip
     made = msgspec.json.decode(recipe.create("x", 1, node).body)
     assert made["spec"].get("makeRoom", False) is asks

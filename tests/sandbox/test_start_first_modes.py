@@ -30,17 +30,10 @@ def issue(s, *, policy, mode=MoveMode.AUTO, modes=DECLARED, planned=MoveMode.STA
     used = {spec(p).get("nodeName") for p in s.api.list(POD)}
     target = min({n["metadata"]["name"] for n in s.api.list(NODE)} - used)
     move = Move(
-        pod=PodRef("default", pod["metadata"]["name"], uid(pod)),
-        controller=None,
-        source=spec(pod)["nodeName"],
-        target=target,
-        policy=policy,
-        reason="test",
-        message="",
-        gain=1.0,
-        disruption=0.0,
-        mode=planned,
-    )
+        pod=PodRef("default", pod["metadata"]["name"], uid(pod)), controller=None,
+        source=spec(pod)["nodeName"], target=target, policy=policy, reason="test", message="", gain=1.0,
+        disruption=0.0, mode=planned,
+    )  # fmt: skip
     order = Order(snapshot=s.program.loop.snapshot(), configuration=configured(mode, modes))
     (key,) = ApiIssuer(KubeApi(transport or s.cluster.transport)).issue((move,), order, 0.0).keys
     return key.name, target

@@ -74,13 +74,9 @@ def reconciler_of(cluster, *more):
         return None if cluster.gate_keys is None else webhooks(settings, bundle, cluster.gate_keys, {})
 
     return WebhookReconciler(
-        store=cluster,
-        server=cluster,
-        settings=settings,
-        leads=lambda: cluster.leads,
-        registrations=(Registration(cluster, wanted, "apply it"), *more),
-        clock=lambda: cluster.now_s,
-    )
+        store=cluster, server=cluster, settings=settings, leads=lambda: cluster.leads,
+        registrations=(Registration(cluster, wanted, "apply it"), *more), clock=lambda: cluster.now_s,
+    )  # fmt: skip
 
 
 @pytest.fixture

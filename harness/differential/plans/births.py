@@ -89,13 +89,9 @@ def pod_of(template: Manifest, owner: Manifest, name: str) -> Manifest:
     """The pod that a controller makes of a template (controller.GetPodFromTemplate)."""
     given, meta = copy.deepcopy(template.get("metadata") or {}), owner["metadata"]
     reference = {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": meta["name"],
-        "uid": meta["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+        "apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"],
+        "controller": True, "blockOwnerDeletion": True,
+    }  # fmt: skip
     return {
         "apiVersion": "v1",
         "kind": "Pod",
