@@ -10,7 +10,6 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import gates_of, node_of
@@ -27,7 +26,6 @@ from .evictions_of_others import (
     guarded_moves,
     guarding,
     moved,
-    moves,
     placed,
 )
 
@@ -58,20 +56,6 @@ def test_kubectl_drain_moves_each_pod_of_a_stateful_set_once(guarded_plane, worl
         assert done.returncode == DRAINED, done.stderr
         assert [node_of(pod) for pod in world.wait_ready("db", 2)] == [target, target]
         assert len(guarded_moves(world)) == 2
-
-
-def test_the_room_is_not_taken_by_pods_that_wait(guarded_plane, world):
-    """Without the guard the strangers, who came first, take what the drain leaves."""
-    with guarding(guarded_plane, world):
-        source, _, target = placed(world)
-        cordon(world.api, source)
-        world.wait(lambda: drain(guarded_plane, source, "--dry-run=server").returncode == DRAINED)
-        assert not moves(world)
-        done = drain(guarded_plane, source)
-        assert done.returncode == DRAINED, done.stderr
-        for index in range(4):
-            world.pod(f"stranger-{index}")
-        assert {node_of(pod) for pod in world.wait_ready("web", 2)} == {target}
 
 
 def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
@@ -110,37 +94,6 @@ def test_without_room_the_eviction_is_let_through_at_the_limit_with_the_reason(g
         assert event["regarding"]["name"] == pod["metadata"]["name"]
 
 
-def test_the_answer_says_what_happens_and_when_to_ask_again(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        _, (pod,), _ = placed(world, 1)
-        answer = world.evict(pod).expect(429)
-        assert answer.body["reason"] == "TooManyRequests"
-        assert answer.body["details"]["retryAfterSeconds"] > 0
-        assert "guard.rescheduler.dev" in answer.body["message"]
-        moved(world, pod)
-        assert len(guarded_moves(world)) == 1
-
-
-@pytest.mark.parametrize("where", ["query", "body"])
-def test_a_dry_run_starts_nothing(guarded_plane, world, where):
-    with guarding(guarded_plane, world):
-        _, (pod,), _ = placed(world, 1)
-        if where == "query":
-            world.evict(pod, dryRun="All").expect(201)
-        else:
-            body = {
-                "apiVersion": "policy/v1",
-                "kind": "Eviction",
-                "metadata": {"name": pod["metadata"]["name"], "namespace": world.namespace},
-                "deleteOptions": {"dryRun": ["All"]},
-            }
-            path = world.path("pods", pod["metadata"]["name"], "eviction")
-            world.api.create(path, body).expect(201)
-        time.sleep(2)
-        assert not moves(world)
-        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
 def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
     with guarding(guarded_plane, world):
         _, (pod,), _ = placed(world, 1)
@@ -154,48 +107,6 @@ def test_a_budget_that_never_allows_answers_itself(guarded_plane, world):
         )
         world.wait(lambda: "violate the pod's disruption budget" in world.evict(pod).body.get("message", ""))
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
-def test_a_move_whose_target_is_lost_is_followed_by_one_to_another_node(guarded_plane, world, monkeypatch):
-    """Room is held while a budget is used up; meanwhile somebody cordons the node with that room."""
-    monkeypatch.setattr("rescheduler.guard.decision.TRY_AGAIN_S", 3.0)
-    monkeypatch.setattr("rescheduler.planning.past_moves.BACKOFF_FIRST_S", 3.0)
-    with guarding(guarded_plane, world):
-        _, (pod,), target = placed(world, 1)
-        world.pod("blocked", labels={"app": "web"}, gates=("test/never",))
-        world.budget("web", "web", minAvailable=1)
-
-        def held_on():
-            assert world.evict(pod).status == 429
-            (move,) = guarded_moves(world) or [{}]
-            return move.get("status", {}).get("phase") == "Evicting" and move["status"]["nodeName"]
-
-        assert world.wait(held_on, 40) == target
-        cordon(world.api, target)
-        world.wait(lambda: "a move failed: DecisionStale" in world.evict(pod).expect(429).body["message"], 40)
-        other = world.node("other", cpu="1")
-        assert world.wait(held_on, 60) == other
-        world.api.delete(world.path("poddisruptionbudgets", "web", group="policy/v1")).expect()
-        moved(world, pod)
-        world.wait(lambda: {node_of(one) for one in world.pods("web")} == {other, ""})
-
-
-def test_room_that_waits_for_a_budget_is_held_beyond_the_limit(guarded_plane, world):
-    limit_s = 20.0
-    with guarding(guarded_plane, world, limit=f"{limit_s:.0f}s"):
-        _, pods, target = placed(world)
-        world.pod("blocked", labels={"app": "web"}, gates=("test/never",))
-        world.budget("web", "web", minAvailable=2)
-        until_s = time.monotonic() + limit_s + 3.0
-        while time.monotonic() < until_s:
-            for pod in pods:
-                assert world.evict(pod).status == 429
-            time.sleep(0.5)
-        budget = world.path("poddisruptionbudgets", "web", group="policy/v1")
-        world.api.patch(budget, {"spec": {"minAvailable": 1}}).expect()
-        for pod in pods:
-            moved(world, pod)
-        assert {node_of(one) for one in world.pods("web")} == {target, ""}
 
 
 def test_while_the_controller_is_down_evictions_go_on(guarded_plane, world):

@@ -74,17 +74,6 @@ def test_who_deletes_the_moves_again_and_again_keeps_no_eviction_longer_than_the
         world.wait_gone(pod)
 
 
-def test_a_namespace_that_opts_out_in_the_middle_waits_no_longer(guarded_plane, world):
-    with guarding(guarded_plane, world):
-        world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
-        world.evict(pod).expect(429)
-        opt_in(world, None)
-        assert len(asked(world, pod, 10)) <= 10
-        world.wait_gone(pod)
-
-
 def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guarded_plane, world):
     with guarding(guarded_plane, world):
         _, pods, target = placed(world)

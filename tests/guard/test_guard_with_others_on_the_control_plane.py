@@ -9,9 +9,8 @@ import pytest
 
 from harness import documents
 from harness.controlplane.controllers import forget_past_moves
-from harness.controlplane.nodes import cordon
 from harness.controlplane.processes import free_port
-from harness.controlplane.world import gates_of, is_ready, node_of
+from harness.controlplane.world import gates_of, node_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.webhook.certificates import renewed
 from rescheduler.webhook.https_server import WebhookServer
@@ -175,32 +174,3 @@ def test_a_webhook_that_refuses_evictions_is_obeyed_and_its_answer_is_the_last_w
         assert answers[-1].status == 403
         assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
         nothing_is_left(world)
-
-
-def evict_by_name(world, pod):
-    """As kubectl drain does."""
-    name = pod["metadata"]["name"]
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-    options = {"deleteOptions": {"gracePeriodSeconds": 2}}
-    return world.api.create(world.path("pods", name, "eviction"), {**body, **options})
-
-
-def test_two_tools_that_evict_all_pods_of_one_budget_at_once_get_one_move_each(guarded_plane, world):
-    """One asks by name and with a grace period of its own, the other by uid."""
-    with guarding(guarded_plane, world):
-        source, pods, target = placed(world, 4)
-        world.budget("web", "web", maxUnavailable=1)
-        cordon(world.api, source)
-        waiting, deadline = list(pods), time.monotonic() + 150
-        while waiting and time.monotonic() < deadline:
-            for pod in list(waiting):
-                answers = {evict_by_name(world, pod).status, world.evict(pod).status}
-                assert answers <= {201, 404, 429}
-                if 404 in answers:
-                    waiting.remove(pod)
-            assert sum(is_ready(pod) for pod in world.pods("web")) >= 3
-            time.sleep(0.5)
-        assert {node_of(pod) for pod in world.wait_ready("web", 4)} == {target}
-        assert len(guarded_moves(world)) == 4
-        nothing_is_left(world)
-        assert {move["status"]["phase"] for move in guarded_moves(world)} == {"Succeeded"}

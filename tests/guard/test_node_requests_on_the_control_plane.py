@@ -12,7 +12,7 @@ from harness.controlplane.api import Api
 from harness.controlplane.world import node_of
 from rescheduler.model.names import LABEL_PLACEHOLDER, NODE_REQUEST, NODE_REQUEST_SCHEDULER
 
-from .evictions_of_others import DRAINED, MOVES, OWN, drain, guarded_moves, guarding
+from .evictions_of_others import DRAINED, OWN, drain, guarded_moves, guarding
 
 pytestmark = pytest.mark.realcluster
 
@@ -69,21 +69,6 @@ def test_a_guarded_drain_of_a_full_cluster_gets_a_node_and_lands_there(guarded_p
         assert {pod["spec"]["schedulerName"] for pod in seen} == {NODE_REQUEST_SCHEDULER}
         world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"})
         world.wait(lambda: not requests(world))
-
-
-def test_a_move_that_is_deleted_leaves_no_pod_that_asks(guarded_plane, world):
-    with guarding(guarded_plane, world, sections=PRESENT):
-        source = world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        world.wait_ready("web", 1)
-        drain(guarded_plane, source, timeout="12s")
-        (pod,) = world.wait(lambda: [p for p in requests(world) if unschedulable(p)])
-        (move,) = guarded_moves(world)
-        named = f"{OWN}/{pod['metadata']['name']} asks the node autoscaler for one"
-        world.wait(lambda: named in world.move_status(move["metadata"]["name"])["message"])
-        world.api.delete(world.path("podmigrations", move["metadata"]["name"], group=MOVES)).expect()
-        world.wait(lambda: not requests(world))
-        assert len(world.wait_ready("web", 1)) == 1
 
 
 def test_the_controller_writes_conditions_of_no_other_pods(guarded_plane, world):

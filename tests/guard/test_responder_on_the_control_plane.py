@@ -133,24 +133,6 @@ def test_without_room_the_next_responder_goes_on_and_is_told_why(plane, world):
         world.wait(lambda: state(world, pod) == "Completed")
 
 
-def test_while_it_waits_it_says_what_for_and_until_when(plane, world):
-    with responding(plane):
-        _, (pod,) = placed(world)
-        path = request(world, pod)
-        world.wait(lambda: reported(world, pod).get("heartbeatTime"))
-        world.wait(lambda: "NoTarget" in reported(world, pod).get("message", ""), 60)
-        assert reported(world, pod)["expectedCompletionTime"]
-        world.api.patch(path, {"spec": {"intent": "Withdrawn"}}).expect()
-        world.wait(lambda: state(world, pod) == "Canceled")
-        (move,) = guarded_moves(world)
-        withdrawn = world.wait(lambda: world.move_status(move["metadata"]["name"]).get("finishedAt"), 30)
-        assert withdrawn
-        assert world.move_status(move["metadata"]["name"])["reason"] == "Timeout"
-        world.node("target", cpu="1")
-        time.sleep(3)
-        assert world.wait_ready("web", 1)[0]["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
 OF_OWNER = [{"name": "acme.io/checkpointer", "priority": 10_000}]
 
 
@@ -208,19 +190,6 @@ def test_a_pod_that_its_owners_responder_takes_away_is_replaced_in_the_room(plan
         world.wait(lambda: planned(world)[0]["status"]["phase"] == "Succeeded", 60)
 
 
-def test_a_move_that_ends_first_takes_its_request_back(plane, world):
-    with leaving_by_policy(plane, world) as (pod, _):
-        world.wait(lambda: "acme.io/checkpointer goes first" in planned(world)[0]["status"]["message"], 30)
-        (move,) = planned(world)
-        path = world.path("podmigrations", move["metadata"]["name"], group=MOVES)
-        world.api.patch(path, {"spec": {"ttl": "1s"}}).expect()
-        world.wait(lambda: world.api.get(path).body["status"].get("phase") == "Failed", 30)
-        assert "acme.io/checkpointer goes first" in world.api.get(path).body["status"]["message"]
-        asked = world.path("evictionrequests", group=LIFECYCLE)
-        world.wait(lambda: not world.api.get(asked).expect().items, 30)
-        assert world.get_pod(pod["metadata"]["name"])["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
 def test_the_owners_own_responder_goes_first(plane, world):
     with responding(plane):
         _, (pod,) = placed(world, evictionResponders=OF_OWNER)
@@ -237,15 +206,6 @@ def test_the_owners_own_responder_goes_first(plane, world):
         world.wait_gone(pod, 60)
         world.wait_ready("web", 1)
         assert len(guarded_moves(world)) == 1
-
-
-def test_a_pod_that_is_not_moved_is_left_to_the_next_at_once(plane, world):
-    with responding(plane):
-        _, (pod,) = placed(world, annotations={"rescheduler.dev/evict": "false"})
-        request(world, pod)
-        world.wait_gone(pod, 60)
-        assert "left to the next responder" in reported(world, pod)["message"]
-        assert not guarded_moves(world)
 
 
 def test_pods_without_a_controller_or_of_other_namespaces_get_no_responder(plane, world):
