@@ -200,7 +200,7 @@ class Reconciler:
         if self.probes is not None:
             for machine, call in self.probes.due(self._awaited, self._kept.pods.probes.values(), settings):
                 self._do(machine, call)
-        self.memory.forget(self._kept.names.known.union(self._helpers(left, found.assignment)))
+        self.memory.forget(self._kept.names.known.union(self._helpers(left, found)))
         for at_s in (*objects.wake_at_s, self._config_maps.again_s(self._now_s)):
             self._wake(at_s)
 
@@ -263,17 +263,17 @@ class Reconciler:
             now_s=self._now_s,
         )
 
-    def _helpers(self, left: Iterable[Leftover], assignment: Assignment) -> Iterable[ObjectKey]:
+    def _helpers(self, left: Iterable[Leftover], found: Gathered) -> Iterable[ObjectKey]:
         """Machines that are neither a Reservation nor a PodMigration."""
         index = self._index
         yield from (GATE, AVOID, HISTORY)
         yield from self.probes.machines if self.probes is not None else ()
-        for pod in (*index.gated, *(pod for pod, _ in assignment.preparing)):
+        for pod in (*index.gated, *(pod for pod, _ in found.assignment.preparing)):
             yield release_machine(pod.uid)
         yield from self.memory.proofs.machines()
         yield from (leftover.machine for leftover in left)
-        for node in index.kept.nodes.shut:
-            yield taint_machine(node)
+        for node in (*index.kept.nodes.shut, *found.taints.on):
+            yield taint_machine(node.name)
         for keeper in (self._emptied_nodes, self._room_sets, self._node_requests):
             yield from keeper.machines
         yield from map(
@@ -351,7 +351,7 @@ class Reconciler:
             self._switch_node(node, untaint_node(node))
 
     def _switch_node(self, node: Node, call: Call) -> None:
-        machine = taint_machine(node)
+        machine = taint_machine(node.name)
         if not self._backs_off(machine):  # a patch of a node that the cache shows too late is refused
             self._alone(machine, partial(self._carry_out, machine, (call,)))
 

@@ -90,14 +90,14 @@ class SeenTaints:
         """When our taint was first seen on the node; 0.0: it is not there, or may have been removed since."""
         if node is None:
             return 0.0
-        machine = taint_machine(node)
+        machine = taint_machine(node.name)
         stands = tainted(node) and not self.unseen(machine)
         return self.sightings.since("taint", machine, self.now_s, state=stands)
 
 
-def taint_machine(node: Node) -> ObjectKey:
+def taint_machine(node: str) -> ObjectKey:
     """The key under which the hand-over taint of a node is remembered."""
-    return ObjectKey("taint", node.name)
+    return ObjectKey("taint", node)
 
 
 def _age(holder: Pod) -> tuple[float, str]:

@@ -17,6 +17,7 @@ from rescheduler.coordination.assumed import Written
 from rescheduler.coordination.index import RoundIndex, Volumes
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.move_order import precedence
+from rescheduler.coordination.node_order import taint_machine
 from rescheduler.coordination.node_requests import request_machine
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
@@ -105,7 +106,8 @@ class ReservationObserver:
                 asks := request_key(reservation, self.placement.namespace)
             ),
             node_request_refused=self.memory.backoff.message(request_machine(asks)),
-            refused=self.memory.backoff.refusal(ObjectKey("", reservation.name)),
+            refused=self.memory.backoff.message(ObjectKey("", reservation.name))
+            or self.memory.backoff.message(taint_machine(reservation.status.node_name)),
             making=self.index.waiting_room.of_reservation(reservation, self.now_s),
             volumes=volumes.affinities,
             changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),

@@ -81,7 +81,7 @@ class ObservedReservation:
     node_request: Pod | None = None
     """The pending pod that asks the node autoscaler for a node."""
     refused: str = ""
-    """With which words the API server has refused its last call; "": it has not."""
+    """What its last call, or that for the taint of its node, failed of; "": it did not."""
     node_request_refused: str = ""
     """Why the API server refused that pod; "": it did not."""
     making: ObservedMaking = NOBODY_MAKES_ROOM

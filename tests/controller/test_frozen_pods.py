@@ -65,3 +65,26 @@ def test_who_waits_at_the_gate_for_the_room_of_somebody_is_told_why_and_goes_as_
     scene.advance(40.0)
     assert len(scene.ready()) == 2
     assert not scene.leftovers()
+
+
+@pytest.mark.parametrize(
+    ("code", "chosen"),
+    [
+        (403, lambda call: call.method == "PATCH" and "/nodes/" in call.path),
+        (500, lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path and not call.dry),
+    ],
+    ids=["the taint", "the end of the placeholder"],
+)
+def test_a_pod_that_was_gated_in_vain_is_told_which_call_failed(code, chosen):
+    scene = Scene({"n1": 4, "n2": 2, "n3": 4})
+    scene.workload(nodes=("n1", "n1"))
+    scene.workload("Deployment", "old", ["n3"] * 4)
+    scene.start()
+    scene.calls.answer(chosen, lambda _: refusal(code, "Frozen"))
+    move = scene.move(scene.pods()[0], "n2")
+    scene.until(lambda: bool(scene.calls.of(lambda call: call.evicts)))
+    scene.crowd(6, priority_class="patient")
+    scene.until(lambda: scene.over(move))
+    assert scene.reason(move) == "GateTimeout"
+    assert f"the API server refuses what the hand-over needs: {code} Frozen" in scene.state(move)["message"]
+    assert len(scene.calls.of(chosen)) < 25, "each try waits longer than the one before"
