@@ -84,7 +84,6 @@ class ControlPlane:
         self.url = ""
         self.second_url = ""
         self.ca = ""
-        self.scheduler_deaths = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -165,11 +164,6 @@ class ControlPlane:
         """SIGKILL to kube-scheduler; it stays away until ``start_scheduler``."""
         with self._lock:
             self._processes["kube-scheduler"].wanted = False
-            self._processes["kube-scheduler"].kill()
-
-    def crash_scheduler(self) -> None:
-        """SIGKILL to kube-scheduler as if it had crashed: it is started again by itself."""
-        with self._lock:
             self._processes["kube-scheduler"].kill()
 
     def start_scheduler(self) -> None:
@@ -316,5 +310,4 @@ class ControlPlane:
             with self._lock:
                 for process in self._processes.values():
                     if process.wanted and not process.running and not self._ended.is_set():
-                        self.scheduler_deaths += process.name == "kube-scheduler"
                         process.start()

@@ -6,7 +6,7 @@ import pytest
 from test_windows_on_both_clusters import GROUP, make, mine, owner, rooms, template
 
 from harness.controlplane.api import Api
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import World
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 pytestmark = pytest.mark.realcluster
@@ -69,33 +69,6 @@ def test_kubectl_and_events_tell_the_life_of_a_window(control_plane, row):
             assert events["Gathering"] == f"gathers 1 room until {start}"
             assert events["Opened"] == f"open until {end}: 1 of 1 rooms are held"
             assert events["Filled"] == "1 pod was placed; the rest is given back"
-        finally:
-            world.api.delete(f"{GROUP}/{path}").expect()
-        world.wait(lambda: not rooms(world, world.namespace), 30)
-
-
-def test_a_room_that_is_used_is_made_elsewhere_and_so_is_one_whose_node_is_lost(control_plane, row):
-    with World(control_plane.api(), "anew") as world:
-        nodes = {world.node(name, cpu="1", labels={"pool": "anew"}) for name in ("one", "two", "three")}
-        path = f"headrooms/{world.namespace}"
-        look = make(
-            world,
-            "HeadRoom",
-            "headrooms",
-            world.namespace,
-            {"rooms": 2, "template": template("anew"), "owners": mine(world)},
-        )
-        try:
-            world.wait(lambda: look().get("rooms") == "2/2", 30)
-            owner(world, "a", "anew")
-            used = world.wait(lambda: node_of(world.get_pod("a")), 30)
-            world.wait(lambda: set(look().get("nodes") or ()) == nodes - {used}, 30)
-            assert row(path)["Standing"] == "2/2"
-            lost = min(nodes - {used})
-            world.api.delete(world.path("pods", "a")).expect()
-            world.api.delete(f"/api/v1/nodes/{lost}").expect()
-            world.wait(lambda: set(look().get("nodes") or ()) == nodes - {lost}, 90)
-            assert row(path)["Standing"] == "2/2"
         finally:
             world.api.delete(f"{GROUP}/{path}").expect()
         world.wait(lambda: not rooms(world, world.namespace), 30)

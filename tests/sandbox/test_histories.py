@@ -1,9 +1,5 @@
 """Random histories of the whole program: a few here, thousands by ``make nightly``; and proof that they can fail."""
 
-import signal
-import subprocess
-import sys
-
 import pytest
 from click.testing import CliRunner
 
@@ -134,21 +130,3 @@ def test_a_broken_promise_is_printed_with_the_command_that_replays_it(monkeypatc
     assert again.exit_code == 1
     assert "!! " in again.output
     assert play(broken).faults[0] in again.output
-
-
-def test_workers_that_have_just_been_started_end_with_their_pool():
-    ends = "from harness.histories.__main__ import Asked, workers\nwith Asked():\n  for _ in range(20):\n    with workers(2): pass"
-    subprocess.run([sys.executable, "-c", ends], check=True, timeout=60)
-
-
-@pytest.mark.crossed
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_end_it_ends_soon_and_sums_up(jobs, asked):
-    command = [sys.executable, "-m", "harness.histories", "--histories", "100000", "--jobs", str(jobs)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert "100000 histories from seed 0 on" in process.stderr.readline()
-        process.send_signal(asked)
-        told, _ = process.communicate(timeout=60)
-    assert "with rough disturbances" in told
-    assert process.returncode == 0
