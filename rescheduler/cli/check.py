@@ -23,7 +23,7 @@ from rescheduler.cli.output import emit_as
 from rescheduler.cli.status_gathering import Gathering
 from rescheduler.configuration.document import Configuration
 from rescheduler.configuration.process_sections import GateMode
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import (
     METRICS,
@@ -284,10 +284,10 @@ class _Installation:
     def _registered(self, path: str, absent: CheckLine) -> CheckLine:
         """A webhook of the controller, which it gives a certificate once it serves it."""
         try:
-            found = read_answer(self.api.get(path), _Webhooks).webhooks or []
+            found = read_field(self.api.get(path), "webhooks", list[dict[str, Any]], [])
         except NotFoundError:
             return absent
-        if not found or any(not one.client_config.ca_bundle for one in found):
+        if not found or any(not one["clientConfig"].get("caBundle") for one in found):
             logs = f"kubectl -n {self.cluster.controller_namespace} logs deployment/{SERVICE_ACCOUNT}"
             return _broken("it is registered without a certificate: the controller has not served it", logs)
         return _ok("it is registered, with the certificate of its authority")
@@ -368,18 +368,6 @@ class _Installation:
         if node_autoscaler_reports(self.api, time.time()):
             return _ok("cluster-autoscaler or Karpenter is at work")
         return _line(CheckState.UNUSED, "none is at work: empty nodes stay, and no node is added")
-
-
-class _Client(msgspec.Struct, frozen=True, rename="camel"):
-    ca_bundle: str = ""
-
-
-class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    client_config: _Client = _Client()
-
-
-class _Webhooks(msgspec.Struct):
-    webhooks: list[_Webhook] | None = None
 
 
 def _rights(manifests: Iterable[Manifest], namespace: str) -> Iterator[tuple[Place, str]]:

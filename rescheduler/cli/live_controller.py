@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.dump_files import read_text
@@ -21,7 +19,7 @@ from rescheduler.configuration.document import Configuration, default_configurat
 from rescheduler.configuration.live import CAREFUL, ConfigurationText, careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.strictyaml import YamlError, load
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError
@@ -197,14 +195,6 @@ def live_controller(cluster: NamedCluster, api: KubeApi | None = None) -> LiveCo
     return LiveController(api=api, namespace=namespace, leader=found, read=read.beside(found))
 
 
-class _ReviewStatus(msgspec.Struct, frozen=True):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _ReviewStatus = _ReviewStatus()
-
-
 def gate_state(api: KubeApi, namespace: str) -> str:
     """InForce, Missing or Unknown. Raises TransportError, and ApiError for other reasons than a missing right."""
     try:
@@ -252,4 +242,4 @@ def allows(api: KubeApi, attributes: Mapping[str, str], of: str = "") -> bool:
         spec["user"] = f"system:serviceaccount:{of}:{SERVICE_ACCOUNT}"
         spec["groups"] = ["system:serviceaccounts", f"system:serviceaccounts:{of}"]
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-    return read_answer(api.create(f"{_REVIEWS}/{kind.lower()}s", body), _Review).status.allowed
+    return read_field(api.create(f"{_REVIEWS}/{kind.lower()}s", body), "status.allowed", bool, default=False)

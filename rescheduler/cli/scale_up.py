@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import msgspec
-
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.following import NO_CONTROLLER_AFTER_S, follow
 from rescheduler.cli.reservation_client import (
@@ -26,11 +24,10 @@ from rescheduler.cli.reservation_client import (
     stem_of,
 )
 from rescheduler.cli.workload import FoundWorkload, read_workload
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.errors import AccessError, ConflictError, ForbiddenError, RejectedError, TryLaterError
 from rescheduler.kube.gate import Gate
 from rescheduler.kube.transport import TransportError
-from rescheduler.model.decode.wire_types import ObjectWire
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.reservation import ControllerRef, Reservation, ReservationOwner, ReservationPhase
 from rescheduler.reports.reservation_words import is_unobserved, status_message
@@ -206,14 +203,14 @@ class ScaleUp:
 
     def _write_scale(self) -> None:
         path = f"{self.workload.name.path}/scale"
-        scale = read_answer(self.rooms.api.get(path), _ScaleWire)
-        if scale.spec.replicas == self.replicas:
+        scale = self.rooms.api.get(path)
+        if (replicas := read_field(scale, "spec.replicas", int, 0)) == self.replicas:
             return
-        self._check_unchanged(scale.spec.replicas)
+        self._check_unchanged(replicas)
         self.rooms.api.merge_patch(
             path,
             {
-                "metadata": {"resourceVersion": scale.metadata.resource_version if scale.metadata else ""},
+                "metadata": {"resourceVersion": read_field(scale, "metadata.resourceVersion", str, "")},
                 "spec": {"replicas": self.replicas},
             },
         )
@@ -263,11 +260,3 @@ def reasons(rooms: Sequence[Reservation]) -> list[str]:
     """One line for each reason why rooms are not held, with their number."""
     counts = Counter(f"{room.status.phase}: {status_message(room)}" for room in rooms if not _held(room))
     return [f"  {count} x {text}" for text, count in counts.items()]
-
-
-class _ScaleSpec(msgspec.Struct):
-    replicas: int = 0
-
-
-class _ScaleWire(ObjectWire):
-    spec: _ScaleSpec = msgspec.field(default_factory=_ScaleSpec)

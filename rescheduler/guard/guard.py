@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from rescheduler.guard import review
 from rescheduler.guard.decision import (
     WITHOUT_ROOM,
@@ -26,7 +24,7 @@ from rescheduler.guard.decision import (
 )
 from rescheduler.guard.filer import Caches, Filer, GuardRules, why_stays
 from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.event_correlator import Occurrence
@@ -163,19 +161,6 @@ def user_of(api: KubeApi, namespace: str = DEFAULT_NAMESPACE) -> str:
     review_of_self = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         body = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review_of_self)
-        answer = read_answer(body, _Self)
+        return read_field(body, "status.userInfo.username", str, "")
     except (ApiError, TransportError):
         return f"system:serviceaccount:{namespace}:rescheduler"
-    return answer.status.user_info.username
-
-
-class _UserInfo(msgspec.Struct, frozen=True):
-    username: str = ""
-
-
-class _SelfStatus(msgspec.Struct, frozen=True, rename="camel"):
-    user_info: _UserInfo = _UserInfo()
-
-
-class _Self(msgspec.Struct, frozen=True):
-    status: _SelfStatus = _SelfStatus()

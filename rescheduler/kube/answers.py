@@ -84,6 +84,17 @@ def read_answer(body: bytes, shape: type[T]) -> T:
         raise NotAnApiServerError(body, str(error)) from error
 
 
+def read_field(body: bytes, path: str, shape: type[T], default: T) -> T:
+    """What the body has at ``path`` (``status.allowed``), of a type of Python's own; ``default``: nothing. Raises as ``read_answer``."""
+    found: Any = read_answer(body, dict[str, Any])
+    try:
+        for key in path.split("."):
+            found = None if found is None else msgspec.convert(found, dict[str, Any]).get(key)
+        return default if found is None else msgspec.convert(found, shape)
+    except msgspec.ValidationError as error:
+        raise NotAnApiServerError(body, f"{path}: {error}") from error
+
+
 class _Items(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 

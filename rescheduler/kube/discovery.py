@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import NotAnApiServerError, read_answer
+from rescheduler.kube.answers import NotAnApiServerError, read_answer, read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ApiError, NotFoundError, NotServedError
 from rescheduler.model.kinds import Resource
@@ -62,12 +62,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         return ServerVersion() < self.version < OLDEST
 
 
-class _VersionInfo(msgspec.Struct, rename={"git_version": "gitVersion"}):
-    major: str = ""
-    minor: str = ""
-    git_version: str = ""
-
-
 class _ApiResource(msgspec.Struct):
     name: str
     kind: str = ""
@@ -110,8 +104,9 @@ def discover(api: KubeApi) -> Capabilities:
 
 def server_version(api: KubeApi) -> ServerVersion:
     """The version of the API server; vendors' suffixes ("29+") are cut off."""
-    info = read_answer(api.get("/version"), _VersionInfo)
-    return ServerVersion(_number(info.major), _number(info.minor), info.git_version)
+    body = api.get("/version")
+    major, minor, text = (read_field(body, key, str, "") for key in ("major", "minor", "gitVersion"))
+    return ServerVersion(_number(major), _number(minor), text)
 
 
 def resources_of(api: KubeApi, group_version: str) -> frozenset[str]:

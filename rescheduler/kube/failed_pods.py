@@ -11,27 +11,19 @@ import msgspec
 
 from rescheduler.kube.answers import read_items
 from rescheduler.kube.client import KubeApi
+from rescheduler.model.decode.wire_types import OwnerReferenceWire
 from rescheduler.model.failed_pods import FailedPod
+from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import LabelSet
 
 _FAILED: Final = {"fieldSelector": "status.phase=Failed"}
 
 
-class _Owner(msgspec.Struct, frozen=True):
-    kind: str = ""
-    controller: bool | None = None
-
-
-class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+class _Meta(ObjectMeta, frozen=True, rename="camel"):
     namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[_Owner] | None = None
+    owner_references: list[OwnerReferenceWire] | None = None
     creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
 
 
 class _Terminated(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,7 +77,7 @@ def _failed_pod(wire: _PodWire) -> FailedPod:
     return FailedPod(
         key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
-        controller_kind=next((owner.kind for owner in owners if owner.controller), ""),
+        controller_kind=next((owner.kind or "" for owner in owners if owner.controller), ""),
         labels=LabelSet(meta.labels or {}),
         annotations=LabelSet(meta.annotations or {}),
         reasons=frozenset(filter(None, (status.reason, *waiting, *(one.reason for one in ended)))),

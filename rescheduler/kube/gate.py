@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
 from tenacity import stop_before_delay, wait_fixed, wait_random_exponential
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError, NotServedError
@@ -31,7 +30,6 @@ from rescheduler.model.names import (
     GATE_CONFIG_MAP,
     LABEL_GATE_PROBE,
 )
-from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.model.records import OwnerRef
 from rescheduler.model.resources import OF_PROBES
 
@@ -45,31 +43,6 @@ PROOF: Final = Retry(
     wait=wait_fixed(0.02) + wait_random_exponential(multiplier=0.02, max=0.5), stop=stop_before_delay(2.0)
 )
 """How often a proof is tried: a policy is in force some milliseconds after its parameter was written."""
-
-
-class _SchedulingGate(msgspec.Struct):
-    name: str
-
-
-class _PodSpec(msgspec.Struct, rename="camel"):
-    scheduling_gates: list[_SchedulingGate] | None = None
-
-
-class _Pod(msgspec.Struct):
-    spec: _PodSpec
-    metadata: ObjectMeta
-
-
-class _ParamRef(msgspec.Struct, frozen=True):
-    namespace: str = ""
-
-
-class _BindingSpec(msgspec.Struct, rename="camel", frozen=True):
-    param_ref: _ParamRef = _ParamRef()
-
-
-class _Binding(msgspec.Struct):
-    spec: _BindingSpec = _BindingSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +91,7 @@ class Gate:
             found = self.api.get(f"{_ADMISSION}/mutatingadmissionpolicybindings/{POLICY_NAME}")
         except (NotFoundError, NotServedError):
             return ""
-        return read_answer(found, _Binding).spec.param_ref.namespace or self.namespace
+        return read_field(found, "spec.paramRef.namespace", str, "") or self.namespace
 
     def holds_for(
         self, owner: OwnerRef, pod_namespace: str, labels: Mapping[str, str] = MappingProxyType({})
@@ -126,10 +99,9 @@ class Gate:
         """The Reservation that a pod of ``owner``, created in a dry run now, is held for; empty if it is not held."""
         probe = probe_pod(owner, pod_namespace, labels)
         body = self.api.create(f"/api/v1/namespaces/{pod_namespace}/pods", probe, dry_run=True)
-        pod = read_answer(body, _Pod)
-        gates = {gate.name for gate in pod.spec.scheduling_gates or ()}
-        named = (pod.metadata.annotations or {}).get(ANNOTATION_RESERVATION, "")
-        return named if GATE in gates else ""
+        gates = read_field(body, "spec.schedulingGates", list[dict[str, str]], [])
+        noted = read_field(body, "metadata.annotations", dict[str, str], {})
+        return noted.get(ANNOTATION_RESERVATION, "") if {"name": GATE} in gates else ""
 
 
 def probe_pod(owner: OwnerRef, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:

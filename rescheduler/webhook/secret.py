@@ -7,17 +7,11 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.kube.answers import read_answer
+from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
-from rescheduler.model.object_meta import ObjectMeta
 from rescheduler.webhook.certificates import DamagedError, Material, split
 
 SECRET_NAME: Final = "rescheduler-webhook"  # noqa: S105 - the name of the object, no secret
-
-
-class _Secret(msgspec.Struct):
-    metadata: ObjectMeta
-    data: dict[str, bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +32,9 @@ class CertificateStore:
 
     def read(self) -> Stored:
         """The content as stored."""
-        secret = read_answer(self.api.get(self._path), _Secret)
-        return Stored(_material(secret.data or {}), secret.metadata.resource_version)
+        secret = self.api.get(self._path)
+        data = read_field(secret, "data", dict[str, bytes], {})
+        return Stored(_material(data), read_field(secret, "metadata.resourceVersion", str, ""))
 
     def write(self, material: Material, resource_version: str) -> None:
         """Replace the content; ConflictError if another replica was faster."""
