@@ -1,13 +1,7 @@
-"""CEL as Kubernetes uses it, on top of a CEL library: compiled and evaluated expressions; every error is a ``CelError``.
+"""CEL as the policies of Kubernetes use it, on top of a CEL library: compiled and evaluated expressions; every error is a ``CelError``.
 
-Kubernetes' CEL is first rewritten to the core language that the library evaluates:
-
-- Object construction (``Object.spec{a: 1}``, ``JSONPatch{op: "add"}``) becomes a map literal: the result is
-  JSON, so the name of the type is not needed.
-- Optional selection (``a.?b``, ``a[?k]``) becomes a call of ``optSelect`` or ``optIndex``.
-- Escaped property names (``self.__namespace__``) become the plain ones.
-
-A quantity is represented as a map with one key, because the library can pass only JSON-like values.
+Construction of objects (``Object.spec{a: 1}``, ``JSONPatch{op: "add"}``) is first rewritten to map literals: the result is JSON, so the
+name of the type is not needed. Not known: optional selection (``a.?b``), escaped names of properties, comparison of quantities.
 """
 
 from __future__ import annotations
@@ -15,9 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import cel
 from cel.stdlib import add_stdlib_to_context
@@ -82,53 +75,10 @@ def compiled(source: str) -> Expression:
     return Expression(source)
 
 
-_QUANTITY = "$nano"
-
-
-def _opt_select(value: Any, key: Any) -> Any:
-    if isinstance(value, cel.OptionalValue):
-        if not value.has_value():
-            return value
-        value = value.value()
-    if isinstance(value, dict) and key in value:
-        return cel.OptionalValue.of(value[key])
-    return cel.OptionalValue.none()
-
-
-def _opt_index(value: Any, key: Any) -> Any:
-    if isinstance(value, cel.OptionalValue):
-        if not value.has_value():
-            return value
-        value = value.value()
-    if isinstance(value, list):
-        inside = isinstance(key, int) and 0 <= key < len(value)
-        return cel.OptionalValue.of(value[key]) if inside else cel.OptionalValue.none()
-    return _opt_select(value, key)
-
-
-def _quantity(text: Any) -> Any:
-    return {_QUANTITY: str(nano(text))}
-
-
-def _nanos(quantity: Any) -> int:
-    return int(quantity[_QUANTITY]) if isinstance(quantity, dict) else int(quantity) * NANO
-
-
-def _compare(left: Any, right: Any) -> int:
-    a, b = _nanos(left), _nanos(right)
-    return (a > b) - (a < b)
-
-
-def _index_of(values: Any, wanted: Any, start: int = 0) -> int:
+def _index_of(values: Any, wanted: Any) -> int:
     if isinstance(values, str):
-        return values.find(wanted, start)
+        return values.find(wanted)
     return values.index(wanted) if wanted in values else -1
-
-
-def _last_index_of(values: Any, wanted: Any) -> int:
-    if isinstance(values, str):
-        return values.rfind(wanted)
-    return max((index for index, value in enumerate(values) if value == wanted), default=-1)
 
 
 def _format(template: str, arguments: list[Any]) -> str:
@@ -152,139 +102,35 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "optSelect": _opt_select,
-    "optIndex": _opt_index,
     # The authorizer: the only user of the sandbox is allowed everything.
     **dict.fromkeys(
         ("group", "resource", "subresource", "namespace", "name", "path", "check", "serviceAccount"),
         lambda authorizer, *_: authorizer,
     ),
     "allowed": lambda _: True,
-    "quantity": _quantity,
-    "isGreaterThan": lambda a, b: _compare(a, b) > 0,
-    "compareTo": _compare,
-    "asApproximateFloat": lambda q: _nanos(q) / NANO,
+    "quantity": lambda text: nano(text) / NANO,
+    "asApproximateFloat": lambda quantity: quantity,
     "indexOf": _index_of,
-    "lastIndexOf": _last_index_of,
+    "lastIndexOf": lambda text, wanted: text.rfind(wanted),
     "format": _format,
     "jsonpatch.escapeKey": _escape_key,
     "substring": _substring,
 }
 
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*)
-    |(?P<string>[bBrR]{0,2}(?:\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
-    |(?P<number>0x[0-9a-fA-F]+u?|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?u?)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<other>\.\?|\[\?|&&|\|\||[=!<>]=|.)""",
-    re.VERBOSE | re.DOTALL,
+_REWRITTEN: Final = re.compile(
+    r"""(?P<kept>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|//[^\n]*)
+    |\b(?:Object|JSONPatch)(?:\.\w+)*\s*(?=\{)
+    |(?P<before>[{,]\s*)(?P<field>[A-Za-z_]\w*)(?=\s*:)""",
+    re.VERBOSE,
 )
-_MESSAGES = frozenset({"Object", "JSONPatch"})
-_ESCAPES = (
-    ("__underscores__", "__"),
-    ("__dot__", "."),
-    ("__dash__", "-"),
-    ("__slash__", "/"),
-)
-
-
-@dataclass(slots=True)
-class _Writer:
-    tokens: list[tuple[str, str]]
-    position: int = 0
-    out: list[str] = field(default_factory=list)
-    braces: list[str] = field(default_factory=list)
-
-    def peek(self, ahead: int = 1) -> tuple[str, str]:
-        """The ``ahead``-th next token that is no space."""
-        index = self.position
-        while index < len(self.tokens):
-            if self.tokens[index][0] != "space":
-                ahead -= 1
-                if ahead == 0:
-                    return self.tokens[index]
-            index += 1
-        return ("end", "")
-
-    def previous(self) -> str:
-        """The last written token that is no space."""
-        return next((text for text in reversed(self.out) if text.strip()), "")
+"""Texts and comments, which stay; the name of a type; a field of an object."""
 
 
 def rewrite(source: str) -> str:
     """``source`` in core CEL."""
-    writer = _Writer([(m.lastgroup or "other", m[0]) for m in _TOKEN.finditer(source)])
-    while writer.position < len(writer.tokens):
-        kind, text = writer.tokens[writer.position]
-        writer.position += 1
-        if kind == "name":
-            _name(writer, text)
-        elif kind == "other":
-            _punctuation(writer, text)
-        else:
-            writer.out.append(text)
-    return "".join(writer.out)
 
+    def word(found: re.Match[str]) -> str:
+        return found["kept"] or (f'{found["before"]}"{found["field"]}"' if found["field"] else "")
 
-def _name(writer: _Writer, text: str) -> None:
-    before = writer.previous()
-    if text in _MESSAGES and before != "." and _skip_message_name(writer):
-        writer.braces.append("message")
-        writer.out.append("{")
-    elif writer.braces[-1:] == ["message"] and before in {"{", ","} and writer.peek()[1] == ":":
-        writer.out.append(f'"{_unescaped(text)}"')
-    elif before == "." and text.startswith("__"):
-        writer.out.append(_unescaped(text))
-    else:
-        writer.out.append(text)
-
-
-def _skip_message_name(writer: _Writer) -> bool:
-    """Move past ``.a.b{`` if that follows; True if it did."""
-    start = writer.position
-    while writer.peek()[1] == "." and writer.peek(2)[0] == "name":
-        _advance(writer, 2)
-    if writer.peek()[1] == "{":
-        _advance(writer, 1)
-        return True
-    writer.position = start
-    return False
-
-
-def _advance(writer: _Writer, count: int) -> None:
-    while count:
-        if writer.tokens[writer.position][0] != "space":
-            count -= 1
-        writer.position += 1
-
-
-def _punctuation(writer: _Writer, text: str) -> None:
-    if text == ".?":
-        name = writer.peek()[1]
-        _advance(writer, 1)
-        writer.out.append(f'.optSelect("{_unescaped(name)}")')
-    elif text == "[?":
-        writer.braces.append("optional")
-        writer.out.append(".optIndex(")
-    elif text == "]" and writer.braces[-1:] == ["optional"]:
-        writer.braces.pop()
-        writer.out.append(")")
-    else:
-        _track(writer, text)
-        writer.out.append(text)
-
-
-def _track(writer: _Writer, text: str) -> None:
-    if text in "{[(":
-        writer.braces.append(text)
-    elif text in "}])" and writer.braces:
-        writer.braces.pop()
-
-
-def _unescaped(name: str) -> str:
-    if name.startswith("__") and name.endswith("__") and name.count("__") == 2:  # noqa: PLR2004 - one at each end
-        return name[2:-2]
-    for escape, plain in _ESCAPES:
-        name = name.replace(escape, plain)
-    return name
+    return _REWRITTEN.sub(word, source)
