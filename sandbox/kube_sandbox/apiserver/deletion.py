@@ -254,7 +254,7 @@ def bind(store: ObjectStore, namespace: str, name: str, binding: Json, *, dry_ru
             )
         wanted, found = dig(binding, "metadata", "uid"), pod["metadata"]["uid"]
         if wanted and wanted != found:
-            raise foreign_uid("", "pods", namespace, name, wanted=wanted, found=found)
+            raise foreign_uid("", "pods", name, wanted=wanted, found=found)
         why = _unbindable(pod)
         if why:
             raise conflict("", "pods/binding", name, why)

@@ -142,15 +142,9 @@ def bad_options(kind: str, fault: FieldError) -> StatusError:
     return StatusError(422, "Invalid", message, details=details)
 
 
-def foreign_uid(
-    group: str, resource: str, namespace: str, name: str, *, wanted: str, found: str
-) -> StatusError:
+def foreign_uid(group: str, resource: str, name: str, *, wanted: str, found: str) -> StatusError:
     """409: the object of that name has another uid."""
-    key = "/".join(filter(None, ("/registry", group if "." in group else "", resource, namespace, name)))
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    )
+    why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
     return conflict(group, resource, name, why)
 
 

@@ -1,7 +1,8 @@
 """JSON patch (RFC 6902), JSON merge patch (RFC 7386) and strategic merge patch on decoded JSON.
 
 No function changes its arguments. A patch that cannot be applied is a ``StatusError``. The merge keys of the built-in types are looked up by the name of the list's
-field and, where a name is ambiguous, by the field above it; the order of merged lists is not asked for. Server-side apply merges in the same way.
+field and, where a name is ambiguous, by the field above it; of directives ``$patch: delete`` is known, and others are passed over. Server-side apply merges in the same way. Of JSON
+patches move and copy are not known.
 """
 
 from __future__ import annotations
@@ -10,15 +11,6 @@ from typing import Any
 
 from kube_sandbox.apiserver.errors import Json, StatusError, bad_request
 from kube_sandbox.apiserver.json_values import deep_copy
-
-
-class PatchRefused(StatusError):  # noqa: N818 - a refusal is an answer
-    """422: an operation that does not apply. Only ``why`` names it, not the response, as on a real server."""
-
-    def __init__(self, why: str) -> None:
-        text = "the server rejected our request due to an error in our request"
-        super().__init__(422, "Invalid", text, details={})
-        self.why = why
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -52,12 +44,6 @@ def json_patch(target: Json, operations: Any) -> Json:
 
 def _apply(document: Any, operation: Json) -> Any:
     kind, path = operation["op"], _pointer(operation["path"])
-    if kind in {"move", "copy"}:
-        source = _pointer(operation.get("from", ""))
-        value = deep_copy(_lookup(document, source))
-        if kind == "move":
-            document = _remove(document, source)
-        return _add(document, path, value)
     if kind == "add":
         return _add(document, path, deep_copy(operation.get("value")))
     if kind == "remove":
@@ -67,7 +53,7 @@ def _apply(document: Any, operation: Json) -> Any:
         return _replace(document, path, deep_copy(operation.get("value")))
     if kind == "test":
         if _lookup(document, path) != operation.get("value"):
-            raise _refused(f"testing value {operation['path']} failed")
+            raise _refused()
         return document
     raise bad_request(f"unexpected kind of operation: {kind}")
 
@@ -91,12 +77,12 @@ def _child(node: Any, part: str) -> Any:
         return node[part]
     if isinstance(node, list):
         return node[_index(part, len(node) - 1)]
-    raise _refused(f"missing path: {part}")
+    raise _refused()
 
 
 def _index(part: str, last: int) -> int:
     if not part.isdigit() or int(part) > last:
-        raise _refused(f"unable to access invalid index: {part}")
+        raise _refused()
     return int(part)
 
 
@@ -109,13 +95,11 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
     elif isinstance(parent, list):
         parent.insert(len(parent) if last == "-" else _index(last, len(parent)), value)
     else:
-        raise _refused(f"add operation does not apply: doc is missing path: {'/'.join(path)}")
+        raise _refused()
     return document
 
 
 def _replace(document: Any, path: list[str], value: Any) -> Any:
-    if not path:
-        return value
     parent = _lookup(document, path[:-1])
     parent[path[-1] if isinstance(parent, dict) else int(path[-1])] = value
     return document
@@ -128,37 +112,28 @@ def _remove(document: Any, path: list[str]) -> Any:
     return document
 
 
-def _refused(message: str) -> StatusError:
-    return PatchRefused(message)
+def _refused() -> StatusError:
+    """422: an operation that does not apply; the answer does not name it, as on a real server."""
+    text = "the server rejected our request due to an error in our request"
+    return StatusError(422, "Invalid", text, details={})
 
 
 _DIRECTIVE = "$patch"
-_DELETE = "$deleteFromPrimitiveList/"
 
 
 def strategic_patch(target: Json, patch: Json) -> Json:
-    """``target`` after the patch; neither argument is changed. Raises 400 for an unknown directive."""
+    """``target`` after the patch; neither argument is changed."""
     result = _merge_object(target, patch, "")
     return result if result is not None else {}
 
 
 def _merge_object(target: Any, patch: Json, field: str) -> Json | None:
-    directive = patch.get(_DIRECTIVE)
-    if directive == "delete":
+    if patch.get(_DIRECTIVE) == "delete":
         return None
-    if directive == "replace":
-        return {k: deep_copy(v) for k, v in patch.items() if k != _DIRECTIVE}
-    if directive not in (None, "merge"):
-        raise bad_request(f"unknown patch type found: {directive}")
     result: Json = deep_copy(target) if isinstance(target, dict) else {}
-    # Deletions come second: they are about the list after the values of the patch were merged.
     for key, value in patch.items():
         if not key.startswith("$"):
             _merge_field(result, key, value, field)
-    for key, value in patch.items():
-        if key.startswith(_DELETE):
-            name = key[len(_DELETE) :]
-            result[name] = [item for item in result.get(name) or () if item not in value]
     return result
 
 
@@ -181,15 +156,7 @@ def _merge_list(current: list[Any], patch: list[Any], field: str, parent: str) -
     if field in _PRIMITIVE:
         return [*deep_copy(current), *(item for item in patch if item not in current)]
     key = _merge_key(field, parent)
-    if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in patch):
-        return [
-            _without_directives(item)
-            for item in patch
-            if not (isinstance(item, dict) and set(item) == {_DIRECTIVE})
-        ]
-    if not key:
-        return [_without_directives(item) for item in patch]
-    return _merge_keyed(current, patch, key, field)
+    return _merge_keyed(current, patch, key, field) if key else deep_copy(patch)
 
 
 def _merge_keyed(current: list[Any], patch: list[Any], key: str, field: str) -> list[Any]:
@@ -207,14 +174,6 @@ def _merge_keyed(current: list[Any], patch: list[Any], key: str, field: str) -> 
         else:
             result[position] = merged
     return result
-
-
-def _without_directives(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_directives(v) for k, v in value.items() if not k.startswith("$")}
-    if isinstance(value, list):
-        return [_without_directives(item) for item in value]
-    return value
 
 
 _KEYS: dict[str, str] = {

@@ -407,8 +407,7 @@ class ObjectStore:
         _match_namespace(resource, have.get("namespace", ""), want)
         uid = want.get("uid")
         if uid and uid != have["uid"] and options.uid_is_precondition:
-            place = have.get("namespace", "")
-            raise foreign_uid(resource.group, resource.plural, place, name, wanted=uid, found=have["uid"])
+            raise foreign_uid(resource.group, resource.plural, name, wanted=uid, found=have["uid"])
         if want.get("resourceVersion") and want["resourceVersion"] != have["resourceVersion"]:
             raise conflict(resource.group, resource.plural, name, MODIFIED)
         if uid and uid != have["uid"]:
