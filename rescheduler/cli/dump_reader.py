@@ -25,6 +25,7 @@ from rescheduler.cli.dump_files import (
 )
 from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.kube.errors import parse_status
+from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record
@@ -72,17 +73,12 @@ def read_sources(
     sizes = [0 if file == STANDARD_INPUT else looked_at(file).st_size for file in files]
     total = 0 if STANDARD_INPUT in files else sum(sizes)
     collection = _Collection(decoder)
-    collecting = gc.isenabled()
-    gc.disable()  # all objects that are allocated here stay alive: collections would be most of the cost, for nothing
-    try:
+    with PROCESS_PAUSE.during():
         done = 0
         for file, size in zip(files, sizes, strict=True):
             _read_file(file, collection, partial(_advance, progress, done, total, file))
             done += size
-    finally:
-        gc.freeze()
-        if collecting:
-            gc.enable()
+        gc.freeze()  # all that is there now stays
     return collection.state, collection.warnings()
 
 
