@@ -141,12 +141,10 @@ class PodSpecMethods(Builder[RecordT]):
         containers[0]["image"] = image
         return self._spec("containers", containers)
 
-    def host_port(self, port: int, protocol: str = "TCP", ip: str = "") -> Self:
+    def host_port(self, port: int) -> Self:
         """Take a port on the node."""
         containers = self._containers()
-        entry: Manifest = {"containerPort": port, "hostPort": port, "protocol": protocol}
-        if ip:
-            entry["hostIP"] = ip
+        entry: Manifest = {"containerPort": port, "hostPort": port, "protocol": "TCP"}
         containers[0]["ports"] = [*containers[0].get("ports", []), entry]
         return self._spec("containers", containers)
 

@@ -73,9 +73,9 @@ class NodeBuilder(Builder[Node]):
         merged = {**self._manifest["status"]["allocatable"], **(amounts or {}), **more}
         return self.set("status.allocatable", merged).set("status.capacity", merged)
 
-    def zone(self, zone: str, region: str = "r1") -> Self:
+    def zone(self, zone: str) -> Self:
         """Set the zone and region labels."""
-        return self.label({"topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": region})
+        return self.label({"topology.kubernetes.io/zone": zone, "topology.kubernetes.io/region": "r1"})
 
     def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
         """Add a taint."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kube_sandbox.controllers.unstructured import Obj
-from rescheduler.model.names import HOSTNAME, REGION, ZONE
+from rescheduler.model.names import HOSTNAME, ZONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +19,9 @@ class SandboxNode:
     memory: str = "16Gi"
     pods: int = 110
     zone: str = ""
-    region: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[tuple[str, str, str]] = ()
     """(key, value, effect)."""
-    extended: Mapping[str, str] = field(default_factory=dict)
-    """Quantities of extended resources."""
 
 
 def node_object(node: SandboxNode) -> Obj:
@@ -32,14 +29,11 @@ def node_object(node: SandboxNode) -> Obj:
     labels = {HOSTNAME: node.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     if node.zone:
         labels[ZONE] = node.zone
-    if node.region:
-        labels[REGION] = node.region
     capacity = {
         "cpu": node.cpu,
         "memory": node.memory,
         "pods": str(node.pods),
         "ephemeral-storage": "100Gi",
-        **node.extended,
     }
     return {
         "apiVersion": "v1",

@@ -335,8 +335,8 @@ START_S = 1_790_000_000.0
 class VirtualClock:
     """The clock of a sandbox in virtual time, callable like ``time.time``. It moves only by ``move_to``, never back."""
 
-    def __init__(self, start_s: float = START_S) -> None:
-        self._now_s = start_s
+    def __init__(self) -> None:
+        self._now_s = START_S
 
     def __call__(self) -> float:
         """The time now, in seconds since the epoch."""

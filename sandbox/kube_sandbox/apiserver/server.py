@@ -45,19 +45,15 @@ class ApiServer:
         *,
         clock: Clock = time.time,
         rng: random.Random | None = None,
-        history_per_resource: int = 20_000,
-        bookmark_every_s: float = 60.0,
     ) -> None:
         self.registry = builtin_registry()
         self.store = ObjectStore(
             clock=clock,
             rng=rng if rng is not None else random.Random(),  # noqa: S311 - identifiers, not secrets
             registry=self.registry,
-            history_per_resource=history_per_resource,
         )
         self.definitions = Definitions(self.store)
         self.store.admission = BuiltinAdmission(self.store, PolicyEngine(self.store))
-        self._bookmark_every_s = bookmark_every_s
         self._bootstrap()
 
     def handle(self, request: Request, headers: Mapping[str, str] | None = None) -> Response:
@@ -84,8 +80,7 @@ class ApiServer:
         if "watch" not in target.resource.verbs:
             raise unknown_path()
         chosen = parse_predicate(request.query, target.namespace, target.resource.fields)
-        every_s = self._bookmark_every_s
-        return watch_objects(self.store, target.resource, chosen, request.query, bookmark_every_s=every_s)
+        return watch_objects(self.store, target.resource, chosen, request.query)
 
     def _answer(self, request: Request, headers: Mapping[str, str]) -> Response:
         path = request.path

@@ -41,6 +41,8 @@ Key = tuple[str, str]
 """Namespace ("" for cluster-scoped objects) and name."""
 
 _ENCODER = msgspec.json.Encoder()
+_WINDOW = 20_000
+"""So many changes of a resource are kept."""
 
 
 @dataclass(slots=True)
@@ -83,9 +85,8 @@ class _Table:
 class VersionedObjects:
     """All objects of the cluster, by resource (``pods``, ``deployments.apps``)."""
 
-    def __init__(self, history_per_resource: int = 20_000) -> None:
+    def __init__(self) -> None:
         self.version = 1
-        self._window = history_per_resource
         self._tables: dict[str, _Table] = {}
         self._listeners: dict[str, list[Callable[[StoredChange], None]]] = {}
 
@@ -178,7 +179,7 @@ class VersionedObjects:
 
     def _commit(self, table: _Table, change: StoredChange) -> None:
         table.history.append(change)
-        if len(table.history) > self._window:
+        if len(table.history) > _WINDOW:
             table.compacted = table.history.popleft().version
         for listener in (*self._listeners.get(change.resource, ()), *self._listeners.get("", ())):
             listener(change)
@@ -225,12 +226,11 @@ class ObjectStore:
         clock: Clock,
         rng: random.Random,
         registry: Registry,
-        history_per_resource: int = 20_000,
     ) -> None:
         self.clock = clock
         self.registry = registry
         self.lock = threading.RLock()
-        self.objects = VersionedObjects(history_per_resource)
+        self.objects = VersionedObjects()
         self.admission: BuiltinAdmission | None = None
         """None: nothing is asked."""
         self._rng = rng

@@ -28,6 +28,7 @@ from kube_sandbox.apiserver.tables import ResponseForm
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _MOST_WAITING = 50_000
 _POLL_S = 1.0
+_BOOKMARK_EVERY_S = 60.0
 _encode = msgspec.json.encode
 
 
@@ -44,7 +45,7 @@ class WatchStream:
         clock: Clock,
         version: int,
         timeout_s: float,
-        bookmark_every_s: float,
+        bookmarks: bool,
     ) -> None:
         self._resource = resource
         self._chosen = chosen
@@ -54,8 +55,7 @@ class WatchStream:
         self._closed = False
         self._ended = False
         self._deadline_s = clock() + timeout_s
-        self._bookmark_every_s = bookmark_every_s
-        self._next_bookmark_s = clock() + bookmark_every_s
+        self._next_bookmark_s = clock() + _BOOKMARK_EVERY_S if bookmarks else math.inf
         self.version = version
         self.headers: Mapping[str, str] = {"content-type": "application/json"}
 
@@ -154,7 +154,7 @@ class WatchStream:
     def _due_bookmark(self) -> Iterator[bytes]:
         if self._clock() < self._next_bookmark_s:
             return
-        self._next_bookmark_s = self._clock() + self._bookmark_every_s
+        self._next_bookmark_s = self._clock() + _BOOKMARK_EVERY_S
         yield self.bookmark_line(self.version)
 
 
@@ -263,8 +263,6 @@ def watch_objects(
     resource: ResourceType,
     chosen: SelectionPredicate,
     query: Query,
-    *,
-    bookmark_every_s: float,
 ) -> WatchStream:
     """Opens a watch at a consistent point. If the version is too old, it has one ERROR event. Raises 400 and 422."""
     initial, match = query.get("sendInitialEvents"), query.get("resourceVersionMatch")
@@ -284,7 +282,7 @@ def watch_objects(
             clock=store.clock,
             version=now,
             timeout_s=float(_number(query.get("timeoutSeconds")) or 1800),
-            bookmark_every_s=bookmark_every_s if bookmarks else math.inf,
+            bookmarks=bookmarks,
         )
         if send_initial or not (since or initial):
             for obj in store.objects.items(resource.table, chosen.namespace):
