@@ -13,6 +13,7 @@ from typing import Any
 
 from kube_sandbox.apiserver.errors import Json, bad_request
 from kube_sandbox.apiserver.json_values import dig
+from rescheduler.model.selectors import Operator, Requirement
 
 _REQUIREMENT = re.compile(
     r"""\s*(?:
@@ -26,31 +27,15 @@ _REQUIREMENT = re.compile(
     re.VERBOSE,
 )
 
+_OPERATORS = frozenset(Operator)
 _GENERIC_FIELDS = ("metadata.name", "metadata.namespace")
-
-
-@dataclass(frozen=True, slots=True)
-class _Requirement:
-    key: str
-    operator: str
-    values: tuple[str, ...]
-
-    def matches(self, labels: Json) -> bool:
-        value = labels.get(self.key)
-        if self.operator == "in":
-            return value is not None and value in self.values
-        if self.operator == "notin":
-            return value is None or value not in self.values
-        if self.operator == "exists":
-            return value is not None
-        return value is None
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionPredicate:
     """The namespace, label and field selectors of a request. An empty predicate matches everything."""
 
-    labels: tuple[_Requirement, ...] = ()
+    labels: tuple[Requirement, ...] = ()
     fields: tuple[tuple[str, bool, str], ...] = ()
     namespace: str = ""
 
@@ -64,10 +49,9 @@ class SelectionPredicate:
         metadata = obj["metadata"]
         if self.namespace and metadata.get("namespace") != self.namespace:
             return False
-        if self.labels:
-            labels = metadata.get("labels") or {}
-            if not all(r.matches(labels) for r in self.labels):
-                return False
+        labels: Any = metadata.get("labels") or {}
+        if not all(r.matches(labels) for r in self.labels):
+            return False
         return all((_field(obj, path) == value) is equal for path, equal, value in self.fields)
 
     @property
@@ -92,9 +76,9 @@ def parse_predicate(query: Query, namespace: str, field_names: Iterable[str]) ->
     )
 
 
-def parse_label_selector(text: str) -> tuple[_Requirement, ...]:
+def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """Requirements of ``a=b,c in (d,e),!f``. Raises 400."""
-    found: list[_Requirement] = []
+    found: list[Requirement] = []
     position = 0
     while position < len(text):
         match = _REQUIREMENT.match(text, position)
@@ -105,16 +89,16 @@ def parse_label_selector(text: str) -> tuple[_Requirement, ...]:
     return tuple(found)
 
 
-def _requirement(match: re.Match[str]) -> _Requirement:
+def _requirement(match: re.Match[str]) -> Requirement:
     if match["absent"]:
-        return _Requirement(match["akey"], "absent", ())
-    key = match["key"]
+        return Requirement(match["akey"], Operator.DOES_NOT_EXIST)
     if match["op"]:
-        operator = "notin" if match["op"] == "!=" else "in"
-        return _Requirement(key, operator, (match["value"],))
+        operator = Operator.NOT_IN if match["op"] == "!=" else Operator.IN
+        return Requirement(match["key"], operator, (match["value"],))
     if match["set"]:
-        return _Requirement(key, match["set"], tuple(v.strip() for v in match["values"].split(",")))
-    return _Requirement(key, "exists", ())
+        operator = Operator.IN if match["set"] == "in" else Operator.NOT_IN
+        return Requirement(match["key"], operator, tuple(v.strip() for v in match["values"].split(",")))
+    return Requirement(match["key"], Operator.EXISTS)
 
 
 def _parse_fields(text: str, supported: set[str]) -> tuple[tuple[str, bool, str], ...]:
@@ -145,17 +129,11 @@ def selects(selector: Any, labels: Json | None) -> bool:
     """True if a ``metav1.LabelSelector`` in JSON matches the labels; None matches nothing."""
     if not isinstance(selector, dict):
         return False
-    labels = labels or {}
-    for key, value in (selector.get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    for expression in selector.get("matchExpressions") or ():
-        operator = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "absent"}.get(
-            expression.get("operator", "")
-        )
-        if operator is None:
-            return False
-        requirement = _Requirement(expression["key"], operator, tuple(expression.get("values") or ()))
-        if not requirement.matches(labels):
-            return False
-    return True
+    have: Any = labels or {}
+    if any(have.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(
+        one.get("operator") in _OPERATORS
+        and Requirement(one["key"], Operator(one["operator"]), tuple(one.get("values") or ())).matches(have)
+        for one in selector.get("matchExpressions") or ()
+    )

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
@@ -33,8 +35,10 @@ from kube_sandbox.controllers.unstructured import (
     spec,
     terminal,
 )
+from rescheduler.model.decode.selectors import node_selector
+from rescheduler.model.decode.wire_types import NodeSelectorWire
 from rescheduler.model.records import ObjectKey, Taint, Toleration
-from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
+from rescheduler.model.selectors import LabelSet
 
 HASH_LABEL = "controller-revision-hash"
 _ALWAYS_TOLERATED = (
@@ -166,8 +170,8 @@ def node_affinity_allows(pod_spec: Obj, node: Obj) -> bool:
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required is None:
         return True
-    terms = tuple(_term(t) for t in required.get("nodeSelectorTerms") or ())
-    return NodeSelector(terms).matches(have, meta(node)["name"])
+    chosen = node_selector(msgspec.convert(required, NodeSelectorWire))
+    return chosen is None or chosen.matches(have, meta(node)["name"])
 
 
 def tolerates(tolerations: Sequence[Obj], node: Obj, effects: Iterable[str]) -> bool:
@@ -187,14 +191,3 @@ def _toleration(raw: Obj) -> Toleration:
     return Toleration(
         raw.get("key") or "", raw.get("operator") or "Equal", raw.get("value") or "", raw.get("effect") or ""
     )
-
-
-def _term(raw: Obj) -> NodeSelectorTerm:
-    return NodeSelectorTerm(
-        expressions=tuple(_requirement(r) for r in raw.get("matchExpressions") or ()),
-        fields=tuple(_requirement(r) for r in raw.get("matchFields") or ()),
-    )
-
-
-def _requirement(raw: Obj) -> Requirement:
-    return Requirement(raw["key"], Operator(raw["operator"]), tuple(sorted(raw.get("values") or ())))
