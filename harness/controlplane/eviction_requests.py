@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.controlplane.api import Api, Json
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.unstructured import Obj, key, spec, status, uid
+from rescheduler.model.times import format_seconds
 
 LIFECYCLE: Final = "lifecycle.k8s.io/v1alpha1"
 LAST: Final = "imperative-eviction.k8s.io/evictor"
@@ -58,7 +58,7 @@ def _pass(api: Api) -> None:
     """One look at all namespaces. 403 and 404: a namespace is being deleted; 409: it has changed since; 429: a budget."""
     paths = (f"/apis/{LIFECYCLE}/evictionrequests", f"/apis/{LIFECYCLE}/evictions", "/api/v1/pods")
     requests, evictions, pods = ([*api.get(path).expect().items] for path in paths)
-    now = timestamp(time.time())
+    now = format_seconds(time.time())
     for namespace in sorted({_namespace(obj) for obj in (*requests, *evictions)}):
         of = [[obj for obj in all_ if _namespace(obj) == namespace] for all_ in (requests, evictions, pods)]
         for step in due(of[0], of[1], of[2], now):

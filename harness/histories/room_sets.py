@@ -22,6 +22,7 @@ from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of
 from harness.histories.program import Program
 from harness.histories.script import Script
+from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
     GroupKind,
@@ -30,7 +31,6 @@ from kube_sandbox.controllers.unstructured import (
     deleting,
     key,
     labels,
-    seconds,
     spec,
     status,
     uid,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from kube_sandbox.apiserver import ApiServer
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.controllers.api import Api
 from kube_sandbox.controllers.unstructured import (
@@ -24,6 +23,7 @@ from kube_sandbox.controllers.unstructured import (
     status,
 )
 from rescheduler.model.resources import QuantityError, milli, units
+from rescheduler.model.times import format_seconds
 
 ANNOTATION_CPU: Final = "sandbox.rescheduler.dev/cpu-usage"
 """On a pod: its CPU usage (a quantity), in place of the share of its request."""
@@ -93,7 +93,7 @@ class UsageMeter:
         return int(self._share * sum(units(r) for r in _requests(pod, "memory")))
 
     def _write(self, kind: GroupKind, key: tuple[str, str], usage: Obj, now_s: float) -> None:
-        body = {"timestamp": timestamp(now_s), "window": f"{_EVERY_S:g}s", **usage}
+        body = {"timestamp": format_seconds(now_s), "window": f"{_EVERY_S:g}s", **usage}
         old = self._api.get(kind, *key)
         if old is not None:
             self._api.patch(old, body)

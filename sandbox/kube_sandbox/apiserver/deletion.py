@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 from kube_sandbox.apiserver.admission import Attributes
 from kube_sandbox.apiserver.errors import Json, StatusError, conflict, foreign_uid, not_found
-from kube_sandbox.apiserver.json_values import deep_copy, dig, parse_time, timestamp
+from kube_sandbox.apiserver.json_values import deep_copy, dig, seconds
 from kube_sandbox.apiserver.registry import ResourceType
 from kube_sandbox.apiserver.selectors import selects
 from kube_sandbox.apiserver.store import ObjectStore
+from rescheduler.model.times import format_seconds
 
 _DEFAULT_GRACE_S = 30
 
@@ -111,10 +112,10 @@ def _mark(store: ObjectStore, resource: ResourceType, obj: Json, grace_s: int) -
     metadata = obj["metadata"]
     first = not metadata.get("deletionTimestamp")
     if first:
-        metadata["deletionTimestamp"] = timestamp(store.clock() + grace_s)
+        metadata["deletionTimestamp"] = format_seconds(store.clock() + grace_s)
     elif metadata.get("deletionGracePeriodSeconds"):
-        asked_at = (parse_time(metadata["deletionTimestamp"]) or 0) - metadata["deletionGracePeriodSeconds"]
-        metadata["deletionTimestamp"] = timestamp(asked_at + grace_s)
+        asked_at = seconds(metadata["deletionTimestamp"]) - metadata["deletionGracePeriodSeconds"]
+        metadata["deletionTimestamp"] = format_seconds(asked_at + grace_s)
     metadata["deletionGracePeriodSeconds"] = grace_s
     if first and metadata.get("generation"):
         metadata["generation"] += 1

@@ -1,10 +1,9 @@
-"""Reads and copies nested JSON, and reads and writes times in it."""
+"""Reads and copies nested JSON, and reads times in it."""
 
 from __future__ import annotations
 
-import functools
 import marshal
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from kube_sandbox.apiserver.errors import Json
@@ -43,21 +42,6 @@ def set_default(obj: Json, key: str, value: Any) -> None:
         obj[key] = value
 
 
-def parse_time(text: object) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time, or None."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
-
-
-def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC, whole seconds, as ``metav1.Time``."""
-    return _formatted(int(seconds))
-
-
-@functools.lru_cache(maxsize=1024)
-def _formatted(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def seconds(text: str | None) -> float:
+    """A time in JSON as seconds since the epoch; 0.0 if there is none."""
+    return datetime.fromisoformat(text).timestamp() if text else 0.0

@@ -31,8 +31,9 @@ from kube_sandbox.apiserver.errors import (
     invalid,
     not_found,
 )
-from kube_sandbox.apiserver.json_values import deep_copy, dig, meta, timestamp
+from kube_sandbox.apiserver.json_values import deep_copy, dig, meta
 from kube_sandbox.apiserver.registry import Registry, ResourceType
+from rescheduler.model.times import format_seconds
 
 if TYPE_CHECKING:
     from kube_sandbox.apiserver.admission_policies import BuiltinAdmission
@@ -355,7 +356,7 @@ class ObjectStore:
 
     def stamp(self) -> str:
         """The time now as metav1.Time."""
-        return timestamp(self.clock())
+        return format_seconds(self.clock())
 
     def _existing(self, resource: ResourceType, namespace: str, name: str) -> Json:
         found = self.objects.get(resource.table, (namespace, name))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kube_sandbox.apiserver.errors import Json
-from kube_sandbox.apiserver.json_values import dig, parse_time
+from kube_sandbox.apiserver.json_values import dig, seconds
 from kube_sandbox.apiserver.registry import ResourceType
 
 Cell = Callable[[Json, float], Any]
@@ -62,11 +62,11 @@ def _at(*path: str) -> Cell:
 
 
 def _age(obj: Json, now_s: float) -> str:
-    seconds = int(now_s - (parse_time(dig(obj, "metadata", "creationTimestamp")) or now_s))
+    age_s = int(now_s - (seconds(dig(obj, "metadata", "creationTimestamp")) or now_s))
     for limit, length, unit in ((120, 1, "s"), (7200, 60, "m"), (172_800, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds // length}{unit}"
-    return f"{seconds // 86_400}d"
+        if age_s < limit:
+            return f"{age_s // length}{unit}"
+    return f"{age_s // 86_400}d"
 
 
 def _pod_ready(pod: Json, _now_s: float) -> str:

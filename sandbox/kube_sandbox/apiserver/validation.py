@@ -12,13 +12,12 @@ from typing import Any, Final
 from kube_sandbox.apiserver.errors import FieldError, Json, forbidden_field, invalid_value, required
 from kube_sandbox.apiserver.json_values import deep_copy, dig
 from rescheduler.model.resources import nano
+from rescheduler.model.selectors import key_error, value_error
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _QUANTITY = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+|[numkMGTPE]|[KMGTPE]i)?")
 _ALLOWED: Final = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 _MAX_NAME: Final = 253
-_MAX_LABEL: Final = 63
 _STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Resources that are not counted in whole pieces, so their limits may be above the requests."""
 
@@ -32,23 +31,12 @@ def validate_metadata(obj: Json) -> list[FieldError]:
     ):
         faults.append(invalid_value("metadata.name", name, _ALLOWED))
     for key, value in (metadata.get("labels") or {}).items():
-        if not _qualified_name(key):
+        if key_error(key):
             faults.append(invalid_value("metadata.labels", key, _ALLOWED))
-        if (
-            not isinstance(value, str)
-            or len(value) > _MAX_LABEL
-            or (value and not _QUALIFIED.fullmatch(value))
-        ):
+        if not isinstance(value, str) or value_error(value):
             faults.append(invalid_value("metadata.labels", value, _ALLOWED))
-    keys = [key for key in metadata.get("annotations") or () if not _qualified_name(key.lower())]
+    keys = [key for key in metadata.get("annotations") or () if key_error(key.lower())]
     return faults + [invalid_value("metadata.annotations", key, _ALLOWED) for key in keys]
-
-
-def _qualified_name(key: str) -> bool:
-    prefix, slash, name = key.rpartition("/")
-    if slash and not (_SUBDOMAIN.fullmatch(prefix) and len(prefix) <= _MAX_NAME):
-        return False
-    return bool(_QUALIFIED.fullmatch(name)) and len(name) <= _MAX_LABEL
 
 
 def validate_pod(pod: Json) -> list[FieldError]:

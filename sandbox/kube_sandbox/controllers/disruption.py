@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
@@ -28,7 +29,6 @@ from kube_sandbox.controllers.unstructured import (
     new_condition,
     ready,
     scaled_value,
-    seconds,
     selects,
     spec,
     status,

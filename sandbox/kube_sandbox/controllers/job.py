@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.pod_control import (
     OwnerController,
     claim,
@@ -27,6 +26,7 @@ from kube_sandbox.controllers.unstructured import (
     with_condition,
 )
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import format_seconds
 
 
 class JobController(OwnerController):
@@ -117,12 +117,12 @@ def _write_status(
         "ready": sum(ready(p) for p in running),
         "succeeded": succeeded,
         "failed": failed,
-        "startTime": status(job).get("startTime") or timestamp(ctx.now_s),
+        "startTime": status(job).get("startTime") or format_seconds(ctx.now_s),
     }
     if verdict:
         reason = "BackoffLimitExceeded" if verdict == "Failed" else "CompletionsReached"
         mark = new_condition(verdict, reason, "", ctx.now_s)
         new["conditions"] = with_condition(status(job).get("conditions") or [], mark)
         if verdict == "Complete":
-            new["completionTime"] = timestamp(ctx.now_s)
+            new["completionTime"] = format_seconds(ctx.now_s)
     write_counts(ctx, job, new)

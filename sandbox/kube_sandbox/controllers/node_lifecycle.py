@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kube_sandbox.apiserver.json_values import timestamp
+from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.daemonset import matching
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
@@ -20,11 +20,11 @@ from kube_sandbox.controllers.unstructured import (
     group_kind,
     key,
     new_condition,
-    seconds,
     spec,
     terminal,
 )
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import format_seconds
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -99,7 +99,7 @@ def desired_taints(node: Obj, now_s: float) -> list[Obj]:
     kept = [t for t in present if asked.get((t.get("key", ""), t.get("effect", "")), True)]
     have = {(t.get("key"), t.get("effect")) for t in kept}
     added: list[Obj] = [
-        {"key": k, "effect": e, "timeAdded": timestamp(now_s)}
+        {"key": k, "effect": e, "timeAdded": format_seconds(now_s)}
         for (k, e), desired in asked.items()
         if desired and (k, e) not in have
     ]

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
+from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.runtime import Indexer, ReconcileContext
 from kube_sandbox.controllers.unstructured import (
@@ -32,7 +33,6 @@ from kube_sandbox.controllers.unstructured import (
     meta,
     owners,
     ready,
-    seconds,
     selects,
     spec,
     status,

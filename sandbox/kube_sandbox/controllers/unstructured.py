@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from kube_sandbox.apiserver.json_values import timestamp
+from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.selectors import selects as matches
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import format_seconds
 
 Obj: TypeAlias = dict[str, Any]
 """One API object as JSON."""
@@ -141,7 +142,7 @@ def is_true(obj: Obj, kind: str) -> bool:
 
 def new_condition(kind: str, reason: str, message: str, now_s: float, *, state: str = "True") -> Obj:
     """A condition that begins now."""
-    since = timestamp(now_s)
+    since = format_seconds(now_s)
     return {"type": kind, "status": state, "reason": reason, "message": message, "lastTransitionTime": since}
 
 
@@ -219,8 +220,3 @@ def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
 def micro_timestamp(moment_s: float) -> str:
     """Seconds since the epoch as a metav1.MicroTime."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def seconds(text: str | None) -> float:
-    """A time in JSON as seconds since the epoch; 0.0 if there is none."""
-    return datetime.fromisoformat(text).timestamp() if text else 0.0

@@ -6,12 +6,12 @@ from typing import Final
 
 import msgspec
 
-from kube_sandbox.apiserver.json_values import timestamp
 from kube_sandbox.controllers.unstructured import Obj, annotations_of, condition, key, spec, status, uid
 from rescheduler.kube.transport import Request
 from rescheduler.model.decode.pod_requests import incoming_requests
 from rescheduler.model.decode.pod_wire_types import PodSpecWire
 from rescheduler.model.resources import NO_RESOURCES, Resources, parse_amounts, resources_of
+from rescheduler.model.times import format_seconds
 
 ANNOTATION_READY_AFTER = "sandbox.rescheduler.dev/ready-after"
 """On a pod: seconds from start to Ready, or ``never``."""
@@ -80,12 +80,12 @@ def pod_path(pod: Obj) -> str:
 
 def running(pod: Obj, *, ready: bool, address: str, started_s: float, now_s: float) -> Request:
     """All containers run. ``address``: the pod's IP."""
-    state = {"running": {"startedAt": timestamp(started_s)}}
-    finished = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": timestamp(started_s)}}
+    state = {"running": {"startedAt": format_seconds(started_s)}}
+    finished = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": format_seconds(started_s)}}
     flag, reason = ("True", None) if ready else ("False", "ContainersNotReady")
     body: Obj = {
         "phase": "Running",
-        "startTime": timestamp(started_s),
+        "startTime": format_seconds(started_s),
         "hostIP": "127.0.0.1",
         "hostIPs": [{"ip": "127.0.0.1"}],
         "podIP": address,
@@ -112,7 +112,7 @@ def ended(pod: Obj, *, exit_code: int, now_s: float) -> Request:
         "terminated": {
             "exitCode": exit_code,
             "reason": "Completed" if exit_code == 0 else "Error",
-            "finishedAt": timestamp(now_s),
+            "finishedAt": format_seconds(now_s),
         }
     }
     phase, reason = ("Failed", "PodFailed") if exit_code else ("Succeeded", "PodCompleted")
@@ -136,7 +136,9 @@ def own_exit_code(pod: Obj) -> int:
 def rejected(pod: Obj, *, reason: str, message: str, now_s: float) -> Request:
     """The kubelet has rejected the pod for good."""
     full = f"Pod was rejected: {message}"
-    return _patch(pod, {"phase": "Failed", "reason": reason, "message": full, "startTime": timestamp(now_s)})
+    return _patch(
+        pod, {"phase": "Failed", "reason": reason, "message": full, "startTime": format_seconds(now_s)}
+    )
 
 
 def final_delete(pod: Obj) -> Request:
@@ -158,7 +160,7 @@ def _patch(pod: Obj, new: Obj) -> Request:
 
 
 def _condition(kind: str, state: str, now_s: float, reason: str | None = None) -> Obj:
-    new = {"type": kind, "status": state, "lastTransitionTime": timestamp(now_s)}
+    new = {"type": kind, "status": state, "lastTransitionTime": format_seconds(now_s)}
     return new | {"reason": reason} if reason else new
 
 
