@@ -43,6 +43,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import doubling_s
 from rescheduler.model.usage import MeasuredUsage
 
 _AT_A_TIME: Final = 5_000
@@ -248,7 +249,7 @@ class Loop:
                 raise  # somebody waits for the outcome of this one decision
             tries = self._crashed[step] = self._crashed.get(step, 0) + 1
             self._crashes.tell(step, None, error, tries)
-            again_s = self._clock() + min(_LONGEST_REST_S, self._timings.retry_s * 2.0 ** min(tries - 1, 16))
+            again_s = self._clock() + doubling_s(self._timings.retry_s, tries, _LONGEST_REST_S)
             if step is Step.ROUND:
                 self._reconcile_at_s = self._reconcile_after_s = again_s
             elif step is Step.DECISION:

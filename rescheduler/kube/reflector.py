@@ -17,7 +17,7 @@ from rescheduler.kube.store import Store, namespace_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import ObjectKey, Pod, PodPhase
-from rescheduler.model.times import RECONNECT_S
+from rescheduler.model.times import RECONNECT_S, doubling_s
 
 BASE_S: Final = 0.5
 CAP_S: Final = 10.0
@@ -132,15 +132,6 @@ class _Phase(enum.Enum):
     LISTING = enum.auto()
     INITIAL = enum.auto()
     WATCHING = enum.auto()
-
-
-def full_jitter_s(failures: int, base_s: float, cap_s: float, chance: float) -> float:
-    """Seconds to wait after so many failures in a row: uniform in 0..min(cap, base * 2^(failures - 1)).
-
-    tenacity repeats a call and counts for itself. A Reflector repeats nothing: it says when to go on, counts two
-    kinds of failures, and takes chance as an argument, so only the formula is needed here.
-    """
-    return min(cap_s, base_s * 2.0 ** min(failures - 1, 62)) * chance
 
 
 class Reflector:
@@ -290,7 +281,7 @@ class Reflector:
                 [],
             )  # as it was asked to: every pause is time in which nothing is seen
         tries, cap_s = (self._unanswered, UNANSWERED_CAP_S) if unanswered else (self._failures, CAP_S)
-        jitter_s = full_jitter_s(tries, BASE_S, cap_s, chance)
+        jitter_s = doubling_s(BASE_S, tries, cap_s) * chance
         return (end.retry_after_s or 0.0) + jitter_s, []
 
     def _not_served(self, end: End, now_s: float, chance: float) -> tuple[float, list[InformerEvent]]:
@@ -312,7 +303,7 @@ class Reflector:
             self.unknown = f"it was served and is not now ({self.problem})"
             self._lose_connection(now_s)
         self._restart(end)  # what was deleted with the kind is found by a list only
-        wait_s = full_jitter_s(self._refusals, BASE_S, UNANSWERED_CAP_S, chance)
+        wait_s = doubling_s(BASE_S, self._refusals, UNANSWERED_CAP_S) * chance
         return (end.retry_after_s or 0.0) + wait_s, []
 
     def _restart(self, end: End) -> None:

@@ -1,7 +1,6 @@
 import pytest
 
 from rescheduler.kube import errors
-from rescheduler.kube.reflector import full_jitter_s
 from rescheduler.kube.retry import NO_RETRY, Retry
 from rescheduler.kube.transport import TransportError
 
@@ -68,12 +67,6 @@ def test_a_proxys_answer_is_an_error_too(body):
 def test_retry_after(header, details, expected, refusal):
     response = refusal(429, "TooManyRequests", "", **details)
     assert errors.error_of(429, response.body, {"retry-after": header}).retry_after_s == expected
-
-
-def test_waits_grow_up_to_the_cap_and_are_fully_jittered():
-    assert [full_jitter_s(n, 1.0, 8.0, 1.0) for n in range(1, 7)] == [1, 2, 4, 8, 8, 8]
-    assert full_jitter_s(5, 1.0, 8.0, 0.0) == 0.0
-    assert full_jitter_s(5_000, 1.0, 8.0, 0.5) == 4.0
 
 
 def test_what_time_cures_is_tried_again(retry, clock):

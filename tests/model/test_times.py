@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rescheduler.model.times import (
     DurationError,
     TimestampError,
+    doubling_s,
     format_duration,
     format_seconds,
     format_timestamp,
@@ -88,3 +89,8 @@ def test_durations_are_written_as_go_writes_them(seconds, text):
 @given(st.integers(-(10**15), 10**15))
 def test_durations_read_back_to_the_microsecond(micros):
     assert parse_duration(format_duration(micros / 1e6)) == pytest.approx(micros / 1e6, abs=1e-6, rel=1e-12)
+
+
+def test_waits_double_up_to_the_longest():
+    assert [doubling_s(1.0, n, 8.0) for n in range(1, 7)] == [1, 2, 4, 8, 8, 8]
+    assert doubling_s(1.0, 5_000, 8.0) == 8.0

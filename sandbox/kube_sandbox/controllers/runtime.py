@@ -30,6 +30,7 @@ from kube_sandbox.controllers.unstructured import (
     uid,
 )
 from rescheduler.model.records import ObjectKey
+from rescheduler.model.times import doubling_s
 
 _NOT_STORED = frozenset({EVENT, GroupKind("", "Event")})
 
@@ -203,9 +204,8 @@ class WorkQueue:
 
     def failed(self, request: ObjectKey, now_s: float) -> None:
         """Add the key again after a backoff, which doubles at each failure."""
-        count = self._failures.get(request, 0)
-        self._failures[request] = count + 1
-        self.add_at(request, now_s + min(_FIRST_BACKOFF_S * 2.0**count, _LAST_BACKOFF_S))
+        count = self._failures[request] = self._failures.get(request, 0) + 1
+        self.add_at(request, now_s + doubling_s(_FIRST_BACKOFF_S, count, _LAST_BACKOFF_S))
 
     def succeeded(self, request: ObjectKey) -> None:
         """Reset the backoff of this key."""

@@ -14,10 +14,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from rescheduler.model.records import Node, Pod
+from rescheduler.model.times import doubling_s
 
 FIRST_BACKOFF_S = 1.0
 LAST_BACKOFF_S = 10.0
-_MOST_DOUBLINGS = 16
 FLUSH_AFTER_S = 300.0
 """An unschedulable pod is tried again after this time even without an event (podMaxInUnschedulablePodsDuration)."""
 
@@ -76,12 +76,8 @@ class QueuedPod:
     @property
     def backoff_until_s(self) -> float:
         """End of the backoff: 1 s after the first failed attempt, doubled at each further one up to 10 s."""
-        if not self.attempts:
-            return 0.0
-        doublings = min(
-            self.attempts - 1, _MOST_DOUBLINGS
-        )  # beyond it is the longest anyway, and no float holds it
-        return self.tried_at_s + min(FIRST_BACKOFF_S * 2.0**doublings, LAST_BACKOFF_S)
+        waits_s = doubling_s(FIRST_BACKOFF_S, self.attempts, LAST_BACKOFF_S)
+        return self.tried_at_s + waits_s if self.attempts else 0.0
 
     def backoff_over(self, now_s: float) -> bool:
         """True if the backoff is over, or the pod has been unschedulable for too long without an event."""
