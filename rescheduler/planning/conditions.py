@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from rescheduler.model.records import ObjectKey, Pod, SpreadConstraint
+from rescheduler.model.names import ZONE
+from rescheduler.model.records import ObjectKey, OwnerRef, Pod, SpreadConstraint
 from rescheduler.model.selectors import LabelSelector
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.problem import Amounts, Mark, MovablePod, Spread
@@ -127,11 +128,12 @@ class Conditions:
         more: Amounts = (),
         cost: float = 1.0,
         takes: Sequence[float] = (),
+        kept: tuple[Spread, ...] = (),
     ) -> MovablePod:
-        """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed``: in place of that of this moment."""
+        """A pod that ``policy`` may move. ``more``: what it needs besides. ``allowed``: in place of that of this moment. ``kept``: spreads besides those that it demands."""
         kind = self._trial.view.cluster.kind_of(replacement)
         bears, minds = self.marks(kind)
-        spreads = self.spreads(kind)
+        spreads = (*self.spreads(kind), *kept)
         return MovablePod(
             source=int(self.places[self._trial.state.node_index[pod.node]]) if pod.node else -1,
             needs=(*self.needs(replacement, kind), *more),
@@ -262,6 +264,20 @@ class Conditions:
             )
             known = self._hard[kind] = tuple(self._spread(kind, *one) for one in own)
         return known
+
+    def kept(self, owner: OwnerRef | None, counts: Mapping[int, int]) -> tuple[Spread, ...]:
+        """The spread over zones that the replicas of a controller have, as a constraint that it must not get worse.
+
+        ``counts``: replicas by code of the zone; none where there is nothing to lose.
+        """
+        known = self._spreads.get(owner)
+        if known is None and counts:
+            codes = self._codes(ZONE)
+            valid = np.unique(codes[codes >= 0]).tolist()
+            each = [counts.get(zone, 0) for zone in range(max(valid, default=-1) + 1)]
+            skew = max(each, default=0) - min((each[zone] for zone in valid), default=0)
+            known = self._spreads[owner] = Spread(codes, each, valid, max(1, skew))
+        return (known,) if known is not None and len(known.valid) > 1 else ()
 
     def _counted(self, kind: PodClass, own: Collection[Spread]) -> tuple[Spread, ...]:
         """Of the constraints that were named so far those of others that count its pods."""

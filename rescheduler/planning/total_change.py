@@ -6,7 +6,7 @@ spoilt by another, and no two of them move pods to and fro (docs/design/05-objec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from typing import Final, cast
 
@@ -19,6 +19,7 @@ from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
 from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
 from rescheduler.policies.proposals import Candidate
+from rescheduler.policies.workload_spread import WorkloadSpread
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _WORDS: Final = {
@@ -127,6 +128,11 @@ class Objective:
     def change(self, pod: Pod, replacement: Pod) -> TotalChange:
         """What would change if the pod, which stands, left and its replacement stood on each node instead."""
         return TotalChange(self._policies, self._view, pod, replacement)
+
+    def zones(self, pod: Pod) -> Mapping[int, int]:
+        """By code of a zone, how many replicas of the pod's workload are there; empty: no policy counts their spread."""
+        counting = (policy for policy in self._policies if isinstance(policy, WorkloadSpread))
+        return next((policy.zones(pod, self._view) for policy in counting), {})
 
     def gains(self, policy: Policy, candidate: Candidate, change: TotalChange) -> FloatArray:
         """What a move to each node gains (0..1) by the policy that proposes it: 0 on its own node, and where it is not to go.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress, islice
 from typing import Annotated, ClassVar, Final
 
@@ -86,6 +86,11 @@ class WorkloadSpread:
             found = same
         return elsewhere(Tier.SOFT, found * self._weight, here)
 
+    def zones(self, pod: Pod, view: PolicyView) -> Mapping[int, int]:
+        """By code of a zone, how many replicas of the pod's workload are there; empty: there is no spread to lose."""
+        workload = _Workloads.of(self, view.cluster).of_pod(pod)
+        return workload.by_zone() if workload is not None and len(workload.by_zone()) > 1 else {}
+
     def _with(self, workload: _Workload | None, node: int, more: int, view: PolicyView) -> int:
         """What changes in one workload if a replica comes to the node (1) or leaves it (-1)."""
         if workload is None:
@@ -150,6 +155,10 @@ class _Workload:
             domain = int(codes[node])
             found.append(counts if domain < 0 else counts | {domain: counts.get(domain, 0) + more})
         return _excess(found, self._number + more, counted)
+
+    def by_zone(self) -> _Counts:
+        """Replicas by zone. Not to be changed."""
+        return self._by_domain()[1]
 
     @property
     def _number(self) -> int:

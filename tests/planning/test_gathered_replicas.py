@@ -68,3 +68,18 @@ def test_of_equal_pods_one_leaves_that_shares_its_node_with_a_replica(decide, ap
         ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}),
     )
     assert [move.controller.name for move in plan.moves] == ["pair"]
+
+
+def test_a_pod_that_relieves_its_node_stays_in_its_zone_where_another_may_leave_it(decide, app):
+    """Each of two empty nodes takes one of two pods: the single pod goes to the other zone, although there is more room."""
+    zones = {"n0": "z0", "n1": "z1", "n2": "z2", "n3": "z0", "n4": "z1"}
+    single, stays = (app(name, ["n0"], lambda s: s.cpu("1500m")) for name in ("alone", "stays"))
+    web = app("web", ["n0", "n1", "n2"], lambda s: s.cpu("1600m"))
+    full = [b.node(name).cpu("5" if name == "n4" else "4").zone(zone) for name, zone in zones.items()]
+    wishes = ("LowNodeUtilization", {"target_thresholds": {"cpu": 40.0}}), ("WorkloadSpread", {})
+    plan = decide(b.snapshot(full, single, stays, web), *wishes)
+    assert sorted((move.controller.name, zones[move.target]) for move in plan.moves) == [
+        ("alone", "z1"),
+        ("web", "z0"),
+    ]
+    assert plan.metadata.warnings == ()
