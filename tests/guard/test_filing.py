@@ -23,9 +23,7 @@ from rescheduler.guard.filing import (
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.times import format_seconds
 from rescheduler.testing import builders as b
 
 NOW_S = 1_800_000_000.0
@@ -154,20 +152,6 @@ def test_another_move_follows_a_failed_one_while_there_is_time():
     assert writes((silent, move(silent, began_s=began_s, **ended, finished_at_s=NOW_S - 90))) == []
     incurable = {**ended, "reason": MigrationReason.NOT_MOVABLE, "finished_at_s": NOW_S - 90}
     assert writes((asked, move(asked, began_s=began_s, **incurable))) == []
-
-
-def test_the_next_move_says_since_when_the_eviction_is_asked_for():
-    """By what the failed one said, even if this replica heard of it later."""
-    later = ask(first_s=NOW_S - 50)
-    made = move(
-        ask(first_s=NOW_S - 150), phase=MigrationPhase.FAILED, finished_at_s=NOW_S - 80, began_s=NOW_S - 149
-    )
-    ((write),) = writes((later, made))
-    assert write.since_s == NOW_S - 150
-    (created,) = writes((ask(first_s=NOW_S - 150), None))
-    assert guarded_move(created.ask, created.ttl_s).annotations.get(ANNOTATION_ASKED_SINCE) == format_seconds(
-        NOW_S - 150
-    )
 
 
 def test_the_largest_pods_of_a_node_find_their_place_first():
