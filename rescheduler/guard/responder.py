@@ -34,7 +34,6 @@ NEWS_S: Final = 20.0
 """More frequent heartbeats are not wanted by the API."""
 SEEN_S: Final = 5.0
 """So long the caches may not show a pod that exists."""
-_LONGEST_MESSAGE: Final = 1_000
 _REASONS: Final[Mapping[Why, str]] = {
     Why.NOT_GUARDED: "its namespace is not guarded (guard.namespaceSelector)",
     Why.NAMESPACE_TERMINATING: "its namespace is being deleted",
@@ -118,11 +117,6 @@ def due(said: Progress, new: Report, now_s: float) -> bool:
 def waits(eviction: RequestedEviction, new: Report | None) -> bool:
     """True if somebody still asks for a move; what a move of our own asks for needs no other one."""
     return new is not None and not new.completed and REQUESTER_OF_MOVES not in eviction.requesters
-
-
-def cut(message: str) -> str:
-    """As it is written."""
-    return message if len(message) <= _LONGEST_MESSAGE else f"{message[: _LONGEST_MESSAGE - 3]}..."
 
 
 def _known(seen: SeenTarget, started_s: float, now_s: float) -> Known:

@@ -15,7 +15,8 @@ import structlog
 
 from rescheduler.guard.filer import Filer, FilerParts, why_stays
 from rescheduler.guard.occurrences import WITHOUT_ROOM_EVENT, occurrences
-from rescheduler.guard.responder import BY_REQUEST, Report, SeenTarget, cut, due, report, requester, waits
+from rescheduler.guard.responder import BY_REQUEST, Report, SeenTarget, due, report, requester, waits
+from rescheduler.guard.review import cut
 from rescheduler.kube.errors import ApiError, ConflictError, NotFoundError
 from rescheduler.kube.event_correlator import Occurrence
 from rescheduler.kube.transport import TransportError

@@ -105,7 +105,7 @@ def written(request: EvictionReview, answer: Answer) -> bytes:
     response: dict[str, Any] = {"uid": request.uid, "allowed": isinstance(answer, Allow)}
     if isinstance(answer, Allow):
         if answer.message:
-            response["warnings"] = [_cut(answer.message)]
+            response["warnings"] = [cut(answer.message)]
     elif isinstance(answer, Gone):
         response["status"] = _gone(request, answer.message)
     else:
@@ -121,7 +121,7 @@ def _gone(request: EvictionReview, message: str) -> dict[str, Any]:
         "status": "Failure",
         "code": NOT_FOUND,
         "reason": "NotFound",
-        "message": _cut(f"pod {request.namespace}/{request.name}: {message}"),
+        "message": cut(f"pod {request.namespace}/{request.name}: {message}"),
         "details": {"name": request.name, "kind": "pods"},
     }
 
@@ -132,15 +132,16 @@ def _too_many(request: EvictionReview, message: str, retry_after_s: int, budget:
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
     if budget:
-        details["causes"] = [{"reason": "DisruptionBudget", "message": _cut(budget)}]
+        details["causes"] = [{"reason": "DisruptionBudget", "message": cut(budget)}]
     return {
         "status": "Failure",
         "code": TOO_MANY_REQUESTS,
         "reason": "TooManyRequests",
-        "message": _cut(f"pod {request.namespace}/{request.name}: {message}"),
+        "message": cut(f"pod {request.namespace}/{request.name}: {message}"),
         "details": details,
     }
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
+    """A message as it is written."""
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[: _LONGEST_MESSAGE - 3]}..."
