@@ -74,6 +74,7 @@ def test_a_crash_at_every_single_write(kind, part):
         assert program.died <= 1
 
 
+@pytest.mark.crossed
 @seeds
 @pytest.mark.parametrize("priority_class", ["", "patient"])
 def test_pods_that_wait_for_any_room_are_kept_out(seed, priority_class):

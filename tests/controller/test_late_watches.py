@@ -71,6 +71,7 @@ def test_where_the_measuring_write_is_refused_the_move_goes_on_as_before(scene):
     assert not any(ANNOTATION_SEEN in annotations(p) for p in scene.placeholders())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("behind_s", [0.5, 2.0])
 @pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
 def test_each_replacement_lands_in_its_room_whichever_watch_is_behind(scene, kind, behind_s):
@@ -83,6 +84,7 @@ def test_each_replacement_lands_in_its_room_whichever_watch_is_behind(scene, kin
     assert scene.faults == []
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("behind_s", [0.5, 2.0])
 @pytest.mark.parametrize("kind", [Kind.POD, Kind.POD_MIGRATION, Kind.RESERVATION])
 def test_a_leader_that_takes_over_right_after_an_eviction_knows_all_that_its_predecessor_wrote(

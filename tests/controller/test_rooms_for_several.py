@@ -33,6 +33,7 @@ def strangers(scene, node):
     return [p for p in scene.pods("crowd") if spec(p).get("nodeName") == node]
 
 
+@pytest.mark.crossed
 @seeds
 @pytest.mark.parametrize("priority_class", ["", "patient"])
 def test_parts_are_handed_out_and_the_rest_stays_held(seed, priority_class):
@@ -76,6 +77,7 @@ def test_more_pods_than_parts_and_owners_that_end(seed):
     assert scene.leftovers() == []
 
 
+@pytest.mark.crossed
 @seeds
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_what_owners_leave_goes_back_to_the_room_and_no_stranger_gets_it(seed, kind):
