@@ -14,15 +14,9 @@ NONE = {
     "an error of the API server": (STATUS, "401 Unauthorized: Unauthorized; write it again with credentials"),
     "null": (None, "the dump has no nodes, and nothing else; write it with: kubectl get nodes,pods"),
     "an empty list": ({"apiVersion": "v1", "kind": "List", "items": []}, "the dump has no nodes"),
-    "a list of null": (
-        {"apiVersion": "v1", "kind": "List", "items": [None]},
-        "items[0] is null, not an object",
-    ),
-    "pods alone": (
-        {"apiVersion": "v1", "kind": "List", "items": [pod("p", "d").on("n").manifest()]},
-        "the dump has no nodes, but 1 pod",
-    ),
-}
+    "a list of null": ({"apiVersion": "v1", "kind": "List", "items": [None]}, "items[0] is null, not an object"),
+    "pods alone": ({"apiVersion": "v1", "kind": "List", "items": [pod("p", "d").on("n").manifest()]}, "the dump has no nodes, but 1 pod"),
+}  # fmt: skip
 
 
 @pytest.mark.crossed

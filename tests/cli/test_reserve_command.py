@@ -155,20 +155,11 @@ def test_an_owner_that_matches_no_pod_ever_is_refused(cluster, reserve, controll
     assert cluster[0].get(RESERVATIONS).items == []
 
 
-@pytest.mark.parametrize(
-    ("owner", "words"),
-    [
-        (
-            {"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}},
-            "deployment/web does not exist in namespace default now",
-        ),
-        (
-            {"object": {"namespace": "nosuch"}, "labelSelector": {"matchLabels": {"app": "a"}}},
-            "namespace nosuch does not exist now",
-        ),
-        ({"controller": {"kind": "ReservationWindow", "name": "w"}}, ""),
-    ],
-)
+@pytest.mark.parametrize(("owner", "words"), [
+    ({"controller": {"kind": "Deployment", "name": "web", "namespace": "default"}}, "deployment/web does not exist in namespace default now"),
+    ({"object": {"namespace": "nosuch"}, "labelSelector": {"matchLabels": {"app": "a"}}}, "namespace nosuch does not exist now"),
+    ({"controller": {"kind": "ReservationWindow", "name": "w"}}, ""),
+])  # fmt: skip
 def test_what_may_come_later_is_a_warning(cluster, reserve, owner, words):
     made = reserve("create", "-f", "-", "--no-wait", input=room_for(owner))
     assert made.exit_code == 0, made.output

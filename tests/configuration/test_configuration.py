@@ -157,29 +157,17 @@ def test_every_problem_names_file_line_and_remedy(text, line, words):
     assert all(text.startswith("c.yaml:") for text in texts)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("agressiveness: 1\n", "agressiveness: unknown key; did you mean aggressiveness? (known keys: "),
-        ("limits: {moves_per_hour: 1}\n", "unknown key; did you mean movesPerHour? (known keys: "),
-        ("limits: {requested: {movePerHour: 1}}\n", "did you mean movesPerHour? (known keys: movesPerHour, "),
-        ("protections: {namespces: {}}\n", "unknown key; did you mean namespaces? (known keys: "),
-        (
-            "policies:\n- name: NodeTaint\n",
-            "unknown policy 'NodeTaint'; did you mean NodeTaints? (known policies: ",
-        ),
-        (
-            "policies:\n- name: RemovePodsViolatingTopologySpreadConstraint\n",
-            "Constraint'; did you mean TopologySpread? (known policies: ",
-        ),
-        (
-            "policies:\n- name: LowNodeUtilization\n  treshold: {cpu: 20}\n",
-            "policies[0].treshold: unknown key; did you mean thresholds? (known keys: ",
-        ),
-        ("mode: reservefirst\n", "mode: is 'reservefirst'; did you mean ReserveFirst? (use one of "),
-        ("zebra: 1\n", "zebra: unknown key (known keys: "),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), [
+    ("agressiveness: 1\n", "agressiveness: unknown key; did you mean aggressiveness? (known keys: "),
+    ("limits: {moves_per_hour: 1}\n", "unknown key; did you mean movesPerHour? (known keys: "),
+    ("limits: {requested: {movePerHour: 1}}\n", "did you mean movesPerHour? (known keys: movesPerHour, "),
+    ("protections: {namespces: {}}\n", "unknown key; did you mean namespaces? (known keys: "),
+    ("policies:\n- name: NodeTaint\n", "unknown policy 'NodeTaint'; did you mean NodeTaints? (known policies: "),
+    ("policies:\n- name: RemovePodsViolatingTopologySpreadConstraint\n", "Constraint'; did you mean TopologySpread? (known policies: "),
+    ("policies:\n- name: LowNodeUtilization\n  treshold: {cpu: 20}\n", "policies[0].treshold: unknown key; did you mean thresholds? (known keys: "),
+    ("mode: reservefirst\n", "mode: is 'reservefirst'; did you mean ReserveFirst? (use one of "),
+    ("zebra: 1\n", "zebra: unknown key (known keys: "),
+])  # fmt: skip
 def test_what_was_mistyped_is_answered_with_the_nearest_name(text, words):
     assert words in str(problems(HEAD + text)[0])
 

@@ -102,14 +102,8 @@ def test_the_gate_is_provable_in_the_controllers_own_namespace(world, switched):
     uid = switched("gate-keys", "room-1")
     spec = {
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [
-            {
-                "name": "c",
-                "image": "pause",
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
-    }
+        "containers": [{"name": "c", "image": "pause", "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}],
+    }  # fmt: skip
     pods = "/api/v1/namespaces/rescheduler/pods"
     for home, gates in ((world.namespace, [GATE]), ("another", [])):
         metadata = {"name": "probe", "labels": {LABEL_GATE_PROBE: home}, "ownerReferences": [owner(uid)]}

@@ -58,30 +58,21 @@ def refused(answer, message):
 
 
 @REAL_ONLY
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"ttl": "5m", "expires": "2040-01-01T00:00:00Z"}, "ttl and expires exclude each other"),
-        ({"ttl": "-5m"}, "ttl is a duration that is not negative"),
-        ({"ttl": "5 minutes"}, "ttl is a duration that is not negative"),
-        ({"ttl": 5}, "spec.ttl"),
-        ({"ttl": "8761h"}, "ttl is at most 8760h"),
-        ({"ttl": "99999999999999999999h"}, "spec.ttl"),
-        ({"owners": [{}]}, "an owner names an object, a controller or a labelSelector"),
-        ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
-        ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
-        ({"owners": [{"labelSelector": {}}]}, "an empty labelSelector would match every pod"),
-        ({"owners": [{"object": {"uid": "u"}}]}, "nothing here finds a pod"),
-        (
-            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}]},
-            "nothing here finds a pod",
-        ),
-        (
-            {"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]},
-            "In and NotIn need values",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "message"), [
+    ({"ttl": "5m", "expires": "2040-01-01T00:00:00Z"}, "ttl and expires exclude each other"),
+    ({"ttl": "-5m"}, "ttl is a duration that is not negative"),
+    ({"ttl": "5 minutes"}, "ttl is a duration that is not negative"),
+    ({"ttl": 5}, "spec.ttl"),
+    ({"ttl": "8761h"}, "ttl is at most 8760h"),
+    ({"ttl": "99999999999999999999h"}, "spec.ttl"),
+    ({"owners": [{}]}, "an owner names an object, a controller or a labelSelector"),
+    ({"owners": [{"object": {"namespace": "default"}}]}, "object needs a name or a uid"),
+    ({"owners": [{"controller": {"kind": "ReplicaSet"}}]}, "controller needs a name or a uid"),
+    ({"owners": [{"labelSelector": {}}]}, "an empty labelSelector would match every pod"),
+    ({"owners": [{"object": {"uid": "u"}}]}, "nothing here finds a pod"),
+    ({"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}}]}, "nothing here finds a pod"),
+    ({"owners": [{"labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}]}, "In and NotIn need values"),
+])  # fmt: skip
 def test_bad_reservations_are_refused_by_rules(reserve, spec, message):
     assert refused(reserve(**spec), message)
 

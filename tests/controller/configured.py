@@ -76,19 +76,12 @@ class Lab:
         self.cluster.add(self.program)
 
     def _volumes(self) -> None:
-        self.cluster.api.create(
-            {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": "data"},
-                "spec": {
-                    "capacity": {"storage": "1Gi"},
-                    "accessModes": ["ReadWriteMany"],
-                    "storageClassName": "",
-                    "nfs": {"server": "s", "path": "/"},
-                },
-            }
-        )
+        self.cluster.api.create({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "data"},
+            "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "", "nfs": {"server": "s", "path": "/"}},
+        })  # fmt: skip
         self.cluster.api.create({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",

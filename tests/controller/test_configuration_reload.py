@@ -291,11 +291,7 @@ SCENARIOS = {
     **read_anew("guard.limit", "1m", lambda found: found.guard.limit_s),
     **read_anew("guard.whenNoRoom", "Refuse", lambda found: found.guard.when_no_room),
     **read_anew("guard.followCordons", True, lambda found: found.guard.follow_cordons),
-    **read_anew(
-        "guard.namespaceSelector",
-        {"matchLabels": {"team": "a"}},
-        lambda found: found.guard.namespace_selector.matches({"team": "a"}),
-    ),
+    **read_anew("guard.namespaceSelector", {"matchLabels": {"team": "a"}}, lambda found: found.guard.namespace_selector.matches({"team": "a"})),
     **read_anew("failedPods.enabled", True, lambda found: found.failed_pods.enabled),
     **read_anew("failedPods.after", "2h", lambda found: found.failed_pods.after_s),
     **read_anew("failedPods.reasons", ["Evicted"], lambda found: found.failed_pods.reasons),
@@ -317,7 +313,7 @@ SCENARIOS = {
     "reservations.gateLimit": reservations_gate_limit,
     "reservations.maxTtl": reservations_max_ttl,
     "reservations.maxLifetime": reservations_max_lifetime,
-}
+}  # fmt: skip
 
 OTHER_VALUES = {
     "reservations.engine": "Koordinator",

@@ -158,51 +158,24 @@ def test_a_pod_of_an_indexed_job_keeps_its_index(tried, transport):
     assert posted(transport)["metadata"]["labels"] == {"app": "web", **index}
 
 
-@pytest.mark.parametrize(
-    ("code", "message", "outcome"),
-    [
-        (
-            403,
-            'pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "shop"',
-            Outcome.NO_RIGHT,
-        ),
-        (
-            403,
-            'pods "web-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=1, limited: cpu=1',
-            Outcome.NO_EVIDENCE,
-        ),
-        (
-            403,
-            'pods "x" is forbidden: exceeded quota: q, requested: a=1,cpu=1, used: a=3,cpu=3, limited: a=3,cpu=2500m',
-            Outcome.REFUSED,
-        ),
-        (
-            403,
-            'pods "web-x" is forbidden: exceeded quota: q, requested: memory=3Gi, used: memory=2Gi, limited: memory=2Gi',
-            Outcome.REFUSED,
-        ),
-        (
-            403,
-            'pods "web-x" is forbidden: exceeded quota: q, requested: a=b, used: c=d, limited: a=f',
-            Outcome.NO_EVIDENCE,
-        ),
-        (
-            403,
-            'pods "web-x" is forbidden: failed quota: q: must specify limits.cpu for: main',
-            Outcome.REFUSED,
-        ),
-        (403, 'pods "web-x" is forbidden: violates PodSecurity "restricted:latest"', Outcome.REFUSED),
-        (422, "Pod is invalid", Outcome.REFUSED),
-        (400, 'admission webhook "mesh" does not support dry run', Outcome.NO_EVIDENCE),
-        (400, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
-        (500, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
-        (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
-        (503, "starting", Outcome.UNANSWERED),
-        (429, "too many requests", Outcome.UNANSWERED),
-        (401, "Unauthorized", Outcome.UNANSWERED),
-        (404, 'namespaces "shop" not found', Outcome.NO_EVIDENCE),
-    ],
-)
+@pytest.mark.parametrize(("code", "message", "outcome"), [
+    (403, 'pods is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "shop"', Outcome.NO_RIGHT),
+    (403, 'pods "web-x" is forbidden: exceeded quota: q, requested: cpu=1, used: cpu=1, limited: cpu=1', Outcome.NO_EVIDENCE),
+    (403, 'pods "x" is forbidden: exceeded quota: q, requested: a=1,cpu=1, used: a=3,cpu=3, limited: a=3,cpu=2500m', Outcome.REFUSED),
+    (403, 'pods "web-x" is forbidden: exceeded quota: q, requested: memory=3Gi, used: memory=2Gi, limited: memory=2Gi', Outcome.REFUSED),
+    (403, 'pods "web-x" is forbidden: exceeded quota: q, requested: a=b, used: c=d, limited: a=f', Outcome.NO_EVIDENCE),
+    (403, 'pods "web-x" is forbidden: failed quota: q: must specify limits.cpu for: main', Outcome.REFUSED),
+    (403, 'pods "web-x" is forbidden: violates PodSecurity "restricted:latest"', Outcome.REFUSED),
+    (422, "Pod is invalid", Outcome.REFUSED),
+    (400, 'admission webhook "mesh" does not support dry run', Outcome.NO_EVIDENCE),
+    (400, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
+    (500, 'admission webhook "mesh" denied the request: no', Outcome.REFUSED),
+    (500, 'failed calling webhook "mesh": connection refused', Outcome.UNANSWERED),
+    (503, "starting", Outcome.UNANSWERED),
+    (429, "too many requests", Outcome.UNANSWERED),
+    (401, "Unauthorized", Outcome.UNANSWERED),
+    (404, 'namespaces "shop" not found', Outcome.NO_EVIDENCE),
+])  # fmt: skip
 def test_each_refusal_has_its_meaning(tried, transport, code, message, outcome):
     found = tried(trial(), owner(), refusal(code, message))
     assert (found.outcome, found.message) == (outcome, message)

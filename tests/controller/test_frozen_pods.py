@@ -67,14 +67,10 @@ def test_who_waits_at_the_gate_for_the_room_of_somebody_is_told_why_and_goes_as_
     assert not scene.leftovers()
 
 
-@pytest.mark.parametrize(
-    ("code", "chosen"),
-    [
-        (403, lambda call: call.method == "PATCH" and "/nodes/" in call.path),
-        (500, lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path and not call.dry),
-    ],
-    ids=["the taint", "the end of the placeholder"],
-)
+@pytest.mark.parametrize(("code", "chosen"), [
+    (403, lambda call: call.method == "PATCH" and "/nodes/" in call.path),
+    (500, lambda call: call.method == "DELETE" and "/rescheduler/pods/" in call.path and not call.dry),
+], ids=["the taint", "the end of the placeholder"])  # fmt: skip
 def test_a_pod_that_was_gated_in_vain_is_told_which_call_failed(code, chosen):
     scene = Scene({"n1": 4, "n2": 2, "n3": 4})
     scene.workload(nodes=("n1", "n1"))

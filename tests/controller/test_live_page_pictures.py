@@ -117,17 +117,9 @@ def moves(now_s):
 def held(now_s):
     owner = (ReservationOwner(controller=ControllerRef(kind="Deployment", name="web", namespace="shop")),)
     three = Resources(cpu_milli=3000, memory_bytes=4 << 30)
-    free = ReservationStatus(
-        phase=ReservationPhase.AVAILABLE,
-        node_name="node-005",
-        allocatable=three,
-        expires_at_s=now_s + 3600,
-        conditions=(
-            Condition(
-                type="Scheduled", status="True", reason="", last_transition_time="2026-11-27T07:00:00Z"
-            ),
-        ),
-    )
+    free = ReservationStatus(phase=ReservationPhase.AVAILABLE, node_name="node-005", allocatable=three, expires_at_s=now_s + 3600, conditions=(
+        Condition(type="Scheduled", status="True", reason="", last_transition_time="2026-11-27T07:00:00Z"),
+    ))  # fmt: skip
     short = ReservationStatus(phase=ReservationPhase.PENDING, conditions=(
         Condition(type="Scheduled", status="False", reason="NoFeasibleNode", message="0 of 12 nodes fit: 12 have too little cpu"),
     ))  # fmt: skip

@@ -32,12 +32,8 @@ def critical(node):
 
 def mirror(node):
     return [
-        b.pod("mirror")
-        .cpu("400m")
-        .on(node)
-        .annotate({"kubernetes.io/config.mirror": "x"})
-        .owner("Node", node, api_version="v1")
-    ]
+        b.pod("mirror") .cpu("400m") .on(node) .annotate({"kubernetes.io/config.mirror": "x"}) .owner("Node", node, api_version="v1"),
+    ]  # fmt: skip
 
 
 def with_gpu(spec):

@@ -62,13 +62,8 @@ def placeholders():
     yield "soft", placeholder_manifest(soft, "n1", SETTINGS)
     yield (
         "probe of a scheduler",
-        ask_scheduler(
-            ObjectKey(names.DEFAULT_NAMESPACE, "probe"),
-            "default-scheduler",
-            SETTINGS.pause_image,
-            reservation({}),
-        ).body,
-    )
+        ask_scheduler(ObjectKey(names.DEFAULT_NAMESPACE, "probe"), "default-scheduler", SETTINGS.pause_image, reservation({})).body,
+    )  # fmt: skip
     yield "request for a node", request_of(SHAPED).body
 
 

@@ -84,39 +84,23 @@ def claim(*modes):
     return PersistentVolumeClaim(namespace="default", name="c", access_modes=modes)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({}, ""),
-        ({"set_": replica_set(controller=None), "above": None, "near": ()}, ""),
-        ({"who": OwnerRef("apps/v1", "StatefulSet", "db", "s")}, "belongs to StatefulSet"),
-        ({"set_": None}, "not known"),
-        ({"set_": replica_set(template=None)}, "cannot be read"),
-        ({"set_": replica_set(template=PodSpec(gates=("g",)))}, "scheduling gates"),
-        ({"above": deployment(surge=False)}, "no surge"),
-        ({"set_": replica_set(controller=OwnerRef("x/v1", "Rollout", "r", "r")), "above": None}, "Rollout"),
-        (
-            {
-                "near": (
-                    Workload(
-                        kind="ReplicaSet",
-                        namespace="default",
-                        name="b",
-                        uid="b",
-                        selector=selector(app="web"),
-                    ),
-                )
-            },
-            "would adopt",
-        ),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOnce"))}, "two nodes (ReadWriteOnce)"),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOncePod"))}, "two nodes"),
-        ({"volume": (VolumeKind.CLAIM, None)}, "two nodes (unknown)"),
-        ({"volume": (VolumeKind.CLAIM, claim("ReadWriteMany"))}, ""),
-        ({"volume": (VolumeKind.AWS, None)}, "one node only"),
-        ({"volume": (VolumeKind.EPHEMERAL, None)}, ""),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), [
+    ({}, ""),
+    ({"set_": replica_set(controller=None), "above": None, "near": ()}, ""),
+    ({"who": OwnerRef("apps/v1", "StatefulSet", "db", "s")}, "belongs to StatefulSet"),
+    ({"set_": None}, "not known"),
+    ({"set_": replica_set(template=None)}, "cannot be read"),
+    ({"set_": replica_set(template=PodSpec(gates=("g",)))}, "scheduling gates"),
+    ({"above": deployment(surge=False)}, "no surge"),
+    ({"set_": replica_set(controller=OwnerRef("x/v1", "Rollout", "r", "r")), "above": None}, "Rollout"),
+    ({"near": (Workload(kind="ReplicaSet", namespace="default", name="b", uid="b", selector=selector(app="web")),)}, "would adopt"),
+    ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOnce"))}, "two nodes (ReadWriteOnce)"),
+    ({"volume": (VolumeKind.CLAIM, claim("ReadWriteOncePod"))}, "two nodes"),
+    ({"volume": (VolumeKind.CLAIM, None)}, "two nodes (unknown)"),
+    ({"volume": (VolumeKind.CLAIM, claim("ReadWriteMany"))}, ""),
+    ({"volume": (VolumeKind.AWS, None)}, "one node only"),
+    ({"volume": (VolumeKind.EPHEMERAL, None)}, ""),
+])  # fmt: skip
 def test_who_may_stand_side_by_side(change, words):
     kind, found = change.get("volume", (None, None))
     volumes = (PodVolume(kind=kind, source="c"),) if kind else ()

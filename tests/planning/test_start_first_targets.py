@@ -51,18 +51,9 @@ def web(make=lambda owner: owner, *, on=("n1",), deployment=True, budget=0, stor
 
 def spread(owner):
     """Over zones, counted on all nodes whatever the pod's node affinity is."""
-    return owner.cpu("1").set(
-        f"{owner.spec_path}.topologySpreadConstraints",
-        [
-            {
-                "maxSkew": 1,
-                "topologyKey": ZONE,
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": "web"}},
-                **NOT_IN_SPREAD,
-            }
-        ],
-    )
+    return owner.cpu("1").set(f"{owner.spec_path}.topologySpreadConstraints", [
+        {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}, **NOT_IN_SPREAD},
+    ])  # fmt: skip
 
 
 def moves(plan):

@@ -252,17 +252,10 @@ def test_a_pod_that_would_come_back_as_a_member_of_a_group_waits_for_the_others(
 # None comes, or none that a scheduler places
 
 
-@pytest.mark.parametrize(
-    ("change", "reason", "word"),
-    [
-        (("spec.template.spec.nodeName", "n1"), NoReplacement.TEMPLATE_NAMES_NODE, "node/n1"),
-        (
-            ("spec.template.spec.schedulingGates", [{"name": "kueue.x-k8s.io/admission"}]),
-            NoReplacement.TEMPLATE_GATED,
-            "kueue.x-k8s.io/admission",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "reason", "word"), [
+    (("spec.template.spec.nodeName", "n1"), NoReplacement.TEMPLATE_NAMES_NODE, "node/n1"),
+    (("spec.template.spec.schedulingGates", [{"name": "kueue.x-k8s.io/admission"}]), NoReplacement.TEMPLATE_GATED, "kueue.x-k8s.io/admission"),
+])  # fmt: skip
 def test_a_template_that_no_scheduler_places_is_left_alone(change, reason, word):
     owner = b.replicaset("web")
     pod = owner.pod("web-0").on("n1")

@@ -14,15 +14,10 @@ _uids = itertools.count()
 
 
 def node(name="n", cpu="4", pods="10", *, ready="True"):
-    return kubelet_node(
-        {
-            "metadata": {"name": name},
-            "status": {
-                "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods},
-                "conditions": [{"type": "Ready", "status": ready}],
-            },
-        }
-    )
+    return kubelet_node({
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}, "conditions": [{"type": "Ready", "status": ready}]},
+    })  # fmt: skip
 
 
 def pod(name="p", cpu="1", **overrides):
