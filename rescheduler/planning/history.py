@@ -25,6 +25,8 @@ from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged,
 MOST_REST_S: Final = 7 * 86_400.0
 _MOST_KEPT: Final = 300
 _MOST_OF_A_NAMESPACE: Final = 30
+_OF_ITS_OWNER: Final = frozenset({"DisruptionBudget", "TooFewAvailable", "OwnerBusy"})
+"""Reasons for which a move waits for what the owner of its workload does."""
 LONGEST_END_S: Final = 600.0
 """A pod that takes longer to end after its eviction holds up no other workload: its owner says how long that is, perhaps for ever."""
 
@@ -87,11 +89,12 @@ class InFlight:
     def takes_turns(self) -> bool:
         """True if it counts in the limits that all namespaces share.
 
-        Of what people ask for only what is about to disturb a pod: whoever pauses it, or has it wait for a budget of theirs,
-        must not stop the planner. Nor does a move that follows another one: the two never run at once.
+        Of what people ask for only what is about to disturb a pod: whoever pauses it must not stop the planner. Nor may the owner of
+        a workload, whose budget or rollout a move waits for. Nor does a move that follows another one: the two never run at once.
         """
-        waits = self.migration.requested or self.migration.paused or self.follows
-        return bool(self.migration.status.eviction_requested_at_s) or not waits
+        move = self.migration
+        waits = move.requested or move.paused or self.follows or move.status.reason in _OF_ITS_OWNER
+        return bool(move.status.eviction_requested_at_s) or not waits
 
     def spent(self, snapshot: Snapshot) -> Spent:
         """What it takes of the limits at once."""
