@@ -355,20 +355,11 @@ def resolve_priority(store: ObjectStore, pod: Json) -> None:
             raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
     value = found.get("value", 0) if found else 0
     policy = (found.get("preemptionPolicy") if found else None) or "PreemptLowerPriority"
-    if spec.get("priority") is not None and spec["priority"] != value:
-        why = (
-            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
-            f"admission controller computed {value} from the given PriorityClass name"
-        )
-        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
-    spec["priority"] = value
-    if spec.get("preemptionPolicy") not in (None, policy):
-        why = (
-            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod "
-            f"spec; priority admission controller computed {policy} from the given PriorityClass name"
-        )
-        raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
-    spec["preemptionPolicy"] = policy
+    for field, computed in (("priority", value), ("preemptionPolicy", policy)):
+        if spec.get(field) not in (None, computed):
+            why = f"{field} {spec[field]} is not {computed}, which the PriorityClass gives"
+            raise forbidden("", "pods", pod["metadata"].get("name", ""), why)
+        spec[field] = computed
 
 
 def add_default_tolerations(pod: Json) -> None:

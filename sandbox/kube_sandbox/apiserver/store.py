@@ -29,7 +29,9 @@ from kube_sandbox.apiserver.errors import (
     expired,
     foreign_uid,
     invalid,
+    invalid_value,
     not_found,
+    required,
 )
 from kube_sandbox.apiserver.json_values import deep_copy, dig, meta
 from kube_sandbox.apiserver.registry import Registry, ResourceType
@@ -374,12 +376,8 @@ class ObjectStore:
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"][:58] + self.name_suffix()
         if not metadata.get("name"):
-            faults = [
-                FieldError(
-                    "FieldValueRequired", "metadata.name", "Required value: name or generateName is required"
-                )
-            ]
-            raise invalid(resource.group, resource.kind, "", faults)
+            fault = required("metadata.name", "name or generateName is required")
+            raise invalid(resource.group, resource.kind, "", [fault])
         _drop_empty(metadata)
         metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.stamp()
@@ -412,9 +410,7 @@ class ObjectStore:
         if want.get("resourceVersion") and want["resourceVersion"] != have["resourceVersion"]:
             raise conflict(resource.group, resource.plural, name, MODIFIED)
         if uid and uid != have["uid"]:
-            fault = FieldError(
-                "FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable'
-            )
+            fault = invalid_value("metadata.uid", uid, "field is immutable")
             raise invalid(resource.group, resource.kind, name, [fault])
 
     @staticmethod

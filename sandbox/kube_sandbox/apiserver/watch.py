@@ -16,7 +16,6 @@ from kube_sandbox.apiserver.errors import (
     StatusError,
     bad_options,
     bad_request,
-    expired,
     forbidden_field,
     not_supported,
 )
@@ -208,16 +207,7 @@ def _candidates(
         if chosen.namespace or not resource.namespaced:
             found = store.find(resource.table, chosen.namespace, name)
             return [((chosen.namespace, name), found)] if found else []
-    try:
-        objects = store.objects.items_at(resource.table, version)
-    except StatusError as error:
-        if page is None:
-            raise
-        text = (
-            "The provided continue parameter is too old to display a consistent list result. You can start a "
-            "new list without the continue parameter."
-        )
-        raise expired(text) from error
+    objects = store.objects.items_at(resource.table, version)
     return [entry for entry in objects if entry[0] > page.after] if page else objects
 
 

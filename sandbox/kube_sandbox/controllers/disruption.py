@@ -72,23 +72,28 @@ class DisruptionController:
             p for p in ctx.indexer.within(POD, request.namespace) if _covers(budget, p) and not terminal(p)
         ]
         found = expected_pods(ctx.indexer, budget, pods)
-        if found is None:
-            self._fail(ctx, budget)
+        if found is None:  # failSafe: a pod has no controller with a scale
+            self._write(ctx, budget, (0, 0, 0, 0), {}, "SyncFailed")
             return None
         expected, desired = found
         disrupted = _still_disrupted(budget, pods, ctx.now_s)
         healthy = sum(ready(p) and not deleting(p) and key(p).name not in disrupted for p in pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
-        self._write(ctx, budget, (healthy, desired, expected, allowed), disrupted)
+        reason = "SufficientPods" if allowed else "InsufficientPods"
+        self._write(ctx, budget, (healthy, desired, expected, allowed), disrupted, reason)
         due = [seconds(t) + DELETION_TIMEOUT_S for t in disrupted.values()]
         return min(due) + 1.0 if due else None
 
     def _write(
-        self, ctx: ReconcileContext, budget: Obj, counts: tuple[int, int, int, int], disrupted: dict[str, str]
+        self,
+        ctx: ReconcileContext,
+        budget: Obj,
+        counts: tuple[int, int, int, int],
+        disrupted: dict[str, str],
+        reason: str,
     ) -> None:
         healthy, desired, expected, allowed = counts
         former = status(budget).get("disruptedPods") or {}
-        reason = "SufficientPods" if allowed else "InsufficientPods"
         generation = int(meta(budget).get("generation") or 0)
         new = {
             "currentHealthy": healthy,
@@ -106,20 +111,6 @@ class DisruptionController:
         change = {**new, "disruptedPods": {**disrupted, **gone}, "conditions": conditions}
         guard = {"resourceVersion": meta(budget).get("resourceVersion")}
         ctx.api.patch(budget, {"metadata": guard, "status": change}, subresource="status")
-
-    def _fail(self, ctx: ReconcileContext, budget: Obj) -> None:
-        """Allow no disruption (failSafe): a pod has no controller with a scale."""
-        if status(budget).get("disruptionsAllowed", 0) or condition(budget, "DisruptionAllowed") is None:
-            conditions = _marked(budget, "SyncFailed", allowed=False, now_s=ctx.now_s)
-            change = {
-                "disruptionsAllowed": 0,
-                "currentHealthy": 0,
-                "desiredHealthy": 0,
-                "expectedPods": 0,
-                "observedGeneration": int(meta(budget).get("generation") or 0),
-                "conditions": conditions,
-            }
-            ctx.api.patch(budget, {"status": change}, subresource="status")
 
 
 def expected_pods(indexer: Indexer, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int] | None:
