@@ -106,6 +106,9 @@ Wanted = Callable[[PodClass], Sequence[tuple[SpreadConstraint, LabelSelector | N
 """The constraints of a class of pods that are looked at, each with its final selector."""
 
 
+_MOST_ABOUT_A_POD: Final = 20
+"""Constraints that count one pod; no more are looked at. Each of them is asked about each of its moves, so the owner of a namespace
+could make a decision take as long as he likes."""
 _FEW: Final = 16
 """Of more classes it costs less to count again than to ask whether any of them changed."""
 
@@ -250,9 +253,9 @@ class SpreadGroups:
     def _of_class(
         self, kind: PodClass, constraint: SpreadConstraint, selector: LabelSelector | None
     ) -> SpreadGroup | None:
-        """A constraint of a class of pods with its final selector; None if it does not count them.
+        """A constraint of a class of pods with its final selector; None if it does not count them, or enough others do.
 
-        Then it is met or not by where the pods of others stand.
+        What does not count them is met or not by where the pods of others stand.
         """
         if selector is None or selector.empty or not selector.matches(kind.labels):
             return None
@@ -266,8 +269,12 @@ class SpreadGroups:
             constraint.hard,
         )
         group = self._groups.get(key)
-        if group is None:
+        if group is None and self._constraints_of(kind) < _MOST_ABOUT_A_POD:
             pods = spread_group(kind, selector, self._cluster)
             group = self._groups[key] = SpreadGroup(constraint, domains, pods)
             self._by_pods.setdefault(pods, []).append(group)
         return group
+
+    def _constraints_of(self, kind: PodClass) -> int:
+        """How many constraints that are looked at count pods of the class."""
+        return sum(len(self._by_pods.get(pods, ())) for pods in kind.groups)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.policies.spread_groups import SpreadGroup
 from rescheduler.testing import builders as b
 
 NAME = "TopologySpread"
@@ -117,3 +118,24 @@ def test_tainted_zone_counts_only_as_its_policy_says(decide, app):
     assert Counter(s.reason for s in ignored.skipped) == {"NoTarget": 2}
     honoured = decide(b.snapshot(nodes, app("web", ["a1"] * 3, honour)), NAME)
     assert (honoured.moves, honoured.skipped) == ((), ())
+
+
+def test_more_constraints_than_any_pod_needs_are_left_out_and_hide_nobody_elses(decide, app, monkeypatch):
+    """Each selects all pods of the namespace, so that each move of one of them would ask about all."""
+    made = []
+    begin = SpreadGroup.__init__
+    monkeypatch.setattr(
+        SpreadGroup, "__init__", lambda self, *parts: made.append(self) or begin(self, *parts)
+    )
+
+    def greedy(number):
+        owner = b.replicaset(f"greedy-{number}", "greedy").template_label(team="greedy")
+        for index in range(10):
+            owner = owner.spread(ZONE, max_skew=1_000 + 10 * number + index, team="greedy")
+        return [owner, owner.pod(f"greedy-{number}-0").on("a1")]
+
+    counts = [5, 1, 0]
+    web = spread_over(app, counts, lambda s: s.spread(ZONE, app="web"))
+    plan = decide(b.snapshot(zones(*counts), *map(greedy, range(10)), web), NAME)
+    assert len(made) == 21
+    assert max(after := by_zone(plan, counts)) - min(after) <= 1
