@@ -39,13 +39,13 @@ from rescheduler.planning.protections import Protectors
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
-from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs, rising
 from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.policies.objective import ONE
 from rescheduler.policies.topology_spread import TopologySpreadArgs
 from rescheduler.policies.utilization import REQUESTS
-from rescheduler.policies.wire import PolicyArgs, registered
+from rescheduler.policies.wire import PERCENT, PolicyArgs, registered
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.amounts import held_amount
 from rescheduler.scheduling.framework import BoolArray, IntArray, Profile
@@ -274,6 +274,16 @@ def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
     return _bound(Question.ROOMS_MADE, reached, most=most, model=model, best=best, notes=notes)
 
 
+def _rising(least: Mapping[str, float], placement: CountedCluster, nodes: BoolArray) -> dict[str, float]:
+    """Targets that rise with what these nodes together hold, in percent."""
+    held, capacity = placement.load(placement.start)[nodes].sum(axis=0), placement.capacity[nodes].sum(axis=0)
+    columns = {name: placement.resources.index(name) for name in least}
+    return {
+        name: PERCENT * rising(least[name] / PERCENT, float(held[at]), float(capacity[at]))
+        for name, at in columns.items()
+    }
+
+
 def _offers(nodes: NodeTable, room: Mapping[str, int]) -> BoolArray:
     """Nodes that could hold a room if they were empty."""
     found = np.full(nodes.size, fill_value=bool(room))
@@ -283,11 +293,13 @@ def _offers(nodes: NodeTable, room: Mapping[str, int]) -> BoolArray:
 
 
 def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
-    defaulted = judged.defaulted(args.use_default_requests, args.target_thresholds)
+    defaulted = judged.defaulted(args.use_default_requests, args.targets)
     places = judged.places(defaulted=defaulted)
     placement = places.placement
-    high = _named(args.target_thresholds, placement, defaulted)
+    high = _named(args.targets, placement, defaulted)
     nodes = args.nodes(places.nodes)
+    if args.target_thresholds is None:
+        high = _rising(high, placement, nodes)
     notes: list[str] = []
     if args.use_deviation_thresholds or args.usage != REQUESTS:
         how = "the deviation from the mean" if args.use_deviation_thresholds else "measured usage"

@@ -1,7 +1,8 @@
 """LowNodeUtilization: pods of overloaded nodes move to under-utilised ones.
 
 A node is overloaded above ``targetThresholds`` in any resource, under-utilised at or below ``thresholds`` in all; without
-``thresholds``, if it is no fuller than the mean of the nodes, and below its targets.
+``thresholds``, if it is no fuller than the mean of the nodes, and below its targets. Without ``targetThresholds`` the targets are
+half of a node, and more where the nodes together are fuller: else nothing would be done in a busy cluster.
 Between the two it neither gives nor receives: this is the hysteresis that keeps pods from going to and fro.
 """
 
@@ -43,6 +44,10 @@ from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 from rescheduler.scheduling.nodes import NodeTable
 
 _EPSILON: Final = 1e-9
+DEFAULT_TARGETS: Final = {"cpu": 50.0, "memory": 50.0, "pods": 50.0}
+"""In percent, where nothing is said of targets ..."""
+ABOVE_ALL: Final = 10.0
+"""... or so much above what all nodes together hold, if that is more."""
 _ROUNDING: Final = 1e-4
 """Of a node: the objective rounds shares, so it may differ a little from them."""
 
@@ -57,8 +62,10 @@ class WhoGoes(enum.StrEnum):
 class LowNodeUtilizationArgs(
     NodePoolArgs, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """Percent of allocatable per resource; both maps name the same resources. ``thresholds`` None: nodes below the mean may receive.
+    """Percent of allocatable per resource; both maps name the same resources.
 
+    ``thresholds`` None: nodes below the mean may receive.
+    ``target_thresholds`` None: ``DEFAULT_TARGETS``, or ``ABOVE_ALL`` above the use of all nodes together, if that is higher.
     ``use_deviation_thresholds``: thresholds are taken below, targetThresholds above the mean of all nodes.
     ``usage``: requests, or actual: measured cpu and memory; nodes without a fresh measurement take no part.
     ``statistic``: which number stands for the samples; None: that of section ``usage``.
@@ -71,9 +78,7 @@ class LowNodeUtilizationArgs(
     """
 
     thresholds: dict[str, float] | None = None
-    target_thresholds: dict[str, float] = msgspec.field(
-        default_factory=lambda: {"cpu": 50.0, "memory": 50.0, "pods": 50.0}
-    )
+    target_thresholds: dict[str, float] | None = None
     use_deviation_thresholds: bool = False
     usage: Literal["requests", "actual"] = REQUESTS
     statistic: UsageStatistic | None = None
@@ -84,11 +89,16 @@ class LowNodeUtilizationArgs(
     number_of_nodes: Positive = 1
     minimum_relief: Annotated[float, msgspec.Meta(ge=0, le=100)] = 2.0
 
+    @property
+    def targets(self) -> dict[str, float]:
+        """The targets that are given, or the least of those that are not."""
+        return DEFAULT_TARGETS if self.target_thresholds is None else self.target_thresholds
+
     def problems(self) -> Iterator[ArgumentProblem]:
         """Value errors."""
         yield from super().problems()
-        yield from percent_problems("targetThresholds", self.target_thresholds)
-        if not self.target_thresholds:
+        yield from percent_problems("targetThresholds", self.targets)
+        if not self.targets:
             yield ("targetThresholds",), "is empty: name at least one resource"
         yield from self._start_problems()
         if self.thresholds is None:
@@ -96,11 +106,11 @@ class LowNodeUtilizationArgs(
         yield from percent_problems("thresholds", self.thresholds)
         if not self.thresholds:
             yield ("thresholds",), "is empty: name at least one resource, or leave it out"
-        for resource in sorted(self.thresholds.keys() ^ self.target_thresholds.keys()):
+        for resource in sorted(self.thresholds.keys() ^ self.targets.keys()):
             missing = "targetThresholds" if resource in self.thresholds else "thresholds"
             yield (missing,), f"misses {resource}: both maps must name the same resources"
-        for resource in self.thresholds.keys() & self.target_thresholds.keys():
-            low, high = self.thresholds[resource], self.target_thresholds[resource]
+        for resource in self.thresholds.keys() & self.targets.keys():
+            low, high = self.thresholds[resource], self.targets[resource]
             if low > high and not self.use_deviation_thresholds:
                 yield ("thresholds", resource), f"is {low:g}, above its targetThreshold {high:g}"
 
@@ -108,9 +118,9 @@ class LowNodeUtilizationArgs(
         """Of what must be before anything is done."""
         yield from percent_problems("startThresholds", self.start_thresholds)
         for resource, percent in self.start_thresholds.items():
-            if resource not in self.target_thresholds:
+            if resource not in self.targets:
                 yield ("startThresholds", resource), "has no targetThreshold, where relief would end: add one"
-            elif percent < (target := self.target_thresholds[resource]):
+            elif percent < (target := self.targets[resource]):
                 yield ("startThresholds", resource), f"is {percent:g}, below its targetThreshold {target:g}"
         if self.anomaly is not None:
             yield from self.anomaly.problems()
@@ -122,7 +132,7 @@ class LowNodeUtilizationArgs(
         """Resources that no node offers."""
         yield from super().unknown_to(nodes)
         key = "targetThresholds" if self.thresholds is None else "thresholds"
-        for resource in sorted(self.target_thresholds):
+        for resource in sorted(self.targets):
             if not self.offered(resource, nodes):
                 yield (
                     (key, resource),
@@ -156,9 +166,9 @@ class LowNodeUtilization:
     def __init__(self, args: LowNodeUtilizationArgs) -> None:
         self._args = args
         self._scope = args.scope()
-        self._resources = tuple(sorted(args.target_thresholds))
-        self._targets = {r: args.target_thresholds[r] / PERCENT for r in self._resources}
-        """Shares of each resource, or how far above the mean they lie."""
+        self._resources = tuple(sorted(args.targets))
+        self._targets = {r: args.targets[r] / PERCENT for r in self._resources}
+        """Shares of each resource, the least if none are given, or how far above the mean they lie."""
         self._starts = {r: percent / PERCENT for r, percent in args.start_thresholds.items()}
         self._least = args.minimum_relief / PERCENT
         self._counting = Counting(args.usage, args.use_default_requests, statistic=args.statistic)
@@ -291,12 +301,27 @@ class LowNodeUtilization:
             load = self._work(view)
             return Excess(
                 load,
-                self._targets,
+                self._targets_of(view),
                 self._judged(view),
                 above_mean=self._args.use_deviation_thresholds,
             )
 
         return view.memo.of((self, Excess), view.cluster.version, find)
+
+    def _targets_of(self, view: PolicyView) -> dict[str, float]:
+        """The targets as shares. Where none are given they rise with what all nodes together hold, which no move between them changes."""
+        if self._args.target_thresholds is not None or self._args.use_deviation_thresholds:
+            return self._targets
+
+        def find() -> dict[str, float]:
+            load = self._work(view)
+            known = self._args.nodes(view.nodes) & load.known
+            return {
+                r: rising(least, float(load.amounts[r][known].sum()), float(load.capacity[r][known].sum()))
+                for r, least in self._targets.items()
+            }
+
+        return view.memo.of((self, "targets"), None, find)
 
     def _judged(self, view: PolicyView) -> BoolArray:
         """The nodes that are judged: those of the policy whose usage is known, and not above their targets by chance only.
@@ -314,7 +339,7 @@ class LowNodeUtilization:
 
     def _doubtful(self, view: PolicyView, load: Load, known: BoolArray) -> BoolArray:
         """Nodes that are above a target, of which it is not sure that something is to be done."""
-        highs, starts = dict(self._targets), dict(self._starts)
+        highs, starts = dict(self._targets_of(view)), dict(self._starts)
         if self._args.use_deviation_thresholds:
             for resource in self._resources:
                 counted = load.before(resource)[known & load.offers(resource)]
@@ -348,7 +373,7 @@ class LowNodeUtilization:
         """``share``: by which nodes are under-utilised."""
         judged = self._judged(view)
         means = dict.fromkeys(self._resources, 0.0)
-        most = {r: Most(self._targets[r], self._targets[r]) for r in self._resources}
+        most = {r: Most(target, target) for r, target in self._targets_of(view).items()}
         free = view.nodes.usable & view.nodes.healthy & judged
         for resource in self._resources:
             day = load.day(resource)
@@ -441,6 +466,11 @@ class LowNodeUtilization:
         )  # fmt: skip
         least = self._least - _ROUNDING
         return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name, least))
+
+
+def rising(least: float, held: float, capacity: float) -> float:
+    """The target, as a share, of a resource of which nodes together hold so much: ``ABOVE_ALL`` above that, at least ``least``, and never above 1."""
+    return min(1.0, max(least, held / max(capacity, _EPSILON) + ABOVE_ALL / PERCENT))
 
 
 def _heaviest(nodes: npt.NDArray[np.int32], taken: FloatArray) -> BoolArray:

@@ -131,7 +131,7 @@ def test_it_is_said_that_pods_are_too_large(decide, app):
     agents = [app(f"agent-{i}", [f"n{i}"], lambda s: s.cpu("1800m").memory("1Mi")) for i in (2, 3)]
     plan = decide(
         b.snapshot(nodes, app("web", ["n1"] * 7, lambda s: s.cpu("500m").memory("1Mi")), *agents),
-        "LowNodeUtilization",
+        ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}),
     )
     assert plan.moves == ()
     (warning,) = plan.metadata.warnings
@@ -408,3 +408,35 @@ def test_why_nothing_is_moved_off_nodes_that_are_too_full(decide, app, arguments
         assert (expected in warning, plan.moves) == (True, ()), warning
     else:
         assert plan.metadata.warnings == ()
+
+
+def busy(app, *cpus_milli):
+    """Nodes of 10 CPUs, each with pods of 500m up to so much."""
+    nodes = [b.node(f"n{i}").cpu("10") for i in range(len(cpus_milli))]
+    pods = [
+        app(f"app{i}-{k}", [f"n{i}"], lambda s: s.cpu("500m"))
+        for i, milli in enumerate(cpus_milli)
+        for k in range(milli // 500)
+    ]
+    return b.snapshot(nodes, *pods)
+
+
+def test_without_targets_the_fullest_nodes_of_a_busy_cluster_are_relieved(decide, app):
+    """All nodes together hold 70 percent: relief ends at 80."""
+    plan = decide(busy(app, 9500, 6500, 6500, 5500), ("LowNodeUtilization", {}))
+    assert [move.source for move in plan.moves] == ["n0"] * 3
+    assert "cpu 95% of 80%" in plan.moves[0].message
+    assert plan.metadata.warnings[1:] == ()
+
+
+def test_without_targets_they_are_half_of_a_node_where_less_is_held(decide, app):
+    plan = decide(busy(app, 6500, 1000, 1000), ("LowNodeUtilization", {}))
+    assert [move.source for move in plan.moves] == ["n0"] * 3
+    assert "cpu 65% of 50%" in plan.moves[0].message
+
+
+def test_targets_that_are_given_stay_in_a_busy_cluster(decide, app):
+    plan = decide(
+        busy(app, 9500, 6500, 6500, 5500), ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}})
+    )
+    assert plan.moves == ()
