@@ -126,10 +126,12 @@ class Empty(SearchOperator):
         highest = min((np.interp(1.0, *_filled(row, prices)) for row in shares.T), default=prices.sum())
         return int(highest / unit + _NEAR) * unit
 
-    def _worth(self, to_come: float = 0.0) -> float:
-        price = float(self.state.price)
+    def _worth(self) -> float:
         # In the end moves decide between solutions of one price.
-        return price if to_come else price - len(self.state.ways) / (1.0 + len(self.state.pods))
+        return self.state.price - len(self.state.ways) / (1.0 + len(self.state.pods))
+
+    def _goes_on(self) -> float:
+        return self.state.price
 
     def _repeat(self, number: int, best: SearchSolution) -> bool:
         state = self.state

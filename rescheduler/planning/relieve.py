@@ -25,8 +25,6 @@ LEAST: Final = 0.0005
 PRICE: Final = 0.004
 """What a move costs at least when two solutions are compared, as ``least`` says otherwise: few large pods go rather
 than many small ones, and of equal pods those with the lowest ``MovablePod.cost``."""
-DEARER: Final = 0.006
-"""How much more it costs at the beginning of the repetitions, so that they begin with few large pods."""
 REPETITIONS_PER_PASS: Final = 4
 BLOCK: Final = 16
 """Overloaded nodes, and nodes that receive, that one repetition looks at."""
@@ -36,11 +34,8 @@ LOOKS_PER_ORDER: Final = 64
 """... and orders them by their room again after so many looks."""
 
 _EPSILON: Final = 1e-9
-_BY_SIZE: Final = 0.5
-"""How much of a pod's worth in a repetition is relief for the room that it takes, the rest being relief alone."""
 _NOISE: Final = (0.05, 0.3, 0.15, 0.6)
-_WORSE: Final = 0.01
-"""How much worse a repetition may leave the solution at first, to get out of a corner."""
+"""How much of what decides in a repetition is chance; by repetition, in turn."""
 
 
 def strain(above: FloatArray, weights: FloatArray) -> FloatArray:
@@ -67,10 +62,6 @@ class Relieve(SearchOperator):
         super().__init__(problem)
         self._most = problem.most_moves
         self._receivers = np.flatnonzero(problem.receives)
-        receiving = np.clip(problem.free[:, self._receivers], 0, None).sum(axis=1)
-        self._sizes: list[float] = (
-            (self.state.needs / np.maximum(receiving, 1.0)).max(axis=1, initial=0.0).tolist()
-        )
         self._of_node: dict[int, list[int]] = {}
         for number, pod in enumerate(problem.pods):
             self._of_node.setdefault(pod.source, []).append(number)
@@ -94,11 +85,8 @@ class Relieve(SearchOperator):
     def _done(self) -> bool:
         return not self.state.ways
 
-    def _worth(self, to_come: float = 0.0) -> float:
-        return self.state.relieved - (self._price + DEARER * to_come) * self.state.paid
-
-    def _worse(self, to_come: float) -> float:
-        return _WORSE * to_come * self._rng.random()
+    def _worth(self) -> float:
+        return self.state.relieved - self._price * self.state.paid
 
     def _repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
         rng, ways, pods = self._rng, self.state.ways, self.state.pods
@@ -120,11 +108,7 @@ class Relieve(SearchOperator):
                 gone = [pod for pod in here if rng.random() < part]
         for pod in gone:
             self.state.remove(pod)
-        order = _Order(
-            noise=_NOISE[number // 2 % len(_NOISE)],
-            tight=number % 4 != 0,
-            chance=True,
-        )
+        order = _Order(noise=_NOISE[number // 2 % len(_NOISE)], tight=number % 4 != 0, chance=True)
         block = [pod for node in sources for pod in self._of_node[node]]
         self._fill(block, np.array(receivers), order)
         self._trim([pod for pod in block if pod in ways])
@@ -196,7 +180,6 @@ class Relieve(SearchOperator):
             factor = 1.0
             if order.chance:
                 factor += order.noise * (rng.random() - 0.5) * 2
-                factor /= max(self._sizes[pod], _EPSILON) ** _BY_SIZE
             waiting.append((-relief * factor, pod, factor))
         heapq.heapify(waiting)
         return waiting

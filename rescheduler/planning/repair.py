@@ -39,15 +39,13 @@ _NODES: Final = (8, 3, 3)
 """Nodes on which room is made, that are tried for a badly placed pod, for one that steps aside for it, and so on."""
 _SINGLES: Final = 5
 """Pods that would be enough by themselves, that are tried on one node."""
-_WORSE: Final = 0.1
-"""How much worse a repetition may leave the solution at first, to get out of a corner."""
 _LARGE: Final = 0.5
 """How often large pods are asked first to step aside, otherwise those of the right size."""
 _NEAR: Final = 1e-6
-_PATIENT: Final = 0.7
-"""How often all are looked at that need nobody to step aside, before anybody does."""
-_TIGHT: Final = (0.5, 0.9, 0.2)
-"""How often a pod goes where least room is left, otherwise anywhere; by repetition, in turn."""
+_PART: Final = 0.4
+"""Of all moves, those that are taken back at once."""
+_TIGHT: Final = 0.5
+"""How often a pod goes where least room is left, otherwise anywhere."""
 
 
 class _Way(NamedTuple):
@@ -95,10 +93,6 @@ class Repair(SearchOperator):
             max(0.0, max(pod.repairs.values()) - PRICE * pod.cost) for pod in wanted
         )
         """No solution is worth more."""
-        self._demand: FloatArray = np.zeros(size)
-        for nodes in self._wished.values():
-            self._demand[nodes] += 1.0 / len(nodes)
-        self._tight = _TIGHT[0]
         self._large = False
         self._stages = problem.early
         """So many are used."""
@@ -115,15 +109,11 @@ class Repair(SearchOperator):
     def _done(self) -> bool:
         return self._worth() > self._most - _NEAR
 
-    def _worth(self, to_come: float = 0.0) -> float:  # noqa: ARG002 -- it stays the same
+    def _worth(self) -> float:
         return self.state.repaired - PRICE * self.state.paid
-
-    def _worse(self, to_come: float) -> float:
-        return _WORSE * to_come * self._rng.random() ** 2
 
     def _repeat(self, number: int, best: SearchSolution) -> bool:  # noqa: ARG002 -- it goes on from where it is
         rng, ways = self._rng, self.state.ways
-        self._tight = _TIGHT[number % len(_TIGHT)]
         self._large = rng.random() < _LARGE
         missing = [pod for pod in self.wanting if pod not in ways]
         first: list[int] = []
@@ -134,8 +124,7 @@ class Repair(SearchOperator):
                 nodes = self._wished[pod].tolist()
                 self._clear(rng.sample(nodes, min(len(nodes), rng.randint(1, 3))))
             case 2:
-                part = rng.choice((0.1, 0.2, 0.4))
-                for pod in [pod for pod in ways if rng.random() < part]:
+                for pod in [pod for pod in ways if rng.random() < _PART]:
                     self._take(pod)
             case _:
                 sources = {self._pods[pod].source for pod in ways} - {WAITS}
@@ -181,15 +170,13 @@ class Repair(SearchOperator):
         """Repair as many as find room, or for whom room is made."""
         rng, ways = self._rng, self.state.ways
         waiting = [pod for pod in wanting if pod not in ways and pod not in first]
-        noise = rng.choice((0.2, 1.0, 3.0))
         # Those with few nodes first, of these the large ones; with noise.
-        waiting.sort(key=lambda pod: len(self._wished[pod]) * (1 + noise * rng.random()) - self._size[pod])
+        waiting.sort(key=lambda pod: len(self._wished[pod]) * (1 + rng.random()) - self._size[pod])
         order = [*first, *waiting]
-        if rng.random() < _PATIENT:
-            for _ in range(2):
-                for pod in order:
-                    if pod not in ways:
-                        self._settle(pod)
+        for _ in range(2):
+            for pod in order:
+                if pod not in ways:
+                    self._settle(pod)
         for pod in order:
             if pod not in ways and not self._settle(pod):
                 self._settle_making_room(pod)
@@ -448,13 +435,13 @@ class Repair(SearchOperator):
         return True
 
     def _put(self, number: int, nodes: Sequence[int], stage: int) -> None:
-        """On one of the nodes: where least room is left and few want to go, or any."""
-        if len(nodes) == 1 or self._rng.random() >= self._tight:
+        """On one of the nodes: where least room is left, or any."""
+        if len(nodes) == 1 or self._rng.random() >= _TIGHT:
             node = self._rng.choice(nodes)
         else:
             need, some = np.maximum(self._needs[number], 0.0), np.array(nodes, dtype=np.int64)
             rest = (self.state.left[0][:, some] - need[:, np.newaxis]) / np.maximum(need, 1)[:, np.newaxis]
-            node = int(some[np.argmin(rest.min(axis=0) + 2.0 * self._demand[some])])
+            node = int(some[np.argmin(rest.min(axis=0))])
         self.state.put(number, node, stage)
 
 

@@ -1,7 +1,7 @@
 """The search of a plan: a large neighbourhood search (Shaw 1998) on numbers, without a clock.
 
 A first solution is made without chance. Then parts of the solution are taken back, as if by chance, and made again in another
-order. What is worse by more than a little is undone; the best is kept, so nothing worse than the first solution is ever given. The
+order. What is worse is undone; the best is kept, so nothing worse than the first solution is ever given. The
 number of repetitions is bounded and the generator seeded, so the same input gives the same result. One repetition looks
 at a bounded number of nodes and pods, so it takes no longer on a big cluster. Where nothing better was found for longer than it
 took to find the best, and a while more, nothing is sought any longer.
@@ -47,8 +47,7 @@ class SearchOperator(ABC):
         for number in range(repetitions):
             if self.looks >= min(most, until) or self._done():
                 break
-            to_come = 1.0 - number / repetitions
-            before, before_worth = state.solution(), self._worth(to_come)
+            before, goes_on = state.solution(), self._goes_on()
             if not self._repeat(number, best):
                 state.restore(before)
                 continue
@@ -56,7 +55,7 @@ class SearchOperator(ABC):
             if worth > best_worth + _EPSILON:
                 best, best_worth = state.solution(), worth
                 until = 2 * self.looks + looks / self.patience
-            if self._worth(to_come) < before_worth - self._worse(to_come):
+            if self._goes_on() < goes_on - _EPSILON:
                 state.restore(before)
         state.restore(best)
         return best
@@ -74,12 +73,12 @@ class SearchOperator(ABC):
         """Take back a part, and make it again in another order. False: it could not be. ``best``: of those so far."""
 
     @abstractmethod
-    def _worth(self, to_come: float = 0.0) -> float:
-        """More is better. ``to_come``: how much of the search is still to come, 0 to 1; what counts in the end is that of 0."""
+    def _worth(self) -> float:
+        """More is better."""
 
-    def _worse(self, to_come: float) -> float:  # noqa: ARG002 -- for operators that get out of corners
-        """How much worse a repetition may leave the solution."""
-        return 0.0
+    def _goes_on(self) -> float:
+        """What must not get less for the search to go on from a repetition."""
+        return self._worth()
 
     @abstractmethod
     def _done(self) -> bool:
