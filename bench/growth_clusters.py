@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from bench.planning import make_cluster, make_spec
+from rescheduler.model.holding import holding
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     OwnerRef,
@@ -111,8 +112,7 @@ def one_application(snapshot: Snapshot) -> Snapshot:
         if i % 2 == 0:
             one = msgspec.structs.replace(
                 pod, namespace=namespace, name=f"{BIG}-{i}", uid=f"{BIG}-{i}", spec=spec, labels=labels,
-                controller=owner, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
-                held_score_memory_bytes=spec.score_memory_bytes,
+                controller=owner, state=holding(spec, phase=pod.phase, ready=pod.ready),
             )  # fmt: skip
         pods[one.key] = one
     whole = Workload(

@@ -15,6 +15,7 @@ import time
 
 import msgspec
 
+from rescheduler.model.holding import holding
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -98,6 +99,7 @@ def make_cluster(count: int, *, full: bool = False, seed: int = 1) -> Snapshot:
         app = f"app-{number:05d}"
         namespace = f"ns-{number % max(1, count // 50):03d}"
         spec, labels = make_spec(app, number, cpu), LabelSet({"app": app})
+        state = holding(spec, phase=PodPhase.RUNNING, ready=True)
         owner = OwnerRef("apps/v1", "ReplicaSet", app, app)
         workloads[app] = Workload(
             kind="ReplicaSet", namespace=namespace, name=app, uid=app, replicas=REPLICAS, template=spec,
@@ -106,8 +108,7 @@ def make_cluster(count: int, *, full: bool = False, seed: int = 1) -> Snapshot:
         for i in range(REPLICAS):
             pod = Pod(
                 namespace=namespace, name=f"{app}-{i}", uid=f"{app}-{i}", node=slots[at], spec=spec, labels=labels,
-                controller=owner, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
-                held_score_memory_bytes=spec.score_memory_bytes, phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+                controller=owner, created_at_s=NOW_S - 1e6, state=state,
             )  # fmt: skip
             pods[pod.key] = pod
             at += 1

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.model.holding import placed_on
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import Move
@@ -111,10 +112,8 @@ class _Stage:
 
 
 def _landed(old: Pod, new: Pod, target: str) -> Pod:
-    return msgspec.structs.replace(
-        new, node=target, uid=old.uid, phase=old.phase, ready=True, created_at_s=old.created_at_s, held=new.spec.requests,
-        held_score_cpu_milli=new.spec.score_cpu_milli, held_score_memory_bytes=new.spec.score_memory_bytes,
-    )  # fmt: skip
+    named = msgspec.structs.replace(new, uid=old.uid, created_at_s=old.created_at_s)
+    return placed_on(target, named, phase=old.phase, ready=True)
 
 
 def _refused(state: SchedulingState, new: Pod, node: int) -> str:

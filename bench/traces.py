@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.planning import NOW_S
+from rescheduler.model.holding import holding
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.records import (
     Node,
@@ -94,8 +95,8 @@ class Trace:
         )  # fmt: skip
         pod = Pod(
             namespace="trace", name=name, uid=name, node=where, spec=spec, labels=labels, controller=ref,
-            held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli, held_score_memory_bytes=spec.score_memory_bytes,
-            phase=PodPhase.RUNNING, ready=True, created_at_s=NOW_S - 1e6,
+            created_at_s=NOW_S - 1e6,
+            state=holding(spec, phase=PodPhase.RUNNING, ready=True),
         )  # fmt: skip
         self.pods[pod.key] = pod
         return True

@@ -1,6 +1,12 @@
-"""PodMigrations and Reservations as the caches have them: what a test says of one is of its status where that has such a field, else of itself."""
+"""Pods, PodMigrations and Reservations as the caches have them.
+
+What a test says of one is of its status (of a pod: its state) where that has such a field, else of itself.
+"""
+
+import msgspec
 
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
+from rescheduler.model.records import Pod, PodState
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet
 
@@ -21,6 +27,18 @@ def room(name="r", phase=ReservationPhase.PENDING, *, expires_at_s=None, **field
     """The Reservation. ``expires_at_s``: as it was asked for."""
     own = {"name": name, "uid": name, "expires_at_s": expires_at_s}
     return _record(Reservation, ReservationStatus, own, {"phase": phase, **fields})
+
+
+def pod_record(**fields):
+    """The Pod."""
+    state = {key: fields.pop(key) for key in PodState.__struct_fields__ if key in fields}
+    return Pod(**fields, state=PodState(**state))
+
+
+def changed(pod, **fields):
+    """The Pod with these fields instead."""
+    state = {key: fields.pop(key) for key in PodState.__struct_fields__ if key in fields}
+    return msgspec.structs.replace(pod, **fields).with_state(**state)
 
 
 def _record(kind, status_kind, own, fields):

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from rescheduler.model.holding import placed_on
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import entry_for, with_entry
@@ -190,12 +191,8 @@ def swapped(made: Plan) -> Iterator[str]:
 
 
 def _landed(old: Pod, new: Pod, node: str) -> Pod:
-    spec = new.spec
-    return msgspec.structs.replace(
-        new, node=node, nominated_node="", uid=old.uid, name=old.name, phase=old.phase, ready=True,
-        created_at_s=old.created_at_s, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
-        held_score_memory_bytes=spec.score_memory_bytes,
-    )  # fmt: skip
+    named = msgspec.structs.replace(new, uid=old.uid, name=old.name, created_at_s=old.created_at_s)
+    return placed_on(node, named, phase=old.phase, ready=True)
 
 
 def _words(move: Move) -> str:

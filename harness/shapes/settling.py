@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from rescheduler.model.holding import placed_on
 from rescheduler.model.records import ObjectKey, Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.plan import PendingRoom
@@ -30,8 +31,8 @@ def settled(cluster: Snapshot, profile: Profile) -> Snapshot:
             pods[pod.key] = landed(asked, node)
             state.place(pods[pod.key], node)
         else:
-            pods[pod.key] = msgspec.structs.replace(
-                asked, unschedulable_message="no room", unschedulable_since_s=_LONG_AGO_S
+            pods[pod.key] = asked.with_state(
+                unschedulable_message="no room", unschedulable_since_s=_LONG_AGO_S
             )
     return dataclasses.replace(cluster, pods=pods)
 
@@ -45,12 +46,13 @@ def with_rooms_taken(cluster: Snapshot, rooms: tuple[PendingRoom, ...]) -> Snaps
 
 def landed(pod: Pod, node: str) -> Pod:
     """The pending pod as it runs there."""
-    spec = pod.spec
-    return msgspec.structs.replace(
-        pod, node=node, nominated_node="", phase=PodPhase.RUNNING, ready=True, unschedulable_message="",
-        unschedulable_since_s=0.0, held=spec.requests, held_score_cpu_milli=spec.score_cpu_milli,
-        held_score_memory_bytes=spec.score_memory_bytes,
-    )  # fmt: skip
+    running = {
+        "phase": PodPhase.RUNNING,
+        "ready": True,
+        "unschedulable_message": "",
+        "unschedulable_since_s": 0.0,
+    }
+    return placed_on(node, pod, **running)
 
 
 def _may_be_scheduled(pod: Pod, profile: Profile) -> bool:

@@ -28,7 +28,7 @@ from rescheduler.kube.errors import parse_status
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.counted import plural, verb
-from rescheduler.model.decode import BadObject, Decoder, Record
+from rescheduler.model.decode import BadObject, Decoder, Record, forget_selectors
 from rescheduler.model.decode.dump import DumpError, Item, ItemBatch, TypeName, items_of
 from rescheduler.model.decode.usage_metrics import GROUP as METRICS_GROUP
 from rescheduler.model.decode.usage_metrics import (
@@ -78,6 +78,8 @@ def read_sources(
         for file, size in zip(files, sizes, strict=True):
             _read_file(file, collection, partial(_advance, progress, done, total, file))
             done += size
+        collection.state.forget_versions()
+        forget_selectors()
         gc.freeze()  # all that is there now stays
     return collection.state, collection.warnings()
 

@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from rescheduler.model.names import HOSTNAME
-from rescheduler.model.records import Node, NodeCondition, PreferredNodeTerm, Taint
+from rescheduler.model.node_status import NodeCondition
+from rescheduler.model.records import Node, PreferredNodeTerm, Taint
 from rescheduler.model.selectors import Operator
 
 _OF_THE_SYSTEM: Final = "node.kubernetes.io/"

@@ -8,15 +8,20 @@ since the epoch; a missing time is 0.0. A missing name is an empty string.
 from __future__ import annotations
 
 import enum
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from rescheduler.model.job_state import JobState
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import LEAVING_TAINTS, UNREACHABLE_TAINT
+from rescheduler.model.node_status import Image, NodeCondition
 from rescheduler.model.pod_volumes import PodVolume
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
+
+T = TypeVar("T")
 
 
 class ObjectKey(NamedTuple):
@@ -200,21 +205,11 @@ class Namespaced(msgspec.Struct, frozen=True, gc=False):
         return tuple.__new__(ObjectKey, (self.namespace, self.name))  # as ObjectKey(...), in half the time
 
 
-class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
-    """A pod."""
+class PodState(msgspec.Struct, frozen=True, gc=False, cache_hash=True, kw_only=True):
+    """What a pod is like now, but for what tells it apart; one object for all pods that are alike in this."""
 
-    uid: str
-    resource_version: str = ""
-    node: str = ""
-    nominated_node: str = ""
-    spec: PodSpec
-    labels: LabelSet = NO_LABELS
-    annotations: LabelSet = NO_LABELS
-    controller: OwnerRef | None = None
     owner_pods: tuple[OwnerRef, ...] = ()
     """Its owners if all of them are pods: the garbage collector deletes it with the last one."""
-    owns: str = ""
-    """An object that the garbage collector deletes with this pod, such as ``StatefulSet shop/llm-0``; a Snapshot shows it."""
     held: Resources = NO_RESOURCES
     """Resources that the pod occupies on its node; they differ from its request during an in-place resize."""
     held_score_cpu_milli: int = 0
@@ -223,10 +218,7 @@ class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
     """``held`` memory as scores count it."""
     phase: PodPhase = PodPhase.PENDING
     ready: bool = False
-    ready_since_s: float = 0.0
     deleting: bool = False
-    created_at_s: float = 0.0
-    started_at_s: float = 0.0
     restarts: int = 0
     """Of its containers together, those of init containers left out."""
     init_restarts: int = 0
@@ -243,10 +235,59 @@ class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
     writers: tuple[FieldWriter, ...] = ()
     """metadata.managedFields, of placeholders only."""
 
+
+_NEW: Final = PodState()
+
+
+def _of_state(name: str, like: T) -> T:
+    """Reads that field of the state, of the type of ``like``."""
+    del like
+    return cast("T", property(attrgetter(f"state.{name}")))
+
+
+class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
+    """A pod."""
+
+    uid: str
+    resource_version: str = ""
+    """Empty for one of a dump."""
+    node: str = ""
+    nominated_node: str = ""
+    spec: PodSpec
+    labels: LabelSet = NO_LABELS
+    annotations: LabelSet = NO_LABELS
+    controller: OwnerRef | None = None
+    owns: str = ""
+    """An object that the garbage collector deletes with this pod, such as ``StatefulSet shop/llm-0``; a Snapshot shows it."""
+    ready_since_s: float = 0.0
+    created_at_s: float = 0.0
+    started_at_s: float = 0.0
+    state: PodState = _NEW
+
+    owner_pods = _of_state("owner_pods", _NEW.owner_pods)
+    held = _of_state("held", _NEW.held)
+    held_score_cpu_milli = _of_state("held_score_cpu_milli", _NEW.held_score_cpu_milli)
+    held_score_memory_bytes = _of_state("held_score_memory_bytes", _NEW.held_score_memory_bytes)
+    phase = _of_state("phase", _NEW.phase)
+    ready = _of_state("ready", _NEW.ready)
+    deleting = _of_state("deleting", _NEW.deleting)
+    restarts = _of_state("restarts", _NEW.restarts)
+    init_restarts = _of_state("init_restarts", _NEW.init_restarts)
+    unschedulable_message = _of_state("unschedulable_message", _NEW.unschedulable_message)
+    unschedulable_since_s = _of_state("unschedulable_since_s", _NEW.unschedulable_since_s)
+    not_taken = _of_state("not_taken", _NEW.not_taken)
+    disruption_reason = _of_state("disruption_reason", _NEW.disruption_reason)
+    finalizers = _of_state("finalizers", _NEW.finalizers)
+    writers = _of_state("writers", _NEW.writers)
+
     @property
     def terminal(self) -> bool:
         """True if Succeeded or Failed: the pod occupies no resources any more."""
-        return self.phase in _TERMINAL
+        return self.state.phase in _TERMINAL
+
+    def with_state(self, **fields: Any) -> Pod:
+        """The same pod with other values of these fields of its state."""
+        return msgspec.structs.replace(self, state=msgspec.structs.replace(self.state, **fields))
 
 
 MOVED_ON_REQUEST: Final = "Moved"
@@ -262,23 +303,6 @@ class AvoidEntry(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     reason: str
     expires_at_s: float
-
-
-class NodeCondition(msgspec.Struct, frozen=True, gc=False):
-    """A condition of a node besides Ready, as node-problem-detector and the kubelet report them."""
-
-    type: str
-    status: str
-    """True, False or Unknown."""
-    since_s: float = 0.0
-    """lastTransitionTime; 0.0: not said."""
-
-
-class Image(msgspec.Struct, frozen=True, gc=False):
-    """A container image on a node, with all its names."""
-
-    names: tuple[str, ...]
-    size_bytes: int
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -360,22 +384,6 @@ class Namespace(msgspec.Struct, frozen=True, gc=False):
     name: str
     labels: LabelSet = NO_LABELS
     deleting: bool = False
-
-
-class JobState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What of a Job tells whether it creates another pod for one that is evicted."""
-
-    completions: int | None = None
-    """Pods that must succeed; None: one that succeeds ends the Job, and the others run on."""
-    succeeded: int = 0
-    ignores_disruption: bool = False
-    """podFailurePolicy ignores the failure of an evicted pod, whatever its exit code is."""
-    ended: str = ""
-    """Complete, Failed, or what comes right before (SuccessCriteriaMet, FailureTarget); empty while it runs."""
-    deadline_at_s: float = 0.0
-    """When activeDeadlineSeconds ends the Job; 0.0: never."""
-    managed_by: str = ""
-    """Another controller than that of Kubernetes (spec.managedBy); empty: that of Kubernetes."""
 
 
 class Workload(Namespaced, frozen=True, gc=False, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.model.holding import holding
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import (
     ANNOTATION_MAKES_ROOM,
@@ -45,9 +46,7 @@ def pod_of_room(reservation: Reservation, priority: int) -> Pod:
         uid="",
         spec=msgspec.structs.replace(template, priority=priority, volumes=_claims_there(template)),
         labels=reservation.template_labels,
-        held=template.requests,
-        held_score_cpu_milli=template.score_cpu_milli,
-        held_score_memory_bytes=template.score_memory_bytes,
+        state=holding(template),
     )
     return with_names_of_room(pod, reservation)
 
@@ -199,9 +198,7 @@ def pod_that_waits(reservation: Reservation, classes: Mapping[str, PriorityClass
     told = _refusal(reservation)
     if reservation.template_node:
         pod = pinned(pod, reservation.template_node)
-    return msgspec.structs.replace(
-        pod,
-        created_at_s=reservation.created_at_s,
+    return msgspec.structs.replace(pod, created_at_s=reservation.created_at_s).with_state(
         unschedulable_message=told.message or UNSCHEDULABLE if told is not None else "",
         unschedulable_since_s=seconds_of(told.last_transition_time) if told is not None else 0.0,
     )

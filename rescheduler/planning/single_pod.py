@@ -413,7 +413,7 @@ def choose_preallocation(
 def weightless(pod: Pod) -> Pod:
     """The pod without requests and host ports, which running pods could block."""
     spec = msgspec.structs.replace(pod.spec, requests=NO_RESOURCES, host_ports=())
-    return msgspec.structs.replace(pod, spec=spec, held=NO_RESOURCES)
+    return msgspec.structs.replace(pod, spec=spec).with_state(held=NO_RESOURCES)
 
 
 def _held(state: SchedulingState, resource: str, pods: Iterable[Pod]) -> FloatArray:

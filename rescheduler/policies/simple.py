@@ -21,7 +21,7 @@ from typing import ClassVar, Final, Generic, TypeVar
 import numpy as np
 
 from rescheduler.errors import PolicyError
-from rescheduler.model.records import Node, Pod
+from rescheduler.model.records import Node, Pod, PodState
 from rescheduler.policies.framework import PolicyView
 from rescheduler.policies.objective import ONE, Tier, unchanged
 from rescheduler.policies.pod_costs import CostRows, change_of_cost, sum_of_costs
@@ -303,7 +303,7 @@ def _nameless(kind: PodClass) -> Pod:
     """What pods of a class have in common, as a record."""
     return Pod(
         namespace=kind.namespace, name="", uid="", spec=kind.spec, labels=kind.labels, annotations=kind.annotations,
-        controller=kind.controller, held=kind.held, deleting=kind.deleting,
+        controller=kind.controller, state=PodState(held=kind.held, deleting=kind.deleting),
     )  # fmt: skip
 
 

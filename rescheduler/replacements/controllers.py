@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from rescheduler.model.job_state import JobState
 from rescheduler.model.never_moves import never_moves
-from rescheduler.model.records import JobState, OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import GroupKind, KindThere, ReplacementRules
 from rescheduler.replacements.reasons import NoReplacement, NotReplaced
 

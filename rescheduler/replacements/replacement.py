@@ -19,7 +19,8 @@ from typing import Final
 
 import msgspec
 
-from rescheduler.model.records import Pod, PodPhase, Workload
+from rescheduler.model.holding import holding
+from rescheduler.model.records import Pod, Workload
 from rescheduler.model.replacement_rules import AdmittedPod, TemplateKey
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.controllers import Asked, not_replaced, waits_for_others
@@ -196,11 +197,8 @@ def _pending(pod: Pod, created: Created, now_s: float) -> Pod:
         labels=created.labels,
         annotations=pod.annotations,
         controller=pod.controller,
-        held=created.spec.requests,
-        held_score_cpu_milli=created.spec.score_cpu_milli,
-        held_score_memory_bytes=created.spec.score_memory_bytes,
-        phase=PodPhase.PENDING,
         created_at_s=now_s,
+        state=holding(created.spec),
     )
 
 

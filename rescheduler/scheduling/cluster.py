@@ -128,13 +128,10 @@ class Cluster:
                 before is not None
                 and pod.spec is before.spec
                 and pod.labels is before.labels
-                and pod.held is before.held
                 and pod.controller is before.controller
                 and pod.annotations is before.annotations
-                and pod.deleting is before.deleting
+                and pod.state is before.state
                 and pod.namespace == before.namespace
-                and pod.held_score_cpu_milli == before.held_score_cpu_milli
-                and pod.held_score_memory_bytes == before.held_score_memory_bytes
             ):
                 lengths[-1] += 1
             else:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import msgspec
-
+from rescheduler.model.holding import placed_on
 from rescheduler.model.records import ObjectKey, Pod, PodPhase
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.cluster import Change, Cluster
@@ -139,15 +138,7 @@ class SchedulingState:
             KeyError: there is no such node.
         """
         self.node_index[node]
-        placed = msgspec.structs.replace(
-            pod,
-            node=node,
-            nominated_node="",
-            held=pod.spec.requests,
-            held_score_cpu_milli=pod.spec.score_cpu_milli,
-            held_score_memory_bytes=pod.spec.score_memory_bytes,
-            deleting=False,
-        )
+        placed = placed_on(node, pod, deleting=False)
         self._journal.append(_Step(True, placed, self._enter(placed, hypothetical=True)))
         return placed
 
@@ -163,7 +154,7 @@ class SchedulingState:
             KeyError: its node does not exist.
         """
         self.node_index[pod.node]
-        ending = msgspec.structs.replace(pod, deleting=True)
+        ending = pod.with_state(deleting=True)
         self._journal.append(_Step(True, ending, self._enter(ending, hypothetical=True)))
 
     def filter(self, pod: Pod) -> FilterResult:

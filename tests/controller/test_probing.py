@@ -19,10 +19,11 @@ from rescheduler.kube.transport import TransportError
 from rescheduler.model.cluster import RecordChange
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.reservations.scheduler_probe import is_probe
 from rescheduler.reservations.settings import ReservationSettings
+from tests.records import pod_record
 
 OUTAGE = [End(EndKind.BROKEN, "reset"), End(EndKind.BROKEN, "refused"), End(EndKind.DENIED, "403")]
 ROOM = Reservation(name="room", uid="uid-of-room", status=ReservationStatus())
@@ -145,7 +146,7 @@ class Play:
         """True if all rooms could be given up."""
         snapshot, settings = self.server.snapshot(), ReservationSettings()
         waiting = [
-            Pod(namespace="shop", name=name, uid=name, spec=PodSpec(scheduler_name=name))
+            pod_record(namespace="shop", name=name, uid=name, spec=PodSpec(scheduler_name=name))
             for name in self.schedulers
         ]
         lag = self.probes.lag(snapshot, self.memory, NAMESPACE, now_s)

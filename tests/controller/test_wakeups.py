@@ -7,10 +7,13 @@ from rescheduler.controller.wakeups import concerns_moves
 from rescheduler.model.cluster import RecordChange
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import GATE
-from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint
+from rescheduler.model.records import Node, PodPhase, PodSpec, Taint
 from rescheduler.model.selectors import LabelSet
+from tests.records import changed, pod_record
 
-POD = Pod(namespace="a", name="p", uid="u", resource_version="1", spec=PodSpec(), phase=PodPhase.RUNNING)
+POD = pod_record(
+    namespace="a", name="p", uid="u", resource_version="1", spec=PodSpec(), phase=PodPhase.RUNNING
+)
 NODE = Node(name="n", resource_version="1")
 
 
@@ -31,7 +34,7 @@ def test_a_heartbeat_does_not(kind, record):
     {"uid": "another"},
 ])  # fmt: skip
 def test_every_other_change_of_a_pod_does(change):
-    later = msgspec.structs.replace(POD, resource_version="2", **change)
+    later = changed(POD, resource_version="2", **change)
     assert concerns_moves(Kind.POD, RecordChange(POD, later))
 
 

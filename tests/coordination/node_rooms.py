@@ -9,12 +9,13 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.kept_tolerations import KeptTolerations
 from rescheduler.coordination.memory import Sightings
 from rescheduler.model import names
-from rescheduler.model.records import Node, Pod, PodSpec, Taint
+from rescheduler.model.records import Node, PodSpec, Taint
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.settings import ReservationSettings
+from tests.records import pod_record
 
 NOW = 1_000_000.0
 SETTINGS = ReservationSettings()
@@ -35,7 +36,7 @@ CLAIMED, NOMINATED, GOING, EMPTY, LET_GO, REFUSED, BOUND = (
 def room(name, state, node="n1", **fields):
     """A Reservation of which one pod holds the claim, at one step of the hand-over."""
     gated = state in (CLAIMED, NOMINATED, GOING, EMPTY)
-    pod = Pod(
+    pod = pod_record(
         namespace="default",
         name=f"pod-{name}",
         uid=f"pod-{name}",
@@ -47,7 +48,7 @@ def room(name, state, node="n1", **fields):
     )
     holder = None
     if state in (CLAIMED, NOMINATED, GOING):
-        holder = Pod(
+        holder = pod_record(
             namespace="rescheduler",
             name=f"holder-{name}",
             uid=f"holder-{name}",
@@ -122,7 +123,7 @@ def several(name, state, node="n1"):
     claimant, nominated = observed.owners[0], state in (NOMINATED, GOING, EMPTY, LET_GO)
     whole = observed.placeholder
     holders = (replace(whole, spec=PodSpec(requests=Resources(cpu_milli=3000))),) if whole else ()
-    rest = Pod(
+    rest = pod_record(
         namespace="rescheduler",
         name=f"rest-{name}",
         uid=f"rest-{name}",

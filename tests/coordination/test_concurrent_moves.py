@@ -8,11 +8,12 @@ import pytest
 
 from rescheduler.coordination.move_order import ConcurrentMoves
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import PodSpec
 from tests import records
+from tests.records import pod_record
 
 PHASE = MigrationPhase
-POD = Pod(namespace="default", name="web", uid="u1", node="n1", spec=PodSpec())
+POD = pod_record(namespace="default", name="web", uid="u1", node="n1", spec=PodSpec())
 
 
 move = partial(records.move, pod_name="web", pod_uid="u1")

@@ -18,17 +18,18 @@ from rescheduler.migrations.migration_machine import MigrationStep
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
 from rescheduler.model.own_objects import Condition
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.reservations.placeholder import create_placeholder
 from rescheduler.reservations.reservation_machine import ReservationStep
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import TOLD_AFTER_S
+from tests.records import pod_record
 
 NOW = 1_000.0
 PHASE = MigrationPhase
 STORED = MigrationStatus(phase=PHASE.EVICTING, reason="Checking", message="m", reservation_name="rsv")
-POD = Pod(namespace="shop", name="web-0", uid="u", spec=PodSpec())
+POD = pod_record(namespace="shop", name="web-0", uid="u", spec=PodSpec())
 REHEARSAL = evict(POD, dry_run=True)
 EVICTION = evict(POD)
 EVENT = Event("v1", "Pod", "shop", "web-0", "u", "Rescheduled", "m")

@@ -24,6 +24,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.decided import BeingEmptied
 from rescheduler.policies.keeping_empty import LEAST_S, KeepingRule
 from rescheduler.testing import builders as b
+from tests.records import changed
 
 NOW_S = 1_000_000.0
 RULE = KeepingRule(policy="HighNodeUtilization", kept_for_s=3600.0)
@@ -173,7 +174,7 @@ def test_nodes_outside_of_the_pool_are_not_kept():
 
 def on(node="n1", **more):
     pod = b.pod("web", "shop").cpu("1").owner("ReplicaSet", "web", "rs").on(node).build()
-    return msgspec.structs.replace(pod, **more)
+    return changed(pod, **more)
 
 
 def test_a_pod_that_stands_there_uses_the_node_and_one_that_ends_does_not():
@@ -229,8 +230,8 @@ def test_each_pod_that_leaves_begins_the_time_of_the_node_anew():
 
 def waiting(**spec):
     pod = b.pod("late", "shop").cpu(spec.pop("cpu", "1")).build()
-    fields = {"unschedulable_message": "0/1 nodes are available"}
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec), **fields)
+    asked = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **spec))
+    return asked.with_state(unschedulable_message="0/1 nodes are available")
 
 
 def test_a_pod_that_could_use_the_node_wants_it():

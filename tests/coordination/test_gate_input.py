@@ -14,7 +14,7 @@ from rescheduler.model.controller_key import TEMPLATE_HASH, controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.records import OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -31,6 +31,7 @@ from rescheduler.reservations.template import name_of_reservation
 from rescheduler.reservations.validation import refusal
 from rescheduler.testing import builders as b
 from tests import records
+from tests.records import pod_record
 
 WEB = [
     Workload(kind="ReplicaSet", namespace=f"n{i}", name="web", uid=f"web-{i:04}", created_at_s=float(i))
@@ -67,7 +68,7 @@ def of_move(*, prepares, phase=ReservationPhase.AVAILABLE, requested=0.0, evicte
     )
     observed = ObservedReservation(
         reservation=reservation,
-        placeholders=(Pod(name="p", namespace="n1", uid="p", spec=PodSpec(), node="n"),),
+        placeholders=(pod_record(name="p", namespace="n1", uid="p", spec=PodSpec(), node="n"),),
         migration=move,
         prepares_gate=prepares,
         evicted=evicted,
@@ -103,7 +104,7 @@ def test_a_room_is_open_as_soon_as_the_eviction_is_answered():
 
 def test_a_move_that_begins_has_its_key_before_its_reservation_exists():
     owner = OwnerRef("apps/v1", "ReplicaSet", "web", "web-0001")
-    pod = Pod(name="web-1", namespace="n1", uid="p", spec=PodSpec(), controller=owner)
+    pod = pod_record(name="web-1", namespace="n1", uid="p", spec=PodSpec(), controller=owner)
     move = records.move_of(pod)
 
     def found(move=move, until_s=10.0, reservations=()):

@@ -33,13 +33,14 @@ from test_unbound_placeholders import preallocation
 from rescheduler.coordination.handover_order import NO_LAG, SchedulerLag
 from rescheduler.coordination.memory import Sightings
 from rescheduler.model import names
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ReservationPhase, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.waits import HandoverWait
+from tests.records import pod_record
 
 ALONE = {
     CLAIMED: None,
@@ -191,7 +192,7 @@ def test_a_bad_node_stops_the_hand_over_before_anything_is_given_up(kind, bad):
 
 def contender(priority=1, **fields):
     spec = PodSpec(requests=SIZE, priority=priority)
-    return Pod(namespace="default", name="contender", uid="contender", spec=spec, **fields)
+    return pod_record(namespace="default", name="contender", uid="contender", spec=spec, **fields)
 
 
 def test_contended_rooms_need_the_taint_and_are_given_up_once_it_is_settled():
@@ -248,7 +249,7 @@ def test_the_taint_never_stays_against_a_released_claimant_that_does_not_tolerat
 
 def test_the_rest_of_a_split_does_not_keep_the_taint_against_a_claimant_that_does_not_tolerate_it():
     split = on_node(several("a", LET_GO), taints=(TAINT,))
-    refused = replace(split.placeholders[0], nominated_node="", unschedulable_message="0/9 nodes")
+    refused = replace(split.placeholders[0], nominated_node="").with_state(unschedulable_message="0/9 nodes")
     assert not ordered(dataclasses.replace(split, placeholders=(refused,)))["a"].needs_taint
 
 

@@ -24,6 +24,7 @@ from rescheduler.model.records import (
 )
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
+from tests.records import pod_record
 
 NAMES = st.sampled_from("abcd")
 OWNERS = [
@@ -36,7 +37,7 @@ OWNERS.append(ReservationOwner(label_selector=LabelSelector((Requirement("app", 
 @st.composite
 def pods(draw):
     uid = draw(st.sampled_from(["a", "b", ""]))
-    return Pod(
+    return pod_record(
         namespace="n",
         name=draw(NAMES),
         uid=draw(st.sampled_from(["1", "2"])),

@@ -18,8 +18,8 @@ SETTINGS = ReservationSettings(node_grace_s=60.0)
 READY = b.node("n1").build()
 SILENT = msgspec.structs.replace(READY, ready=False)
 HOLDER = msgspec.structs.replace(
-    b.pod("room", "rescheduler").label({LABEL_PLACEHOLDER: "room"}).on("n1").build(), uid="h", deleting=True
-)
+    b.pod("room", "rescheduler").label({LABEL_PLACEHOLDER: "room"}).on("n1").build(), uid="h"
+).with_state(deleting=True)
 
 
 OWNER = OwnerRef(API_VERSION, "Reservation", "room", "r")
@@ -57,7 +57,7 @@ def test_a_node_that_comes_back_ends_it_itself_and_the_time_begins_again():
 @pytest.mark.parametrize(
     "pod",
     [
-        msgspec.structs.replace(HOLDER, deleting=False, controller=OWNER),
+        msgspec.structs.replace(HOLDER, controller=OWNER).with_state(deleting=False),
         msgspec.structs.replace(HOLDER, namespace="shop"),
         msgspec.structs.replace(HOLDER, labels=READY.labels),
         msgspec.structs.replace(HOLDER, node=""),
@@ -68,7 +68,7 @@ def test_other_pods_are_left_alone(pod):
     assert Rounds().at(100.0, pod) == ()
 
 
-OWNERLESS = msgspec.structs.replace(HOLDER, deleting=False)
+OWNERLESS = HOLDER.with_state(deleting=False)
 
 
 def test_a_placeholder_that_lost_its_owner_is_deleted_wherever_it_stands():

@@ -30,7 +30,7 @@ from rescheduler.coordination.switches import taint_switches
 from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import Node, Pod, PodSpec
+from rescheduler.model.records import Node, PodSpec
 from rescheduler.model.reservation import (
     ObjectRef,
     ReservationOwner,
@@ -45,6 +45,7 @@ from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait
 from tests import records
+from tests.records import pod_record
 
 NO = Permission(ok=False, message="no")
 
@@ -77,7 +78,9 @@ def waiting(name, *, tolerates=False, labels=None, cpu=1000, **fields):
         **fields,
     }
     spec = fields.pop("spec", None) or PodSpec(requests=Resources(cpu_milli=cpu), tolerations=tolerations)
-    return Pod(name=name, uid=name, labels=LabelSet(labels or {"app": "web"}), **{**values, "spec": spec})
+    return pod_record(
+        name=name, uid=name, labels=LabelSet(labels or {"app": "web"}), **{**values, "spec": spec}
+    )
 
 
 def held(name="r", *, size=SIZE, allocate_once=True, **fields):
@@ -215,7 +218,7 @@ def test_a_pending_pod_may_claim_again_once_its_reservation_has_ended():
     """It still tolerates the taint of that node, so it is served before its siblings."""
     earlier, sibling = waiting("earlier", tolerates=True), waiting("a-sibling")
     pods, name = [earlier, sibling], "later"
-    holder = Pod(namespace="rescheduler", name="holder", uid="holder", node="n1", spec=PodSpec())
+    holder = pod_record(namespace="rescheduler", name="holder", uid="holder", node="n1", spec=PodSpec())
     rooms = [
         claimed_by(held("before"), earlier, phase=ReservationPhase.FAILED),
         held(name, placeholders=(holder,)),
@@ -345,9 +348,8 @@ def pending(name, state, *, tolerates=True):
     [claimant] = observed.owners
     tolerations = (hand_over_toleration("n1"),) if tolerates else ()
     spec = replace(claimant.spec, gates=(), tolerations=tolerations)
-    mine = replace(
-        claimant, spec=spec, nominated_node="", unschedulable_message="0/9 nodes", created_at_s=NOW - 86_400
-    )
+    mine = replace(claimant, spec=spec, nominated_node="", created_at_s=NOW - 86_400)
+    mine = mine.with_state(unschedulable_message="0/9 nodes")
     return dataclasses.replace(observed, owners=(mine,))
 
 

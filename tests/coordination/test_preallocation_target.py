@@ -4,13 +4,14 @@ import msgspec
 
 from rescheduler.coordination.placement import Placement
 from rescheduler.model import names
-from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import Node, OwnerRef, PodSpec
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
 from tests import records
+from tests.records import pod_record
 
 replace = msgspec.structs.replace
 
@@ -22,7 +23,7 @@ def node(name, cpu):
 
 def pod(name, cpu, *, on="", **fields):
     spec = PodSpec(requests=Resources(cpu_milli=cpu))
-    return Pod(
+    return pod_record(
         namespace="default", name=name, uid=name, node=on, **{"spec": spec, "held": spec.requests, **fields}
     )
 

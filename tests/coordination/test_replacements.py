@@ -6,10 +6,11 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import new_pods
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import GATE
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.snapshot import Snapshot
 from tests import records
+from tests.records import pod_record
 
 INTENT_S = 1000.7
 
@@ -17,7 +18,7 @@ INTENT_S = 1000.7
 def found(kind, *pods, gates=()):
     """Names of the pods that may replace web-0, which was evicted on an intent of second 1000."""
     mine = [
-        Pod(
+        pod_record(
             namespace="shop",
             name=name,
             uid=f"uid-{name}-{created_s:g}",

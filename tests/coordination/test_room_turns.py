@@ -10,7 +10,7 @@ from rescheduler.coordination.turns import AT_ONCE
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -22,6 +22,7 @@ from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.limits import Limits
 from rescheduler.reservations.reservation_machine import ReservationStep
 from tests import records
+from tests.records import pod_record
 
 CROWD = 20 * AT_ONCE
 
@@ -35,7 +36,7 @@ def room(name, *, namespace="tenant", phase=ReservationPhase.PENDING, move="", o
 
 def pod(name, controller=""):
     ref = OwnerRef("v1", "Reservation", controller, controller) if controller else None
-    return Pod(namespace="rescheduler", name=name, uid=name, spec=PodSpec(), controller=ref)
+    return pod_record(namespace="rescheduler", name=name, uid=name, spec=PodSpec(), controller=ref)
 
 
 class Rounds:

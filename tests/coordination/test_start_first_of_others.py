@@ -7,11 +7,12 @@ from rescheduler.coordination.observe_start_first import StartFirstObserver
 from rescheduler.migrations.start_first_replacement import orphan_calls
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.records import OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from tests import records
+from tests.records import pod_record
 
 RS = Workload(
     kind="ReplicaSet",
@@ -22,7 +23,7 @@ RS = Workload(
     template=PodSpec(),
     template_labels=LabelSet({"app": "web"}),
 )
-OLD = Pod(
+OLD = pod_record(
     namespace="shop",
     name="web-a",
     uid="old",
@@ -38,7 +39,7 @@ def move(namespace="shop", uid="m", phase=MigrationPhase.RESERVING, **status):
 
 
 def replacement(namespace, *, of="m", said="rs/old"):
-    return Pod(
+    return pod_record(
         namespace=namespace,
         name="x",
         uid="x",

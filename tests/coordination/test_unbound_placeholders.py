@@ -22,18 +22,19 @@ from node_rooms import (
 
 from rescheduler.coordination.memory import Sightings
 from rescheduler.model import names
-from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import Node, OwnerRef, PodSpec
 from rescheduler.model.reservation import Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.planning.single_pod import Choice
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn
+from tests.records import pod_record
 
 
 def preallocation(name, *, created=NOW - 60, gated=True, nominated="n1", on="n1", shut=False, **fields):
     """A Reservation whose room is not free yet, and its placeholder."""
     pin = Requirement("metadata.name", Operator.IN, (on,))
-    holder = Pod(
+    holder = pod_record(
         namespace=SETTINGS.namespace,
         name=f"holder-{name}",
         uid=f"holder-{name}",

@@ -8,9 +8,10 @@ from rescheduler.coordination.expectations import Expectations
 from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.unbudgeted import UnbudgetedWorkloads
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
-from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec, Workload
+from rescheduler.model.records import OwnerRef, PodPhase, PodSpec, Workload
 from rescheduler.model.snapshot import Snapshot
 from tests import records
+from tests.records import pod_record
 
 PHASE = MigrationPhase
 DEPLOYMENT = Workload(kind="Deployment", namespace="default", name="web", uid="d", replicas=4)
@@ -24,7 +25,7 @@ def replica_set(uid):
 def pod(name, owner="new", kind="ReplicaSet", **fields):
     base = {"ready": True, "node": "n1", "phase": PodPhase.RUNNING}
     controller = OwnerRef("apps/v1", kind, owner, owner)
-    return Pod(
+    return pod_record(
         namespace="default", name=name, uid=name, spec=PodSpec(), controller=controller, **{**base, **fields}
     )
 

@@ -19,11 +19,12 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode, PodMigration
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import ObjectRef, Reservation, ReservationPhase, ReservationStatus
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_name
+from tests.records import pod_record
 
 WEB = OwnerRef("apps/v1", "ReplicaSet", "web", "rs")
 OTHER = OwnerRef("apps/v1", "ReplicaSet", "other", "other")
@@ -41,7 +42,7 @@ ROOM = Reservation(
 
 def pod(name, owner, **fields):
     fields = {"namespace": "shop", "uid": name, "node": "n1", **fields}
-    return Pod(name=name, spec=PodSpec(), controller=owner, **fields)
+    return pod_record(name=name, spec=PodSpec(), controller=owner, **fields)
 
 
 class Cluster:

@@ -14,7 +14,7 @@ from rescheduler.model.names import (
     CREATED_BY,
     LABEL_CREATED_BY,
 )
-from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
+from rescheduler.model.records import Node, ObjectKey, PodSpec
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
@@ -27,9 +27,12 @@ from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.testing import builders as b
 from tests import records
+from tests.records import pod_record
 
 NOW_S = 1000.0
-BIG = Pod(namespace="shop", name="big", uid="uid-big", spec=PodSpec(), unschedulable_message="0/1 nodes")
+BIG = pod_record(
+    namespace="shop", name="big", uid="uid-big", spec=PodSpec(), unschedulable_message="0/1 nodes"
+)
 PHASE = MigrationPhase
 
 
@@ -63,7 +66,9 @@ def cluster(*moves, reservation=None, pod=BIG):
 
 
 def observed(reservation, nominated="n1"):
-    placeholder = Pod(namespace="rescheduler", name="p", uid="p", spec=PodSpec(), nominated_node=nominated)
+    placeholder = pod_record(
+        namespace="rescheduler", name="p", uid="p", spec=PodSpec(), nominated_node=nominated
+    )
     return {
         reservation.name: ObservedReservation(
             reservation=reservation, node=Node(name="n1"), placeholders=(placeholder,)

@@ -10,13 +10,14 @@ from rescheduler.coordination.index import RoundIndex
 from rescheduler.coordination.observe_reservations import links_of
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Workload
+from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.room_of_move import controller_of_move, refusal
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.template import name_of_reservation
 from tests import records
+from tests.records import pod_record
 
 PHASE = MigrationPhase
 
@@ -148,7 +149,7 @@ def controller(migration, **world):
 
 def test_the_controller_of_a_move_is_never_one_that_only_a_room_names():
     owner = OwnerRef("apps/v1", "ReplicaSet", "web", "rs")
-    pod = Pod(namespace="shop", name="web-0", uid="p", spec=PodSpec(), controller=owner)
+    pod = pod_record(namespace="shop", name="web-0", uid="p", spec=PodSpec(), controller=owner)
     into = move(phase=PHASE.HANDING_OVER, ref="room", took="r")
     foreign = room(owner="theirs")
     theirs = Workload(kind="ReplicaSet", namespace="bank", name="db", uid="theirs", replicas=1)

@@ -17,6 +17,7 @@ from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.testing import builders as b
+from tests import records
 
 OWN = "system:serviceaccount:rescheduler:rescheduler"
 
@@ -99,7 +100,7 @@ class Cluster:
         self.objects[Kind.POD_MIGRATION][key] = msgspec.structs.replace(move, status=said)
 
     def pod(self, name="web-1", namespace="shop", **more):
-        pod = msgspec.structs.replace(
+        pod = records.changed(
             b.pod(name, namespace=namespace)
             .on("node-1")
             .owner("ReplicaSet", "web", "u-web", "apps/v1")

@@ -41,7 +41,7 @@ def pod(**more):
     made = (
         b.pod("web-1", namespace="shop").on("node-1").owner("ReplicaSet", "web", "u-web", "apps/v1").build()
     )
-    return msgspec.structs.replace(made, **more)
+    return records.changed(made, **more)
 
 
 def move(phase=MigrationPhase.PENDING, reason="", *, ended_s=0.0, began_s=NOW_S, asked_since="", **fields):
@@ -187,7 +187,7 @@ def test_without_room_it_is_refused_where_the_configuration_says_so(facts):
 
 def of_stateful_set(**more):
     made = b.pod("db-0", namespace="shop").on("node-1").owner("StatefulSet", "db", "u-db", "apps/v1").build()
-    return msgspec.structs.replace(made, **more)
+    return records.changed(made, **more)
 
 
 def test_while_a_moved_pod_ends_nobody_evicts_by_a_name_that_its_successor_will_have():

@@ -30,7 +30,7 @@ def pod(**more):
     built = (
         b.pod("web-1", namespace="shop").on("node-1").owner("ReplicaSet", "web", "u-web", "apps/v1").build()
     )
-    return msgspec.structs.replace(built, **more)
+    return records.changed(built, **more)
 
 
 def eviction(state="Active", begun_s=NOW - 10.0, **progress):

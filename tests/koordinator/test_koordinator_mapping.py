@@ -17,7 +17,7 @@ from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import Node, Pod, PodSpec
+from rescheduler.model.records import Node, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     KoordinatorReservation,
@@ -38,6 +38,7 @@ from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing.builders import node, pod
+from tests.records import pod_record
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
@@ -78,7 +79,7 @@ def theirs(phase=ReservationPhase.AVAILABLE, **fields):
 def replacement(*, gated=True, on="", **fields):
     spec = PodSpec(requests=ROOM, gates=(names.GATE,) if gated else (), scheduler_name="koord-scheduler")
     base = {"created_at_s": NOW - 1}
-    return Pod(namespace="shop", name="p", uid="p", node=on, spec=spec, **{**base, **fields})
+    return pod_record(namespace="shop", name="p", uid="p", node=on, spec=spec, **{**base, **fields})
 
 
 def look(reservation, held=None, **fields):

@@ -11,7 +11,7 @@ from rescheduler.migrations.start_first_replacement import replaces
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec, Workload
+from rescheduler.model.records import Node, OwnerRef, PodPhase, PodSpec, Workload
 from rescheduler.model.reservation import ObjectRef
 from rescheduler.model.selectors import (
     LabelSelector,
@@ -22,6 +22,7 @@ from rescheduler.model.selectors import (
     Requirement,
 )
 from tests import records
+from tests.records import pod_record
 
 NOW = 1_000.0
 PHASE = MigrationPhase
@@ -57,7 +58,7 @@ def replica_set(**fields):
 def pod(**fields):
     base = {"uid": "old", "node": "n1", "ready": True, "phase": PodPhase.RUNNING, "labels": LABELS}
     base = {"spec": PodSpec(), "controller": RS, **base}
-    return Pod(namespace="default", name="web-1-a", **{**base, **fields})
+    return pod_record(namespace="default", name="web-1-a", **{**base, **fields})
 
 
 def pinned(node, **fields):
@@ -77,7 +78,7 @@ def replacement(**fields):
         "labels": LabelSet({"app": "web", names.LABEL_START_FIRST: "m"}),
         "annotations": LabelSet({names.ANNOTATION_REPLACES: replaces("rs", "old")}),
     }
-    return Pod(namespace="default", name="web-1-x", **{**base, **fields})
+    return pod_record(namespace="default", name="web-1-x", **{**base, **fields})
 
 
 ADOPTED = replacement(controller=RS, labels=LabelSet({**LABELS, names.LABEL_START_FIRST: "m"}))

@@ -43,7 +43,7 @@ def test_landing_and_readiness_are_recorded():
 @pytest.mark.parametrize(("claimant", "words"), [
     (None, "was deleted before"),
     (pod(uid="u9", ready=False, deleting=True), "was deleted before"),
-    (msgspec.structs.replace(pod(uid="u9", ready=False), phase=PodPhase.FAILED), "failed before"),
+    (pod(uid="u9", ready=False).with_state(phase=PodPhase.FAILED), "failed before"),
 ])  # fmt: skip
 def test_a_replacement_that_ends_before_it_is_ready_is_told_once(claimant, words):
     m = migration(PHASE.HANDING_OVER, requested=NOW - 5, evicted=NOW - 4)

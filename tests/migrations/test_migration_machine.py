@@ -23,12 +23,13 @@ from rescheduler.migrations.observed_migration import (
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import ANNOTATION_ASKED_SINCE
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
-from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.records import DisruptionBudget, Node, ObjectKey, OwnerRef, PodPhase, PodSpec
 from rescheduler.model.reservation import ControllerRef, ObjectRef, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.availability import Availability
 from tests import records
+from tests.records import pod_record
 
 NOW = 1_000.0
 SETTINGS = MigrationSettings()
@@ -38,7 +39,7 @@ PHASE = MigrationPhase
 
 def pod(**fields):
     base = {"uid": "u1", "node": "n1", "ready": True, "phase": PodPhase.RUNNING}
-    return Pod(
+    return pod_record(
         namespace="default",
         name="web-0",
         spec=PodSpec(),

@@ -7,17 +7,18 @@ from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import Node, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.records import Node, OwnerRef, PodPhase, PodSpec
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.replacement import Replacement
 from tests import records
+from tests.records import pod_record
 
 NOW = 1_000.0
 SETTINGS = MigrationSettings()
 PHASE = MigrationPhase
-POD = Pod(
+POD = pod_record(
     namespace="shop",
     name="web-0",
     uid="p",

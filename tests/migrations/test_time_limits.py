@@ -7,16 +7,17 @@ from rescheduler.migrations.draft import Draft
 from rescheduler.migrations.migration_machine import step
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration, ObservedStartFirst
 from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import Node, Pod, PodPhase, PodSpec
+from rescheduler.model.records import Node, PodPhase, PodSpec
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.reservations.settings import ReservationSettings
 from tests import records
+from tests.records import pod_record
 
 NOW = 1_000_000.0
 DAY_S = 86_400.0
 PHASE = MigrationPhase
 SETTINGS = MigrationSettings(reservations=ReservationSettings(ttl_s=300.0, max_ttl_s=DAY_S))
-POD = Pod(
+POD = pod_record(
     namespace="shop", name="web-0", uid="u", node="n1", spec=PodSpec(), phase=PodPhase.RUNNING, ready=True
 )
 HELD = records.room("r", ReservationPhase.AVAILABLE, node_name="n2")

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec
+from rescheduler.model.records import Node, ObjectKey, PodSpec
 from rescheduler.model.snapshot import KEPT, ChangeLog
+from tests.records import pod_record
 
 
 def pod(name, version):
-    return Pod(namespace="a", name=name, uid=name, resource_version=str(version), spec=PodSpec())
+    return pod_record(namespace="a", name=name, uid=name, resource_version=str(version), spec=PodSpec())
 
 
 def differing(old, new):

@@ -6,7 +6,8 @@ import pytest
 
 from rescheduler.model.csi_translation import AZURE, GCE, aws_volume, gce_volume, migrated_affinity
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Image, ObjectKey, Taint
+from rescheduler.model.node_status import Image
+from rescheduler.model.records import ObjectKey, Taint
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.testing.builders import (

@@ -10,6 +10,7 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Workload
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
+from tests.records import pod_record
 
 NAMESPACES = ("shop", "evil")
 UIDS = ("rs", "d")
@@ -18,7 +19,7 @@ UIDS = ("rs", "d")
 def pod(namespace="shop", name="a", owner="rs", version="1"):
     ref = OwnerRef("apps/v1", "ReplicaSet", "web", owner) if owner else None
     uid = f"{namespace}-{name}"
-    return Pod(
+    return pod_record(
         namespace=namespace, name=name, uid=uid, spec=PodSpec(), controller=ref, resource_version=version
     )
 

@@ -8,6 +8,7 @@ from rescheduler.model.cluster import ClusterState, key_of
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec, Service, Workload
 from rescheduler.testing import builders as b
+from tests.records import pod_record
 
 STAYS = {"apiVersion": "example.com/v1", "kind": "Group", "name": "g", "uid": "g"}
 LEADER = ObjectKey("default", "llm-0")
@@ -68,7 +69,7 @@ def test_followers_of_the_pods_are_told_when_a_dependent_comes_and_goes():
 
 def _pod(namespace, name, owner, version):
     refs = (OwnerRef("v1", "Pod", owner, f"{namespace}-{owner}"),) if owner else ()
-    return Pod(
+    return pod_record(
         namespace=namespace,
         name=name,
         uid=f"{namespace}-{name}",

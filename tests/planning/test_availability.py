@@ -7,7 +7,7 @@ import pytest
 
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID
-from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodPhase, PodSpec, Workload
+from rescheduler.model.records import ObjectKey, OwnerRef, PodPhase, PodSpec, Workload
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
@@ -15,6 +15,7 @@ from rescheduler.planning.availability import availability_of, missing_pods
 from rescheduler.planning.limits import Limits, PlanningInputs
 from rescheduler.testing import builders as b
 from tests import records
+from tests.records import pod_record
 
 NOW = 1000.0
 NODES = (b.node("n1").taint("old"), b.node("n2"), b.node("n3"))
@@ -30,7 +31,7 @@ def workload(replicas, kind="Deployment", min_ready_s=0):
 def pod(name, owner="rs", **fields):
     base = {"ready": True, "ready_since_s": NOW - 100, "node": "n1", "phase": PodPhase.RUNNING}
     controller = OwnerRef("apps/v1", "ReplicaSet", owner, owner)
-    return Pod(
+    return pod_record(
         namespace="default", name=name, uid=name, spec=PodSpec(), controller=controller, **{**base, **fields}
     )
 

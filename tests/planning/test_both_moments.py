@@ -2,7 +2,6 @@
 
 import random
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -440,4 +439,4 @@ def test_a_terminating_replacement_counts_as_terminating():
     state.remove(pod)
     state.place_terminating(pod)
     assert [p.deleting for p in state.pods_on("n1")] == [True]
-    assert msgspec.structs.replace(pod, deleting=True) == state.pods_on("n1")[0]
+    assert pod.with_state(deleting=True) == state.pods_on("n1")[0]

@@ -2,12 +2,13 @@
 
 import pytest
 
-from rescheduler.model.records import Node, Pod, PodAffinityTerm, PodSpec
+from rescheduler.model.records import Node, PodAffinityTerm, PodSpec
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requirement
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.placeholder_rules import PlaceholderRules
 from rescheduler.scheduling.state import SchedulingState
+from tests.records import pod_record
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 NAMES = ("a", "b", "c")
@@ -20,7 +21,7 @@ def term(app, *, key=HOST, operator=Operator.NOT_IN, namespaces=EVERYWHERE):
 
 
 def pod(name, *terms, node="", app="x"):
-    return Pod(
+    return pod_record(
         namespace="default",
         name=name,
         uid=name,

@@ -13,7 +13,7 @@ from rescheduler.model.names import (
     LABEL_PLACEHOLDER,
 )
 from rescheduler.model.own_objects import Condition
-from rescheduler.model.records import OwnerRef, Pod, PodSpec, PriorityClass
+from rescheduler.model.records import OwnerRef, PodSpec, PriorityClass
 from rescheduler.model.reservation import (
     MakingRoom,
     ObjectRef,
@@ -32,6 +32,7 @@ from rescheduler.reports.objective_words import rooms_section
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests import records
+from tests.records import pod_record
 
 OWNER = ReservationOwner(object=ObjectRef("shop", "big", ""))
 
@@ -219,7 +220,7 @@ def test_a_preallocated_one_keeps_its_node_from_other_moves_where_nobody_can_ste
 ):
     told = (refused("WaitingForRoom", "Ready"),)
     waits = room(phase=ReservationPhase.WAITING, told=told, pre_allocation=True)
-    holder = Pod(
+    holder = pod_record(
         namespace=DEFAULT_NAMESPACE,
         name="holder",
         uid="holder",

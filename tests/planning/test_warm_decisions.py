@@ -17,6 +17,7 @@ from rescheduler.planning.limits import PlanningInputs, Protections
 from rescheduler.planning.planner import plan
 from rescheduler.policies.registry import REGISTRY
 from rescheduler.scheduling.state import SchedulingState
+from tests import records
 from tests.seeds import NIGHTLY, seeds
 
 DECISIONS, EVENTS_BETWEEN, SIZE = (25, 1, 8) if NIGHTLY else (5, 4, 6)
@@ -49,7 +50,7 @@ class History:
         return self.chance.choice(list(self.snapshot.pods.values()))
 
     def pod_changes(self, **changes):
-        self.put(msgspec.structs.replace(self.any_pod(), **changes))
+        self.put(records.changed(self.any_pod(), **changes))
 
     def owner_changes(self, **changes):
         uid, owner = self.chance.choice(list(self.snapshot.workloads.items()))

@@ -19,6 +19,7 @@ from rescheduler.policies.registry import REGISTRY
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests import records
 
 HOUR_S = 3600.0
 
@@ -34,7 +35,7 @@ def changed(cluster, **of):
 
 def each(cluster, fields):
     """The cluster with these fields of each pod replaced."""
-    pods = {key: msgspec.structs.replace(pod, **fields(pod)) for key, pod in cluster.pods.items()}
+    pods = {key: records.changed(pod, **fields(pod)) for key, pod in cluster.pods.items()}
     return dataclasses.replace(cluster, pods=pods)
 
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from rescheduler.model import names
-from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import Node, OwnerRef, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -15,6 +15,7 @@ from rescheduler.reservations.observed_reservation import ObservedReservation
 from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from tests import records
+from tests.records import pod_record
 
 replace = msgspec.structs.replace
 NOW = 1_000_000.0
@@ -37,7 +38,7 @@ def reservation(phase=ReservationPhase.PENDING, *, current=(), created=NOW - 10,
 
 def pod(name="p", *, gated=True, node="", nominated="", deleting=False, created=NOW - 5, **fields):
     gates = (names.GATE,) if gated else ()
-    return Pod(
+    return pod_record(
         namespace="default",
         name=name,
         uid=f"{name}-uid",

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from rescheduler.model import names
-from rescheduler.model.records import OwnerRef, Pod, PodSpec
+from rescheduler.model.records import OwnerRef, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -16,6 +16,7 @@ from rescheduler.model.selectors import LabelSelector, LabelSet, Operator, Requi
 from rescheduler.reservations.assignment import Room, assign
 from rescheduler.reservations.owners import empty_owner, owner_matches
 from tests import records
+from tests.records import pod_record
 
 RS = OwnerRef("apps/v1", "ReplicaSet", "web-1", "rs")
 SET = OwnerRef("apps/v1", "StatefulSet", "web", "rs")
@@ -26,7 +27,7 @@ DEPLOYMENT = OwnerRef("apps/v1", "Deployment", "web", "dep")
 def pod(name, cpu=1000, created=10.0, **fields):
     spec = PodSpec(requests=Resources(cpu_milli=cpu), gates=(names.GATE,))
     fields = {"controller": RS, "labels": LabelSet({"app": "web"}), **fields}
-    return Pod(namespace="default", name=name, uid=name, created_at_s=created, spec=spec, **fields)
+    return pod_record(namespace="default", name=name, uid=name, created_at_s=created, spec=spec, **fields)
 
 
 def room(name, cpu=1000, *, open=True, order="", **fields):  # noqa: A002  the field's name

@@ -15,6 +15,7 @@ from rescheduler.model.reservation import (
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.handover import hand_over_toleration
 from rescheduler.reservations.waits import WAIT_MESSAGES, HandoverWait, Wait
+from tests.records import changed
 from tests.reservations.looks import (
     CLAIMED,
     NODE,
@@ -46,7 +47,7 @@ def test_the_order_of_the_hand_over():
     second = claimed(pod(nominated="n2"), placeholder=placeholder())
     third = claimed(pod(nominated="n2"), placeholder=placeholder(deleting=True))
     fourth = claimed(pod(nominated="n2"), placeholder=None)
-    last = claimed(replace(pod(gated=False, node="n2"), phase=PodPhase.RUNNING), placeholder=None)
+    last = claimed(pod(gated=False, node="n2").with_state(phase=PodPhase.RUNNING), placeholder=None)
     assert does[0] in kinds(first)
     assert "delete_placeholder" not in kinds(first)
     assert does[1] in kinds(second)
@@ -65,7 +66,7 @@ def test_the_placeholder_follows_the_answered_nomination_in_one_step_if_nothing_
         assert kinds(claimed(pod(), passes_on=True, **fields)) == ["write_status", "nominate"]
 
 
-BOUND = replace(pod(gated=False, node="n2"), phase=PodPhase.PENDING)
+BOUND = pod(gated=False, node="n2").with_state(phase=PodPhase.PENDING)
 LANDINGS = [
     ({}, {"phase": PodPhase.RUNNING}, "Succeeded", "landed on node/n2"),
     ({}, {"phase": PodPhase.SUCCEEDED}, "Succeeded", "landed on node/n2"),
@@ -93,7 +94,7 @@ LANDINGS = [
 
 @pytest.mark.parametrize(("fields", "of_pod", "phase", "words"), LANDINGS)
 def test_only_an_owner_that_stays_is_a_success(fields, of_pod, phase, words):
-    outcome = claimed(replace(BOUND, **of_pod), placeholder=None, **fields)
+    outcome = claimed(changed(BOUND, **of_pod), placeholder=None, **fields)
     assert outcome.status.phase == phase
     ready = condition(outcome.status.conditions, "Ready")
     assert words in ready.message
@@ -152,7 +153,7 @@ def test_a_hand_over_without_trouble_writes_the_status_twice_claimed_and_landed(
         {"claimant": pod(gated=False, nominated="n2"), "wait": binding},
         {"claimant": BOUND},
         {"claimant": BOUND, "landed_since_s": NOW - 0.9},
-        {"claimant": replace(BOUND, phase=PodPhase.RUNNING)},
+        {"claimant": BOUND.with_state(phase=PodPhase.RUNNING)},
     )
     written = [claims, *(look(room, **fields) for fields in seen)]
     writes = ["write_status" in kinds(outcome) for outcome in written]
@@ -169,8 +170,8 @@ def test_events_tell_phases_of_a_room_of_people_and_of_a_move_only_the_failure(m
 
     held = look(reservation(annotations=made_for), placeholder=placeholder())
     claimed_room = reservation(ReservationPhase.AVAILABLE, current=CLAIMED, annotations=made_for)
-    used = look(claimed_room, claimant=replace(BOUND, phase=PodPhase.RUNNING))
-    lost = look(claimed_room, claimant=replace(BOUND, phase=PodPhase.FAILED))
+    used = look(claimed_room, claimant=BOUND.with_state(phase=PodPhase.RUNNING))
+    lost = look(claimed_room, claimant=BOUND.with_state(phase=PodPhase.FAILED))
     assert [held.status.phase, used.status.phase, lost.status.phase] == ["Available", "Succeeded", "Failed"]
     of_move = made_for is OF_A_MOVE
     assert told(held) == ([] if of_move else [("Available", False)])

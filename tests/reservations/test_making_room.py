@@ -2,7 +2,7 @@
 
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import Node, OwnerRef, Pod, PodSpec
+from rescheduler.model.records import Node, OwnerRef, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     MakingRoom,
@@ -19,6 +19,7 @@ from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from rescheduler.testing import builders as b
+from tests.records import pod_record
 from tests.reservations.looks import part
 
 NOW = 1_000_000.0
@@ -42,7 +43,7 @@ def holder(pinned="n2", *, node="", gated=True, created=NOW - 2, nominated=""):
         gates=(names.GATE_ROOM,) if gated else (),
         node_affinity=NodeSelector((NodeSelectorTerm(fields=(only,)),)),
     )
-    return Pod(
+    return pod_record(
         namespace="rescheduler",
         name="holder",
         uid="holder",

@@ -8,7 +8,7 @@ import pytest
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import Node, Pod, PodPhase, PodSpec, Taint, Toleration
+from rescheduler.model.records import Node, PodPhase, PodSpec, Taint, Toleration
 from rescheduler.model.reservation import ObjectRef, ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.reservations.handover import (
@@ -22,6 +22,7 @@ from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, Wait
 from tests import records
+from tests.records import pod_record
 
 NOW = 1_000_000.0
 SETTINGS = ReservationSettings()
@@ -34,12 +35,12 @@ def pod(name="p", *, tolerates=True, **fields):
     tolerations = (hand_over_toleration("n1"),) if tolerates else ()
     spec = PodSpec(requests=SIZE, tolerations=tolerations)
     values = {"created_at_s": NOW - 86_400, "unschedulable_message": "0/9 nodes", **fields}
-    return Pod(namespace="default", name=name, uid=f"{name}-uid", spec=spec, **values)
+    return pod_record(namespace="default", name=name, uid=f"{name}-uid", spec=spec, **values)
 
 
 def holder(**fields):
     values = {"node": "n1", **fields}
-    return Pod(namespace="rescheduler", name="holder", uid="h", spec=PodSpec(requests=SIZE), **values)
+    return pod_record(namespace="rescheduler", name="holder", uid="h", spec=PodSpec(requests=SIZE), **values)
 
 
 def claimed(claimant, placeholder, *, room=None, **fields):
@@ -90,7 +91,7 @@ def test_then_it_waits_for_the_binding_and_watches_the_pod_from_its_claim_on(pla
 
 
 def test_bound_there_is_success():
-    found = look(replace(pod(node="n1"), phase=PodPhase.RUNNING), None)
+    found = look(pod(node="n1").with_state(phase=PodPhase.RUNNING), None)
     assert found.status.phase is ReservationPhase.SUCCEEDED
 
 

@@ -3,13 +3,14 @@
 import json
 
 from rescheduler.model import names
-from rescheduler.model.records import HostPort, ObjectKey, OwnerRef, Pod, PodSpec, Toleration
+from rescheduler.model.records import HostPort, ObjectKey, OwnerRef, PodSpec, Toleration
 from rescheduler.model.reservation import Reservation, ReservationStatus
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.placeholder import label_value, placeholder_manifest, placeholder_name
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.template import reservation_manifest
+from tests.records import pod_record
 
 RAW = {
     "metadata": {"labels": {"app": "web"}},
@@ -102,7 +103,7 @@ def test_the_reservation_of_a_move_joins_the_affinity_of_pod_and_volumes():
     def term(key):
         return NodeSelectorTerm(expressions=(Requirement(key, Operator.EXISTS),))
 
-    pod = Pod(
+    pod = pod_record(
         namespace="default",
         name="p",
         uid="u",

@@ -112,7 +112,9 @@ def test_a_preallocation_that_was_admitted_and_refused_goes_for_a_hand_over_and_
     assert again.status.phase is ReservationPhase.WAITING
     made = next(action for action in again.calls if action.does == "create_placeholder")
     assert (made.holds_on, part(made)[1]) == ("n2", True)
-    ended = msgspec.structs.replace(let_in, phase=PodPhase.FAILED, created_at_s=NOW - SETTINGS.retarget_s)
+    ended = msgspec.structs.replace(let_in, created_at_s=NOW - SETTINGS.retarget_s).with_state(
+        phase=PodPhase.FAILED
+    )
     assert "delete_placeholder" in kinds(look(waiting, placeholder=ended))
 
 

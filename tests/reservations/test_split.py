@@ -14,7 +14,7 @@ from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
-from rescheduler.model.records import HostPort, Node, OwnerRef, Pod, PodPhase, PodSpec
+from rescheduler.model.records import HostPort, Node, OwnerRef, PodPhase, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
     ObjectRef,
@@ -33,6 +33,7 @@ from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from tests import records
+from tests.records import pod_record
 from tests.reservations.looks import part
 
 NOW = 1_000_000.0
@@ -46,13 +47,17 @@ def cpu(milli):
 
 def pod(name, milli=1000, *, gated=True, node="", **fields):
     spec = PodSpec(requests=cpu(milli), gates=(names.GATE,) if gated else ())
-    return Pod(namespace="default", name=name, uid=name, node=node, created_at_s=NOW - 5, spec=spec, **fields)
+    return pod_record(
+        namespace="default", name=name, uid=name, node=node, created_at_s=NOW - 5, spec=spec, **fields
+    )
 
 
 def holder(name, milli, *, node="n2", waits=False, **fields):
     spec = PodSpec(requests=cpu(milli), gates=(names.GATE_ROOM,) if waits else ())
     owner = OwnerRef(names.API_VERSION, "Reservation", "r", "r")
-    return Pod(namespace="rescheduler", name=name, uid=name, node=node, spec=spec, controller=owner, **fields)
+    return pod_record(
+        namespace="rescheduler", name=name, uid=name, node=node, spec=spec, controller=owner, **fields
+    )
 
 
 def shared(owners=(), *, allocated=0, allocatable=4000, phase=ReservationPhase.AVAILABLE, **fields):
@@ -103,7 +108,7 @@ def test_the_order_of_the_split():
     assert does(look(room, owners=(a,), **held(x, rest))) == ["nominate", "nominate"]
     a, rest = replace(a, nominated_node="n2"), replace(rest, nominated_node="n2")
     assert does(look(room, owners=(a,), **held(x, rest))) == ["delete_placeholder"]
-    assert does(look(room, owners=(a,), **held(replace(x, deleting=True), rest))) == []
+    assert does(look(room, owners=(a,), **held(x.with_state(deleting=True), rest))) == []
     assert does(look(room, owners=(a,), **held(rest))) == ["admit_placeholder", "remove_gate"]
     landed = look(room, owners=(replace(a, node="n2"),), **held(replace(rest, node="n2")))
     assert landed.status.phase is ReservationPhase.AVAILABLE
@@ -162,12 +167,12 @@ def test_a_rest_that_was_waited_for_counts_as_what_it_holds():
 def test_what_an_owner_that_ends_leaves_is_waited_for_and_counts_once_it_is_held():
     a, b = pod("a", gated=False, node="n2"), pod("b", gated=False, node="n2")
     rest, used = holder("w", 2000), shared((a, b), allocated=2000)
-    ending = look(used, owners=(a, replace(b, deleting=True)), **held(rest))
+    ending = look(used, owners=(a, b.with_state(deleting=True)), **held(rest))
     assert does(ending) == ["create_placeholder"], "as soon as it begins to end, it still counts"
     made = next(action for action in ending.calls if action.does == "create_placeholder")
     assert part(made) == (cpu(1000), True)
     assert ending.status.allocatable == cpu(4000)
-    done = replace(b, phase=PodPhase.SUCCEEDED)
+    done = b.with_state(phase=PodPhase.SUCCEEDED)
     waits = holder(placeholder_name(used, "back-1"), 1000, node="", waits=True)
     outcome = look(used, owners=(a, done), turn=PlaceholderTurn.NOMINATE, **held(rest, waits))
     assert does(outcome) == ["nominate"]
@@ -233,7 +238,7 @@ def test_one_that_is_full_stays_available_and_takes_back_what_its_only_owner_lea
     full = look(room, owners=(a,), **held())
     assert full.status.phase is ReservationPhase.AVAILABLE
     assert condition(full.status.conditions, "Ready").message == "all of it on node/n2 is used by 1 pod"
-    leaving = look(room, owners=(replace(a, deleting=True),), **held())
+    leaving = look(room, owners=(a.with_state(deleting=True),), **held())
     assert does(leaving) == ["create_placeholder"]
     waits = holder(f"{placeholder_name(room)}-back-1", 4000, node="", waits=True, nominated_node="n2")
     gone = look(room, owners=(), **held(waits))

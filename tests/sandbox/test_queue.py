@@ -1,14 +1,14 @@
 """The scheduling queue: order, back-off, wake-ups, gates."""
 
-import msgspec
 import pytest
 
 from kube_sandbox.scheduler.queue import FLUSH_AFTER_S, ClusterEvent, QueuedPod, SchedulingQueue
-from rescheduler.model.records import Pod, PodSpec
+from rescheduler.model.records import PodSpec
+from tests.records import pod_record
 
 
 def pod(name, *, priority=0, gates=()):
-    return Pod(namespace="d", name=name, uid=name, spec=PodSpec(priority=priority, gates=gates))
+    return pod_record(namespace="d", name=name, uid=name, spec=PodSpec(priority=priority, gates=gates))
 
 
 def popped(queue, now_s):
@@ -71,7 +71,7 @@ def test_changed_spec_wakes_a_refused_pod_and_status_does_not():
     queue.add(pod("p"), 0.0)
     queue.pop(0.0)
     queue.add_unschedulable("p", {"NodeAffinity"})
-    queue.add(msgspec.structs.replace(pod("p"), unschedulable_message="no"), 20.0)
+    queue.add(pod("p").with_state(unschedulable_message="no"), 20.0)
     assert popped(queue, 20.0) is None
     queue.add(pod("p", priority=1), 20.0)
     assert popped(queue, 20.0) == "p"

@@ -56,7 +56,9 @@ class IncrementalState(RuleBasedStateMachine):
         if pods:
             node = self.state.node_names[where % len(self.state.node_names)]
             pod = pods[pick % len(pods)]
-            self.with_pod(msgspec.structs.replace(pod, node=node, held=pod.spec.requests, nominated_node=""))
+            self.with_pod(
+                msgspec.structs.replace(pod, node=node, nominated_node="").with_state(held=pod.spec.requests)
+            )
 
     @rule(pick=st.integers(0))
     def pod_is_deleted(self, pick):
@@ -71,7 +73,7 @@ class IncrementalState(RuleBasedStateMachine):
         if pods:
             pod = pods[pick % len(pods)]
             labels = LabelSet({**pod.labels, "app": app})
-            self.with_pod(msgspec.structs.replace(pod, labels=labels, deleting=deleting))
+            self.with_pod(msgspec.structs.replace(pod, labels=labels).with_state(deleting=deleting))
 
     @rule(pick=st.integers(0), where=st.integers(0))
     def pod_is_nominated(self, pick, where):

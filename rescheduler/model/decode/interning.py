@@ -17,7 +17,8 @@ from msgspec import Raw
 
 from rescheduler.model.decode.wire_types import MetaWire, OwnerReferenceWire
 from rescheduler.model.names import KEPT_POD_ANNOTATIONS
-from rescheduler.model.records import Image, OwnerRef
+from rescheduler.model.node_status import Image
+from rescheduler.model.records import OwnerRef
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 Key = TypeVar("Key")

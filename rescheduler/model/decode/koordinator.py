@@ -11,6 +11,7 @@ from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.pods import field_writers
 from rescheduler.model.decode.wire_form import canonical_json, reader, wire_type
 from rescheduler.model.decode.wire_types import ABSENT, MetaWire, ObjectWire, Wire
+from rescheduler.model.holding import holding
 from rescheduler.model.names import API_VERSION, KOORDINATOR_API_VERSION, LABEL_PLACEHOLDER
 from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import OwnerRef, Pod, PodPhase, PodSpec
@@ -140,19 +141,16 @@ def _room(held: KoordinatorReservation) -> Pod:
     rest = (held.allocatable - held.allocated).not_below_zero()
     owner = held.reservation
     name = held.name if owner is None else owner.name
+    spec = PodSpec(requests=rest, score_cpu_milli=rest.cpu_milli, score_memory_bytes=rest.memory_bytes)
     return Pod(
         namespace="",
         name=held.name,
         uid=held.uid,
         resource_version=held.resource_version,
         node=held.node,
-        spec=PodSpec(requests=rest, score_cpu_milli=rest.cpu_milli, score_memory_bytes=rest.memory_bytes),
+        spec=spec,
         labels=LabelSet({LABEL_PLACEHOLDER: name}),
         controller=owner or OwnerRef(KOORDINATOR_API_VERSION, "Reservation", held.name, held.uid),
-        held=rest,
-        held_score_cpu_milli=rest.cpu_milli,
-        held_score_memory_bytes=rest.memory_bytes,
-        phase=PodPhase.RUNNING,
-        ready=True,
         created_at_s=held.created_at_s,
+        state=holding(spec, phase=PodPhase.RUNNING, ready=True),
     )

@@ -18,7 +18,8 @@ from rescheduler.model.names import (
     DO_NOT_DISRUPT,
     SCALE_DOWN_DISABLED,
 )
-from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, NodeCondition, Taint
+from rescheduler.model.node_status import NodeCondition
+from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
 from rescheduler.model.resources import bounded, parse_resources
 
 _MOST_AVOID_ENTRIES = 1000

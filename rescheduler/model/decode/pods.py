@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from rescheduler.model.decode.interning import InternTable, SharedParts, substitute_uid
+from rescheduler.model.decode.interning import GENERATION_SIZE, InternTable, SharedParts, substitute_uid
 from rescheduler.model.decode.pod_requests import Requests, held_resources, incoming_requests
 from rescheduler.model.decode.pod_spec import LABEL_KEYS, SpecError, SpecParts, pod_spec
 from rescheduler.model.decode.pod_wire_types import (
@@ -30,7 +30,7 @@ from rescheduler.model.decode.pod_wire_types import (
 )
 from rescheduler.model.decode.wire_types import ABSENT, ConditionWire, Wire
 from rescheduler.model.names import LABEL_PLACEHOLDER, LABEL_START_FIRST
-from rescheduler.model.records import FieldWriter, Pod, PodPhase, PodSpec
+from rescheduler.model.records import FieldWriter, Pod, PodPhase, PodSpec, PodState
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 
 _PHASES: Final = {phase.value: phase for phase in PodPhase} | {"": PodPhase.PENDING}
@@ -62,7 +62,12 @@ class PodDecoder:
         self._equal_specs: InternTable[PodSpec, PodSpec] = InternTable()
         self._requests: InternTable[bytes, Requests] = InternTable()
         self._held: InternTable[bytes, Requests] = InternTable()
+        self._states: InternTable[tuple[Any, ...], PodState] = InternTable()
         self._before: _Sibling | None = None
+        self._state_before: tuple[tuple[Any, ...], PodState] = (), PodState()
+        self._namespace_before = ""
+        self._nodes: dict[str, str] = {}
+        """Names of nodes, interned: to look one up in the table of all interned texts takes longer than all else of it."""
         self._time_before: tuple[dt.datetime | None, float] = None, 0.0
 
     def pod(self, wire: PodHead) -> Pod:
@@ -80,7 +85,11 @@ class PodDecoder:
             raise SpecError("spec is missing")
         node = spec.node_name
         _clear_own_names(spec)
-        namespace = intern(meta.namespace or "default")
+        namespace = meta.namespace or "default"
+        if namespace == self._namespace_before:
+            namespace = self._namespace_before
+        else:
+            namespace = self._namespace_before = intern(namespace)
         seen, restarts = _ReadConditions(status.conditions), _taken_restarts(status.container_statuses)
         init_restarts = _taken_restarts(status.init_container_statuses)
         reported = (
@@ -101,30 +110,34 @@ class PodDecoder:
             name=meta.name,
             uid=meta.uid or substitute_uid("Pod", namespace, meta.name),
             resource_version=meta.resource_version or "",
-            node=intern(node or ""),
-            nominated_node=intern(status.nominated_node_name or ""),
+            node=self._nodes.get(node) or self._node(node) if node else "",
+            nominated_node=intern(status.nominated_node_name) if status.nominated_node_name else "",
             spec=before.record,
             labels=labels,
             annotations=_annotations(meta.annotations),
             controller=owners.controller,
-            owner_pods=owners.pods,
-            held=before.holds.resources,
-            held_score_cpu_milli=before.holds.score_cpu_milli,
-            held_score_memory_bytes=before.holds.score_memory_bytes,
-            phase=_PHASES.get(status.phase or "", _UNKNOWN),
-            ready=seen.ready,
             ready_since_s=self._seconds(seen.ready_since),
-            deleting=meta.deletion_timestamp is not None,
             created_at_s=self._seconds(meta.creation_timestamp),
             started_at_s=self._seconds(status.start_time),
-            restarts=restarts,
-            init_restarts=init_restarts,
-            unschedulable_message=seen.unschedulable_message,
-            unschedulable_since_s=self._seconds(seen.unschedulable_since),
-            not_taken=_not_taken(status) if status.phase == _FAILED else "",
-            disruption_reason=seen.disruption_reason,
-            finalizers=tuple(meta.finalizers) if meta.finalizers else (),
-            writers=field_writers(meta.managed_fields) if ours else (),
+            state=self._state(
+                (
+                    owners.pods,
+                    before.holds.resources,
+                    before.holds.score_cpu_milli,
+                    before.holds.score_memory_bytes,
+                    _PHASES.get(status.phase or "", _UNKNOWN),
+                    seen.ready,
+                    meta.deletion_timestamp is not None,
+                    restarts,
+                    init_restarts,
+                    seen.unschedulable_message,
+                    self._seconds(seen.unschedulable_since),
+                    _not_taken(status) if status.phase == _FAILED else "",
+                    seen.disruption_reason,
+                    tuple(meta.finalizers) if meta.finalizers else (),
+                    field_writers(meta.managed_fields) if ours else (),
+                )
+            ),
         )
 
     def template_spec(self, raw: Raw | bytes, labels: LabelSet) -> tuple[PodSpec, str]:
@@ -132,6 +145,19 @@ class PodDecoder:
         text = bytes(raw)
         merged = repr(sorted(labels.items())).encode() if LABEL_KEYS in text else b""
         return self._templates.get(_digest(merged + text), lambda _: self._make_template(text, labels))
+
+    def _state(self, fields: tuple[Any, ...]) -> PodState:
+        """The one record of these fields, in the order of PodState."""
+        before, state = self._state_before
+        if fields != before:
+            state = self._states.get(fields, _make_state)
+            self._state_before = fields, state
+        return state
+
+    def _node(self, name: str) -> str:
+        if len(self._nodes) >= GENERATION_SIZE:
+            self._nodes.clear()
+        return self._nodes.setdefault(name, intern(name))
 
     def _seconds(self, time: dt.datetime | None) -> float:
         """Seconds since the epoch. Equal times of a pod and its siblings share one float, to save time and memory."""
@@ -174,6 +200,10 @@ class _Sibling(NamedTuple):
     reported: tuple[Any, ...]
     record: PodSpec
     holds: Requests
+
+
+def _make_state(fields: tuple[Any, ...]) -> PodState:
+    return PodState(**dict(zip(PodState.__struct_fields__, fields, strict=True)))
 
 
 def _clear_own_names(spec: Any) -> None:

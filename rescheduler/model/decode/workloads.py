@@ -25,10 +25,11 @@ from rescheduler.model.decode.wire_types import (
     ObjectWire,
     Wire,
 )
+from rescheduler.model.job_state import JobState
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import MAXIMUM_RUNTIME
 from rescheduler.model.pod_group import PodGroupRecord, members_of_text
-from rescheduler.model.records import JobState, Workload
+from rescheduler.model.records import Workload
 from rescheduler.model.selectors import LabelSelector, Operator, Requirement
 
 _REVISION = "deployment.kubernetes.io/revision"
