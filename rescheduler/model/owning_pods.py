@@ -138,9 +138,10 @@ class OwnersElsewhere(Generic[Key, Owned]):
         ``controllers``: by uid.
         """
         if changed is None or controllers_changed is None:
-            keys: Iterable[Key] = {**dict.fromkeys(objects), **dict.fromkeys(self._depends)}
-        else:
-            keys = {**dict.fromkeys(changed), **dict.fromkeys(self._of(controllers_changed))}
+            gone = [key for key in self._depends if key not in objects]
+            found = [key for key, one in objects.items() if self._judge(key, one, controllers)]
+            return found + [key for key in gone if self._judge(key, None, controllers)]
+        keys = {**dict.fromkeys(changed), **dict.fromkeys(self._of(controllers_changed))}
         return [key for key in keys if self._judge(key, objects.get(key), controllers)]
 
     def _of(self, controllers: Iterable[str]) -> Iterator[Key]:

@@ -460,12 +460,8 @@ class LowNodeUtilization:
 
     def _proposed_on(self, here: OverloadedNode, view: PolicyView) -> ReliefProposals:
         """What is proposed to relieve a node, from an earlier question if nothing that matters is different."""
-        key = (
-            here.message, here.able.tobytes(), here.taken.tobytes(), here.excess.tobytes(),
-            here.capacity.tobytes(), here.pods,
-        )  # fmt: skip
         least = self._least - _ROUNDING
-        return view.cluster.memo.of((self, here.node), key, lambda: ReliefProposals(here, self.name, least))
+        return view.cluster.memo.of((self, here.node), here, lambda: ReliefProposals(here, self.name, least))
 
 
 def rising(least: float, held: float, capacity: float) -> float:

@@ -21,9 +21,9 @@ _EPSILON: Final = 1e-9
 _NAME: Final = attrgetter("namespace", "name")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OverloadedNode:
-    """An overloaded node and the pods that could relieve it."""
+    """An overloaded node and the pods that could relieve it. Equal ones get the same proposals."""
 
     node: int
     """Its index."""
@@ -44,6 +44,15 @@ class OverloadedNode:
     """What the node can hold of each of them."""
     reliefs: FloatArray
     """By how many nodes its badness falls without each pod."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OverloadedNode) and self._proposed_by() == other._proposed_by()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _proposed_by(self) -> tuple[object, ...]:
+        arrays = (self.able, self.taken, self.excess, self.capacity)
+        return self.message, self.pods, *(array.tobytes() for array in arrays)
 
     def movable(self) -> Iterator[tuple[Pod, PodClass]]:
         """Those that may be moved."""

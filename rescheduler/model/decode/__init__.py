@@ -13,5 +13,8 @@ from rescheduler.model.decode.decoder import (
     UndecodableError,
     WatchEvent,
 )
+from rescheduler.model.decode.selectors import forget_selectors
 
-__all__ = ["BadObject", "Decoder", "EventType", "ListPage", "Record", "UndecodableError", "WatchEvent"]
+__all__ = [
+    "BadObject", "Decoder", "EventType", "ListPage", "Record", "UndecodableError", "WatchEvent", "forget_selectors",
+]  # fmt: skip

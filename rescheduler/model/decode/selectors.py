@@ -73,6 +73,11 @@ def _of_labels(labels: tuple[tuple[str, str | None], ...]) -> LabelSelector:
     return _selector(labels, ())
 
 
+def forget_selectors() -> None:
+    """Keep none to share it with what is read later: the text of a selector takes more memory than the record."""
+    _of_labels.cache_clear()
+
+
 def _selector(
     labels: Iterable[tuple[str, str | None]], expressions: Iterable[RequirementWire]
 ) -> LabelSelector:
