@@ -39,8 +39,8 @@ BIG = b.pod("big").cpu("2")
 def test_one_pod_elsewhere_is_nearer_than_two(nearest):
     items = [*nodes("2", "2", "1"), *web("a", "n1"), *web("b", "n2", cpu="500m"), *web("c", "n2", cpu="500m")]
     said, way = nearest(*items, big=BIG)
-    assert said == "it would fit on n1 if default/a-1 (to n3) moved"
-    assert way == {"node": "n1", "moves": [{"namespace": "default", "name": "a-1", "to": "n3"}]}
+    assert said == "it would fit on n1 if default/a-1 (to n2) moved"
+    assert way == {"node": "n1", "moves": [{"namespace": "default", "name": "a-1", "to": "n2"}]}
 
 
 def test_two_pods_go_where_both_have_room(nearest):
