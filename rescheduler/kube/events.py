@@ -113,10 +113,8 @@ class EventRecorder:
         what = recorded.what
         fate = self._correlator.fate(what, self._clock())
         if fate is EventFate.WRITTEN:
-            name, namespace = (
-                event_name(what.regarding.name, recorded.at_ns),
-                what.regarding.namespace or "default",
-            )
+            name = event_name(what.regarding.name, recorded.at_ns)
+            namespace = what.regarding.namespace or "default"
             collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
             self._api.create(collection, self._body(recorded, name, namespace))
             self.written += 1

@@ -39,7 +39,7 @@ from rescheduler.planning.protections import Protectors
 from rescheduler.policies.defragmentation import DefragmentationArgs
 from rescheduler.policies.high_node_utilization import HighNodeUtilization, HighNodeUtilizationArgs
 from rescheduler.policies.inter_pod_anti_affinity import InterPodAntiAffinityArgs
-from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs, rising
+from rescheduler.policies.low_node_utilization import LowNodeUtilizationArgs, raised_target
 from rescheduler.policies.node_affinity import NodeAffinityArgs
 from rescheduler.policies.node_taints import NodeTaintsArgs
 from rescheduler.policies.objective import ONE
@@ -274,14 +274,16 @@ def _rooms_made(judged: JudgedPlan, args: DefragmentationArgs) -> PlanBound:
     return _bound(Question.ROOMS_MADE, reached, most=most, model=model, best=best, notes=notes)
 
 
-def _rising(least: Mapping[str, float], placement: CountedCluster, nodes: BoolArray) -> dict[str, float]:
+def _raised_targets(
+    least: Mapping[str, float], placement: CountedCluster, nodes: BoolArray
+) -> dict[str, float]:
     """Targets that rise with what these nodes together hold, in percent."""
     held, capacity = placement.load(placement.start)[nodes].sum(axis=0), placement.capacity[nodes].sum(axis=0)
-    columns = {name: placement.resources.index(name) for name in least}
-    return {
-        name: PERCENT * rising(least[name] / PERCENT, float(held[at]), float(capacity[at]))
-        for name, at in columns.items()
-    }
+    found: dict[str, float] = {}
+    for name, percent in least.items():
+        at = placement.resources.index(name)
+        found[name] = PERCENT * raised_target(percent / PERCENT, float(held[at]), float(capacity[at]))
+    return found
 
 
 def _offers(nodes: NodeTable, room: Mapping[str, int]) -> BoolArray:
@@ -299,7 +301,7 @@ def _relieved(judged: JudgedPlan, args: LowNodeUtilizationArgs) -> PlanBound:
     high = _named(args.targets, placement, defaulted)
     nodes = args.nodes(places.nodes)
     if args.target_thresholds is None:
-        high = _rising(high, placement, nodes)
+        high = _raised_targets(high, placement, nodes)
     notes: list[str] = []
     if args.use_deviation_thresholds or args.usage != REQUESTS:
         how = "the deviation from the mean" if args.use_deviation_thresholds else "measured usage"

@@ -17,6 +17,7 @@ from rescheduler.model.names import LABEL_WORKLOAD_UID
 from rescheduler.model.past_moves import PastMove, node_digest, whole_s
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.model.times import doubling_s
 
 FINISHED: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
 HOUR_S: Final = 3600.0
@@ -26,7 +27,6 @@ BACKOFF_MEMORY_S: Final = 6 * HOUR_S
 REFUSED_FIRST_S: Final = 600.0
 """So long a node that did not take a placeholder is no target for that workload: longer than the back-off of the pod at first."""
 REFUSED_LONGEST_S: Final = 2 * HOUR_S
-_MOST_DOUBLINGS: Final = 20
 
 
 def uid_of(migration: PodMigration) -> str:
@@ -198,8 +198,7 @@ class PastMoves:
         """The end of the back-off after these failures; 0.0 after none."""
         if not failed_s:
             return 0.0
-        wait_s = min(longest_s, first_s * 2.0 ** (min(len(failed_s), _MOST_DOUBLINGS) - 1))
-        return min(max(failed_s), self._now_s) + wait_s
+        return min(max(failed_s), self._now_s) + doubling_s(first_s, len(failed_s), longest_s)
 
     def _read(self, move: PastMove, *, under_way: bool) -> None:
         if move.begun_s > self._now_s - HOUR_S:

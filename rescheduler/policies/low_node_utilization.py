@@ -317,7 +317,9 @@ class LowNodeUtilization:
             load = self._work(view)
             known = self._args.nodes(view.nodes) & load.known
             return {
-                r: rising(least, float(load.amounts[r][known].sum()), float(load.capacity[r][known].sum()))
+                r: raised_target(
+                    least, float(load.amounts[r][known].sum()), float(load.capacity[r][known].sum())
+                )
                 for r, least in self._targets.items()
             }
 
@@ -464,7 +466,7 @@ class LowNodeUtilization:
         return view.cluster.memo.of((self, here.node), here, lambda: ReliefProposals(here, self.name, least))
 
 
-def rising(least: float, held: float, capacity: float) -> float:
+def raised_target(least: float, held: float, capacity: float) -> float:
     """The target, as a share, of a resource of which nodes together hold so much: ``ABOVE_ALL`` above that, at least ``least``, and never above 1."""
     return min(1.0, max(least, held / max(capacity, _EPSILON) + ABOVE_ALL / PERCENT))
 
