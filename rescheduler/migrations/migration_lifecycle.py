@@ -13,7 +13,14 @@ from typing import Final
 import msgspec
 
 from rescheduler.errors import TransitionError
-from rescheduler.model.migration import TARGET_REFUSED, MigrationPhase, MigrationStatus
+from rescheduler.model.migration import (
+    DISRUPTION_BUDGET,
+    OWNER_BUSY,
+    TARGET_REFUSED,
+    TOO_FEW_AVAILABLE,
+    MigrationPhase,
+    MigrationStatus,
+)
 from rescheduler.model.own_objects import Condition, told
 
 
@@ -32,13 +39,13 @@ class MigrationReason(enum.StrEnum):
     LANDED = "Landed"
     # It waits
     PAUSED = "Paused"
-    DISRUPTION_BUDGET = "DisruptionBudget"
-    TOO_FEW_AVAILABLE = "TooFewAvailable"
+    DISRUPTION_BUDGET = DISRUPTION_BUDGET
+    TOO_FEW_AVAILABLE = TOO_FEW_AVAILABLE
     NO_TARGET = "NoTarget"
     TARGET_UNSCHEDULABLE = "TargetUnschedulable"
     HIGHER_PRIORITY_WAITS = "HigherPriorityWaits"
     SERVER_BUSY = "ServerBusy"
-    OWNER_BUSY = "OwnerBusy"
+    OWNER_BUSY = OWNER_BUSY
     ANOTHER_MOVE = "AnotherMove"
     EARLIER_MOVES = "EarlierMoves"
     MAKING_ROOM = "MakingRoom"

@@ -20,6 +20,10 @@ from rescheduler.visible import visible_line
 
 TARGET_REFUSED: Final = "TargetRefused"
 """Reason of a move whose placeholder its target did not take, or did not keep."""
+# Reasons of moves that wait for what the owner of their workload does.
+DISRUPTION_BUDGET: Final = "DisruptionBudget"
+TOO_FEW_AVAILABLE: Final = "TooFewAvailable"
+OWNER_BUSY: Final = "OwnerBusy"
 
 
 class MigrationPhase(enum.StrEnum):

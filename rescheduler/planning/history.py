@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rescheduler.model.migration import MigrationPhase, MoveMode, PodMigration
+from rescheduler.model.migration import (
+    DISRUPTION_BUDGET,
+    OWNER_BUSY,
+    TOO_FEW_AVAILABLE,
+    MigrationPhase,
+    MoveMode,
+    PodMigration,
+)
 from rescheduler.model.names import ANNOTATION_COOLDOWN
 from rescheduler.model.past_moves import PastMove
 from rescheduler.model.records import ObjectKey, Pod, Workload
@@ -25,7 +32,7 @@ from rescheduler.planning.past_moves import FINISHED, HOUR_S, PastMoves, merged,
 MOST_REST_S: Final = 7 * 86_400.0
 _MOST_KEPT: Final = 300
 _MOST_OF_A_NAMESPACE: Final = 30
-_OF_ITS_OWNER: Final = frozenset({"DisruptionBudget", "TooFewAvailable", "OwnerBusy"})
+_OF_ITS_OWNER: Final = frozenset({DISRUPTION_BUDGET, TOO_FEW_AVAILABLE, OWNER_BUSY})
 """Reasons for which a move waits for what the owner of its workload does."""
 LONGEST_END_S: Final = 600.0
 """A pod that takes longer to end after its eviction holds up no other workload: its owner says how long that is, perhaps for ever."""
