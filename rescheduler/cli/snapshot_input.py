@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from rescheduler.cli.clients import NamedCluster
-from rescheduler.cli.dump_files import InputError
+from rescheduler.cli.dump_files import InputError, SourceWarning
 from rescheduler.cli.dump_reader import read_sources
 from rescheduler.cli.options import parse_moment
 from rescheduler.cli.output import StatusLine, warn
@@ -83,7 +83,7 @@ def read_input(
         with StatusLine() as line:
             state, warnings = read_sources(sources, Decoder(), line.progress("reading"))
         found = state.snapshot((newest_time_s(state) or UNDATED_S) if moment is None else moment, rules)
-        texts = (*map(str, warnings), *judged_dump(found, ", ".join(sources)))
+        texts = (*map(str, warnings), *judged_dump(found, ", ".join(sources), warnings))
     else:
         api = cluster.api()
         with StatusLine() as line:
@@ -122,15 +122,16 @@ def need_rehearsal(paths: Sequence[str], *, rehearsed: bool) -> None:
         raise click.UsageError("--from reads a dump, in which nothing can be changed: add --plan")
 
 
-def judged_dump(snapshot: Snapshot, source: str) -> Iterator[str]:
-    """What a plan for this dump leaves out, for people.
+def judged_dump(snapshot: Snapshot, source: str, warnings: Sequence[SourceWarning] = ()) -> Iterator[str]:
+    """What a plan for this dump leaves out, for people. ``warnings``: of reading it; the first may say where the nodes are.
 
     Raises:
         InputError: there is no cluster in it.
     """
     if not snapshot.nodes:
         others = ", and nothing else" if not snapshot.pods else f", but {plural(len(snapshot.pods), 'pod')}"
-        raise InputError(source, 0, f"the dump has no nodes{others}", _DUMP_IT)
+        skipped = f" ({warnings[0]})" if warnings else ""
+        raise InputError(source, 0, f"the dump has no nodes{others}{skipped}", _DUMP_IT)
     if not snapshot.pods:
         yield f"{source}: the dump has no pods; {_DUMP_IT}"
     missing = [f"the dump has no {plural_of(kind)}: {assumed}" for kind, assumed in missing_kinds(snapshot)]

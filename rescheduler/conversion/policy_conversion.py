@@ -71,7 +71,10 @@ def _drop_invalid(result: Result, file: str) -> None:
         profiles = result.profiles if found["profile"] is None else [result.profiles[int(found["profile"])]]
         if found["entry"] is not None:
             policies = [part for profile in profiles for part in profile.policies]
-            part = refused.setdefault(id(policies[int(found["entry"])]), policies[int(found["entry"])])
+            part = policies[int(found["entry"])]
+            if id(part) not in refused:
+                refused[id(part)] = part
+                result.left_out += part.remarks
             result.left_out.append(Remark(part.line, part.name, f"{found['key']}: {reason}"))
             continue
         section = result.protections if found["profile"] is None else profiles[0].protections

@@ -68,7 +68,7 @@ class Protections(DocumentSection, frozen=True, kw_only=True):
     """Section ``protections``: pods that are left alone. True protects."""
 
     priority_threshold: int = 1_000_000
-    min_replicas: int = 1
+    min_replicas: Count = 1
     min_age_s: Duration = 0.0
     local_storage: bool = True
     persistent_volumes: bool = True

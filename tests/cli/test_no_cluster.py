@@ -16,6 +16,7 @@ NONE = {
     "an empty list": ({"apiVersion": "v1", "kind": "List", "items": []}, "the dump has no nodes"),
     "a list of null": ({"apiVersion": "v1", "kind": "List", "items": [None]}, "items[0] is null, not an object"),
     "pods alone": ({"apiVersion": "v1", "kind": "List", "items": [pod("p", "d").on("n").manifest()]}, "the dump has no nodes, but 1 pod"),
+    "a damaged node alone": ({"apiVersion": "v1", "kind": "List", "items": [node("n").cpu("4x").manifest()]}, "Node n: skipped: cpu: quantity '4x'"),
 }  # fmt: skip
 
 

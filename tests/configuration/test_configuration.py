@@ -140,6 +140,7 @@ def test_without_a_document_the_balanced_defaults_hold():
             "Near",
         ),
         (HEAD + "server: {port: 70000}\n", 3, "65535"),
+        (HEAD + "protections: {minReplicas: -2}\n", 3, "minReplicas: is -2"),
         (HEAD + "reservations:\n  shares:\n    'shop ': {cpu: 1}\n", 5, "shares.shop : is no namespace"),
         (HEAD + "reservations:\n  shares: {'**': {cpu: 1}}\n", 4, "or '*' for each namespace"),
         (HEAD + "reservations:\n  pauseImage: ' pause:3.10'\n", 4, "pauseImage: is ' pause:3.10'"),

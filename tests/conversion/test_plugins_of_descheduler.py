@@ -271,6 +271,11 @@ def test_a_policy_that_would_be_refused_is_a_remark_with_the_reason():
     assert all("hresholds" in remark.reason for remark in result.remarks)
 
 
+def test_a_policy_that_would_be_refused_keeps_the_remarks_about_its_arguments():
+    text = one_plugin("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThreshold: {cpu: 50}}")
+    assert "targetThreshold: {cpu: 50}" in {remark.what for remark in converted(text).remarks}
+
+
 def test_an_argument_that_descheduler_does_not_have_is_a_remark():
     (remark,) = converted(one_plugin("RemovePodsViolatingNodeTaints", "{excludeTaints: [a]}")).remarks
     assert remark.what == "excludeTaints: [a]"
