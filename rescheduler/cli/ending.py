@@ -72,8 +72,9 @@ def _told(error: BaseException) -> int | None:
                 ("float", "number"),
             ):  # click's words for a type with bounds
                 said = said.replace(f"is not a valid {kind} range", f"is not a {words}")
-            usage, _, message = said.rpartition("Error: ")
-            return _say(f"{usage}error: {message}" if message else said, error, error.exit_code)
+            # a group without a command shows its help alone
+            usage, refused, message = said.rpartition("Error: ")
+            return _say(f"{usage}error: {message}" if refused else said, error, error.exit_code)
         case CommandError() | PolicyError():
             return _say(f"error: {error}", error, getattr(error, "exit_code", EXIT_FAILED))
         case ConfigurationError() | KubeconfigError() | MissingExtraError():

@@ -268,3 +268,10 @@ def test_a_wrong_word_is_answered_with_what_is_wrong(command, with_node, line, c
     assert len(done.stderr.splitlines()) <= 12
     assert code == 0 or done.stdout == ""
     assert [api.get(path).items for path in stored] == [[], []]
+
+
+@pytest.mark.parametrize("words", [(), ("explain",), ("reserve",), ("reserve", "window")])
+def test_a_group_without_a_command_shows_its_help_and_no_error(command, words):
+    done = command(*words)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(" ".join(("Usage: main", *words, "[OPTIONS] COMMAND")))
