@@ -393,7 +393,7 @@ def test_hostile_names_stay_texts_and_short(cluster):
 
 
 def test_an_answer_takes_less_than_a_hundredth_of_a_second(cluster):
-    """In the mean, on a busy machine as well; bench/guard.py measures the rest."""
+    """In the mean, on a busy machine as well."""
     pod = cluster.pod()
     for n in range(1_000):
         one = msgspec.structs.replace(pod, name=f"web-{n}", uid=f"uid-{n}")
