@@ -183,6 +183,39 @@ _ENDS: Final = "and must start and end with an alphanumeric character"
 _CHARACTERS: Final = "alphanumeric characters, '-', '_' or '.',"
 
 
+_KEY: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
+_TERM: Final = re.compile(
+    rf"(?P<absent>!)\s*(?P<missing>{_KEY})"
+    rf"|(?P<key>{_KEY})(?:\s*(?P<sign>==|=|!=)\s*(?P<value>[-A-Za-z0-9_.]*)"
+    r"|\s+(?P<word>in|notin)\s*\((?P<values>[-A-Za-z0-9_.,\s]*)\))?"
+)
+_BETWEEN_TERMS: Final = re.compile(r",(?![^()]*\))")
+
+
+class LabelQueryError(ValueError):
+    """A term that is no requirement; its text is the message."""
+
+
+def label_query(text: str) -> tuple[Requirement, ...]:
+    """Requirements of ``app=web,tier!=db,zone in (a,b),!spot``; of an empty text none. Raises LabelQueryError."""
+    return tuple(_required(term.strip()) for term in _BETWEEN_TERMS.split(text)) if text.strip() else ()
+
+
+def _required(term: str) -> Requirement:
+    found = _TERM.fullmatch(term)
+    if found is None:
+        raise LabelQueryError(term)
+    if found["absent"]:
+        return Requirement(found["missing"], Operator.DOES_NOT_EXIST)
+    if found["sign"]:
+        operator = Operator.NOT_IN if found["sign"] == "!=" else Operator.IN
+        return Requirement(found["key"], operator, (found["value"],))
+    if found["word"]:
+        values = tuple(sorted(value.strip() for value in found["values"].split(",")))
+        return Requirement(found["key"], Operator.IN if found["word"] == "in" else Operator.NOT_IN, values)
+    return Requirement(found["key"], Operator.EXISTS)
+
+
 def _against(rule: str, syntax: str, *examples: str) -> str:
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} {_ENDS} (e.g. {shown}regex used for validation is '{syntax}')"

@@ -13,19 +13,7 @@ from typing import Any
 
 from kube_sandbox.apiserver.errors import Json, bad_request
 from kube_sandbox.apiserver.json_values import dig
-from rescheduler.model.selectors import Operator, Requirement
-
-_REQUIREMENT = re.compile(
-    r"""\s*(?:
-      (?P<absent>!)\s*(?P<akey>[A-Za-z0-9./_-]+)
-    | (?P<key>[A-Za-z0-9./_-]+)\s*(?:
-          (?P<op>==|=|!=)\s*(?P<value>[A-Za-z0-9._-]*)
-        | (?P<set>in|notin)\s*\((?P<values>[^)]*)\)
-        | (?P<exists>(?=\s*(?:,|$)))
-      )
-    )\s*(?:,|$)""",
-    re.VERBOSE,
-)
+from rescheduler.model.selectors import LabelQueryError, Operator, Requirement, label_query
 
 _OPERATORS = frozenset(Operator)
 _GENERIC_FIELDS = ("metadata.name", "metadata.namespace")
@@ -78,27 +66,11 @@ def parse_predicate(query: Query, namespace: str, field_names: Iterable[str]) ->
 
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """Requirements of ``a=b,c in (d,e),!f``. Raises 400."""
-    found: list[Requirement] = []
-    position = 0
-    while position < len(text):
-        match = _REQUIREMENT.match(text, position)
-        if match is None or match.end() == position:
-            raise bad_request(f'unable to parse requirement: found unexpected text in "{text}"')
-        found.append(_requirement(match))
-        position = match.end()
-    return tuple(found)
-
-
-def _requirement(match: re.Match[str]) -> Requirement:
-    if match["absent"]:
-        return Requirement(match["akey"], Operator.DOES_NOT_EXIST)
-    if match["op"]:
-        operator = Operator.NOT_IN if match["op"] == "!=" else Operator.IN
-        return Requirement(match["key"], operator, (match["value"],))
-    if match["set"]:
-        operator = Operator.IN if match["set"] == "in" else Operator.NOT_IN
-        return Requirement(match["key"], operator, tuple(v.strip() for v in match["values"].split(",")))
-    return Requirement(match["key"], Operator.EXISTS)
+    try:
+        return label_query(text)
+    except LabelQueryError as error:
+        message = f'unable to parse requirement: found unexpected text in "{text}"'
+        raise bad_request(message) from error
 
 
 def _parse_fields(text: str, supported: set[str]) -> tuple[tuple[str, bool, str], ...]:
