@@ -42,7 +42,6 @@ def list_reservations(
     *,
     names: tuple[str, ...],
     selector: str,
-    phase: tuple[str, ...],
     every: bool,
     output: str,
     cluster: NamedCluster,
@@ -50,13 +49,8 @@ def list_reservations(
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message."""
     rooms = reservation_client(cluster)
     found = rooms.named(names, selector)
-    wanted = frozenset(map(str.lower, phase))
-    hidden = frozenset() if every or names or wanted else FINISHED
-    chosen = [
-        room
-        for room in found
-        if room.status.phase not in hidden and (not wanted or room.status.phase.lower() in wanted)
-    ]
+    hidden = frozenset() if every or names else FINISHED
+    chosen = [room for room in found if room.status.phase not in hidden]
     if hidden and len(chosen) < len(found):
         ended = len(found) - len(chosen)
         tell(f"{plural(ended, 'Reservation')} that {verb(ended, 'has', 'have')} ended: --all shows them, too")

@@ -42,10 +42,8 @@ from rescheduler.model.kinds import Kind
 @text("--memory", metavar="AMOUNT", help="Memory of one room, such as 512Mi or 4Gi.")
 @click.option("--request", multiple=True, metavar="NAME=AMOUNT", help="Any other resource.")
 @text("--owner-selector", metavar="LABELS", help="Pods with these labels: app=web,tier=front.")
-@text("--owner-pod", metavar="NAME", help="The pod of this name in the namespace.")
 @text("--node", metavar="NAME", help="Hold the room on this node.")
 @text("--ttl", metavar="DURATION", help="Time to live; 0s: never expires. Default: as configured.")
-@text("--expires", metavar="TIME", help="Time at which it expires, RFC 3339.")
 @flag("--pre-allocation", help="Preallocate room that is not free yet.")
 @flag(
     "--make-room",
@@ -62,7 +60,7 @@ from rescheduler.model.kinds import Kind
 @controller_namespace_option
 @cluster_options
 def create_command() -> None:
-    """Hold room for the next pods of a workload, for pods by selector or name, or as in a file.
+    """Hold room for the next pods of a workload, for pods by selector, or as in a file.
 
     Examples: reserve create deployment/web -n shop --replicas 20;
     reserve create --name batch --cpu 4 --memory 8Gi --owner-selector app=batch -n jobs --ttl 1h;
@@ -76,18 +74,12 @@ def create_command() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=names_of(Kind.RESERVATION))
 @text("-l", "--selector", metavar="LABELS", help="Label query, as kubectl takes it.")
 @flag("-a", "--all", "every", help="Also those that have ended.")
-@click.option(
-    "--phase",
-    multiple=True,
-    type=click.Choice(["pending", "waiting", "available", "succeeded", "failed"], case_sensitive=False),
-    help="Only those in this phase. May be given several times.",
-)
 @output_option()
 @cluster_options
 def list_command() -> None:
     """List Reservations with phase, node, owners and the pods that use them; -o wide adds amounts and message.
 
-    Those that have ended are left out, unless they are named or asked for with --all or --phase.
+    Those that have ended are left out, unless they are named or asked for with --all.
     """
 
 

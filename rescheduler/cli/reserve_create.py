@@ -1,4 +1,4 @@
-"""``rescheduler reserve create``: Reservations for a workload's next pods, for pods by selector or name, or from a file."""
+"""``rescheduler reserve create``: Reservations for a workload's next pods, for pods by selector, or from a file."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(
     cluster: NamedCluster,
     **flags: Any,
 ) -> None:
-    """Hold room for the next pods of a workload, for pods by selector or name, or as in a file."""
+    """Hold room for the next pods of a workload, for pods by selector, or as in a file."""
     rooms = reservation_client(cluster)
     bodies = _manifests(
         rooms.api,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -11,7 +10,7 @@ import msgspec
 from rescheduler.cli.clients import select
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.label_query import label_query
-from rescheduler.cli.options import parse_moment, parse_pairs, parse_seconds
+from rescheduler.cli.options import parse_pairs, parse_seconds
 from rescheduler.cli.reservation_client import Json, manifests, room_template, stem_of
 from rescheduler.cli.reserve_checks import object_name
 from rescheduler.cli.workload import WorkloadName, parse_workload, read_workload
@@ -41,10 +40,8 @@ class CreateFlags:
     memory: str = ""
     request: tuple[str, ...] = ()
     owner_selector: str = ""
-    owner_pod: str = ""
     node: str = ""
     ttl: str = ""
-    expires: str = ""
     pre_allocation: bool = False
     make_room: bool = False
     several: bool = False
@@ -64,26 +61,17 @@ def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, gro
         CommandError: the flags contradict each other, or a flag is missing.
         ApiError, TransportError: the workload cannot be read.
     """
-    if given.ttl and given.expires:
-        raise CommandError("--ttl and --expires exclude each other", EXIT_USAGE)
     ttl_s = parse_seconds("--ttl", given.ttl) if given.ttl else None
     if ttl_s is not None and ttl_s > parse_duration(MOST_TTL):
         raise CommandError(f"--ttl {given.ttl}: at most {MOST_TTL}; 0s never expires", EXIT_USAGE)
     base, template, owner, count = (
         _of_workload(api, workload, given) if workload is not None else _of_flags(given)
     )
-    expires_at_s = parse_moment("--expires", given.expires) if given.expires else None
-    if expires_at_s is not None and expires_at_s <= time.time():
-        raise CommandError(f"--expires {given.expires} is past", EXIT_USAGE)
-    if expires_at_s is not None and expires_at_s > time.time() + parse_duration(MOST_TTL):
-        message = f"--expires {given.expires}: at most {MOST_TTL} from now; --ttl 0s never expires"
-        raise CommandError(message, EXIT_USAGE)
     room = Reservation(
         name=object_name("--name", given.name) if given.name else stem_of(base, group),
         template_raw=room_template(template, given.namespace, given.node),
         owners=(owner,),
         ttl_s=ttl_s,
-        expires_at_s=expires_at_s,
         pre_allocation=given.pre_allocation,
         make_room=given.make_room,
         allocate_once=not given.several,
@@ -92,7 +80,7 @@ def rooms_from_flags(api: KubeApi, workload: str | None, given: CreateFlags, gro
 
 
 def _of_workload(api: KubeApi, text: str, given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
-    if given.cpu or given.memory or given.request or given.owner_selector or given.owner_pod:
+    if given.cpu or given.memory or given.request or given.owner_selector:
         message = f"{text} determines which pods may use the room and its size: remove the other flags"
         raise CommandError(message, EXIT_USAGE)
     if given.count is not None and given.replicas is not None:
@@ -136,8 +124,8 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
     if not requests:
         message = "nothing to hold: give deployment/NAME, or --cpu, --memory or --request, or -f FILE"
         raise CommandError(message, EXIT_USAGE)
-    if bool(given.owner_selector) == bool(given.owner_pod):
-        message = "no pods may use the room: give either --owner-selector or --owner-pod"
+    if not given.owner_selector:
+        message = "no pods may use the room: give --owner-selector"
         raise CommandError(message, EXIT_USAGE)
     resources = {"requests": requests}
     # The API server takes no pod without such limits.
@@ -145,13 +133,9 @@ def _of_flags(given: CreateFlags) -> tuple[str, bytes, ReservationOwner, int]:
     if limits:
         resources["limits"] = limits
     container = {"name": "room", "image": "room", "resources": resources}
-    if given.owner_pod:
-        name = object_name("--owner-pod", given.owner_pod)
-        owner = ReservationOwner(object=ObjectRef(namespace=given.namespace, name=name))
-    else:
-        owner = ReservationOwner(
-            object=ObjectRef(namespace=given.namespace), label_selector=_selector(given.owner_selector)
-        )
+    owner = ReservationOwner(
+        object=ObjectRef(namespace=given.namespace), label_selector=_selector(given.owner_selector)
+    )
     template = msgspec.json.encode({"metadata": {}, "spec": {"containers": [container]}})
     return "room", template, owner, given.count or 1
 

@@ -113,7 +113,6 @@ def test_reservations_that_ended_are_listed_only_if_asked_for(command, cluster):
     assert name not in listed.stdout
     assert "--all shows" in listed.stderr
     assert name in command("reserve", "list", "--all", "--kubeconfig", kubeconfig).stdout
-    assert name in command("reserve", "list", "--phase", "failed", "--kubeconfig", kubeconfig).stdout
 
 
 def test_a_window_is_deleted_and_no_other(command, cluster):

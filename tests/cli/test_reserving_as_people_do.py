@@ -146,7 +146,7 @@ def test_what_may_have_been_made_all_the_same_is_told(command, kubeconfig_of, mo
     monkeypatch.setattr("rescheduler.cli.reservation_client.API_TIMEOUT_S", 0.1)
     for check in ("check_owners", "check_nodes"):  # it went away since
         monkeypatch.setattr(f"rescheduler.cli.reserve_create.{check}", lambda *_: None)
-    words = ("reserve", "create", "--cpu", "1", "--owner-pod", "x")
+    words = ("reserve", "create", "--cpu", "1", "--owner-selector", "app=x")
     done = command(*words, "--kubeconfig", kubeconfig_of())
     assert done.exit_code == 1
     first, note = done.stderr.splitlines()
@@ -183,7 +183,7 @@ def test_an_empty_list_says_so(reserve):
 
 
 def test_making_shows_what_is_held_and_ends_with_what_became_of_it(api, begin):
-    process = begin("create", "--cpu", "1", "--owner-pod", "x", "-n", "shop", "--name", "one")
+    process = begin("create", "--cpu", "1", "--owner-selector", "app=x", "-n", "shop", "--name", "one")
     ends = time.monotonic() + PATIENCE_S
     while not api.get(ROOMS).items and time.monotonic() < ends:
         time.sleep(0.05)
@@ -199,7 +199,7 @@ def test_making_shows_what_is_held_and_ends_with_what_became_of_it(api, begin):
 def test_making_ends_with_3_while_some_wait_and_with_1_when_one_failed(api, begin):
     for phase, code in (("Waiting", 3), ("Failed", 1)):
         process = begin(
-            "create", "--cpu", "1", "--owner-pod", "x", "--name", phase.lower(), "--timeout", "4s"
+            "create", "--cpu", "1", "--owner-selector", "app=x", "--name", phase.lower(), "--timeout", "4s"
         )
         ends = time.monotonic() + PATIENCE_S
         mine = []
@@ -212,9 +212,11 @@ def test_making_ends_with_3_while_some_wait_and_with_1_when_one_failed(api, begi
 
 
 def test_a_rehearsal_stores_nothing(api, reserve):
-    done = reserve("create", "--cpu", "1", "--owner-pod", "x", "--dry-run", "-o", "json")
+    done = reserve("create", "--cpu", "1", "--owner-selector", "app=x", "--dry-run", "-o", "json")
     (would,) = json.loads(done.stdout)["items"]
-    assert would["spec"]["owners"] == [{"object": {"namespace": "default", "name": "x"}}]
+    assert would["spec"]["owners"] == [
+        {"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": "x"}}}
+    ]
     assert api.get(ROOMS).items == []
 
 

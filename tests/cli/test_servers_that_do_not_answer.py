@@ -16,7 +16,7 @@ COMMANDS = (
     ("reserve", "list"),
     ("reserve", "watch"),
     ("reserve", "release", "room"),
-    ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
+    ("reserve", "create", "--cpu", "1", "--owner-selector", "app=x"),
     ("scale", "deployment/web", "--replicas", "2"),
     ("scale", "deployment/web", "--replicas", "2", "--dry-run"),
     ("uninstall", "--dry-run"),
@@ -83,8 +83,8 @@ def test_a_login_page_is_no_api_server(command, kubeconfig_of, answering, words)
     ("reserve", "list"),
     ("reserve", "watch"),
     ("reserve", "release", "-l", "a=b"),
-    ("reserve", "create", "--cpu", "1", "--owner-pod", "x"),
-    ("reserve", "create", "--cpu", "1", "--owner-pod", "x", "--dry-run"),
+    ("reserve", "create", "--cpu", "1", "--owner-selector", "app=x"),
+    ("reserve", "create", "--cpu", "1", "--owner-selector", "app=x", "--dry-run"),
 ], ids=" ".join)  # fmt: skip
 def test_a_cluster_without_rescheduler_is_told_with_what_to_do(command, tmp_path, words):
     kubeconfig = tmp_path / "kubeconfig"
