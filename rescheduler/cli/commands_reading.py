@@ -24,7 +24,6 @@ from rescheduler.cli.options import (
     now_option,
     number,
     output_option,
-    scheduler_config_option,
     selector_option,
     target_namespace_option,
     text,
@@ -67,7 +66,6 @@ class _ExplainGroup(CommandGroup):
 @from_option
 @more_paths_argument
 @config_option
-@scheduler_config_option
 @controller_namespace_option
 @cluster_options
 @now_option
@@ -121,7 +119,6 @@ def plan_command() -> None:
 )
 @flag("--replacement", help="What would come back if the pod were evicted, or why nothing would.")
 @config_option
-@scheduler_config_option
 @controller_namespace_option
 @cluster_options
 @now_option

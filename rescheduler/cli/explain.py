@@ -12,7 +12,7 @@ import click
 from rescheduler.cli.by_name import pod_key
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
-from rescheduler.cli.live_controller import asked_about, load_profile, read_for
+from rescheduler.cli.live_controller import asked_about, read_for
 from rescheduler.cli.output import emit_as, style, tell
 from rescheduler.cli.snapshot_input import need_from
 from rescheduler.configuration.document import Configuration
@@ -53,7 +53,6 @@ def run(
     all_pending: bool,
     paths: tuple[str, ...],
     replacement: bool,
-    scheduler_config: str | None,
     cluster: NamedCluster,
     now: str | None,
     output: str,
@@ -63,7 +62,6 @@ def run(
         raise click.UsageError("name a pod as NAME or NAMESPACE/NAME, or use --all-pending")
     need_from(paths)
     controller, configuration = asked_about(cluster, paths)
-    profile = load_profile(scheduler_config, configuration)
     found = read_for(cluster, configuration, paths=paths, now=now)
     wanted = cluster.namespace(namespace or (_IN_DUMPS if paths else None))
     chosen = choose(found.snapshot, pods, wanted, all_pending=all_pending)
@@ -76,7 +74,7 @@ def run(
                 report.pod, output, partial(replacement_document, report), partial(replacement_text, report)
             )
         return
-    state = SchedulingState(found.snapshot, profile)
+    state = SchedulingState(found.snapshot, configuration.profile)
     replacements, budgets = Replacements(found.snapshot), BudgetLedger(found.snapshot)
     protectors = Protectors(
         replacements,

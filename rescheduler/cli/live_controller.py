@@ -12,13 +12,11 @@ from typing import Any, Final, NamedTuple
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.controller_presence import leader, need_controller
 from rescheduler.cli.dump_files import read_text
-from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import warn
 from rescheduler.cli.snapshot_input import SnapshotInput, need_from, read_input
 from rescheduler.configuration.document import Configuration, default_configuration, parse_configuration
 from rescheduler.configuration.live import CAREFUL, ConfigurationText, careful_configuration
 from rescheduler.configuration.problems import ConfigurationError
-from rescheduler.configuration.strictyaml import YamlError, load
 from rescheduler.kube.answers import read_field
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_maps import read_config_map
@@ -28,8 +26,6 @@ from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import CONFIG_KEY, CONFIG_MAP
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reports.status_document import ControllerStatus, Presence
-from rescheduler.scheduling.configuration import SchedulerConfigurationError, parse_scheduler_configuration
-from rescheduler.scheduling.framework import Profile
 from rescheduler.webhook.registration import CONFIGURATION_NAME
 
 SERVICE_ACCOUNT: Final = "rescheduler"
@@ -107,20 +103,6 @@ def read_by_its_configuration(
     need_from(paths)
     _, configuration = asked_about(cluster, paths)
     return read_for(cluster, configuration, paths=paths, now=now).snapshot, configuration
-
-
-def load_profile(path: str | None, configuration: Configuration) -> Profile:
-    """The scheduler profile of a file, or that of the configuration."""
-    if path is None:
-        return configuration.profile
-    try:
-        document = load(read_text(path, "scheduler configuration"))
-    except YamlError as error:
-        raise CommandError(f"{path}:{error.line}: {error.message} ({error.remedy})", EXIT_USAGE) from error
-    try:
-        return parse_scheduler_configuration(document.data)
-    except SchedulerConfigurationError as error:
-        raise CommandError(f"{path}:{document.line(error.path)}: {error}", EXIT_USAGE) from error
 
 
 def controller_configuration(api: KubeApi, namespace: str) -> ReadConfiguration:

@@ -100,12 +100,6 @@ config_option: Final = _shared(
     metavar="FILE",
     help="A ReschedulerConfiguration document; default: that of the controller, for a dump the built-in balanced one.",
 )
-scheduler_config_option: Final = _shared(
-    "--scheduler-config",
-    type=PathText(),
-    metavar="FILE",
-    help="The KubeSchedulerConfiguration file of the cluster's scheduler; default: the stock profile.",
-)
 from_option: Final = _shared(
     "--from",
     "paths",

@@ -20,7 +20,6 @@ from rescheduler.cli.live_controller import (
     ReadConfiguration,
     live_controller,
     load_configuration,
-    load_profile,
     read_for,
 )
 from rescheduler.cli.output import emit_as, is_text, long_work, style, tell, terminal_width, warn
@@ -54,7 +53,6 @@ def run(
     *,
     paths: tuple[str, ...],
     more_paths: tuple[str, ...],
-    scheduler_config: str | None,
     cluster: NamedCluster,
     now: str | None,
     output: str,
@@ -89,9 +87,8 @@ def run(
         for text in hindered if warned else ():
             warn(text)
     configuration = read.configuration
-    profile = load_profile(scheduler_config, configuration)
     found = read_for(cluster, configuration, paths=paths, more_paths=more_paths, now=now, warned=warned)
-    state = SchedulingState(found.snapshot, profile)
+    state = SchedulingState(found.snapshot, configuration.profile)
     inputs = msgspec.structs.replace(
         configuration.inputs(unlimited=not next_cycle, max_moves=max_moves), effort=effort
     )
@@ -105,7 +102,7 @@ def run(
             plan=plan,
             policies=tuple(p.args for p in configuration.policies if p.args.enabled),
             inputs=inputs,
-            profile=profile,
+            profile=configuration.profile,
             seconds=prove_seconds,
         )
         plan = msgspec.structs.replace(plan, bounds=bounds(judged))

@@ -55,7 +55,6 @@ USES = {
     "plan -o json": ("plan", "-o", "json", "--from", "{}"),
     "plan -o html": ("plan", "-o", "html", "--from", "{}"),
     "plan --config": ("plan", "--from", "{dump}", "--config", "{}"),
-    "plan --scheduler-config": ("plan", "--from", "{dump}", "--scheduler-config", "{}"),
     "plan --kubeconfig": ("plan", "--kubeconfig", "{}"),
     "explain": ("explain", "pod", "--all-pending", "--from", "{}"),
     "validate": ("validate", "{}"),

@@ -33,7 +33,6 @@ BOMB = "x0: &x0 [a,a,a,a,a,a,a,a,a,a]\n" + "".join(
 USES = {
     "plan --from": ("plan", "--from", "{}"),
     "plan --config": ("plan", "--from", "{dump}", "--config", "{}"),
-    "plan --scheduler-config": ("plan", "--from", "{dump}", "--scheduler-config", "{}"),
     "plan --kubeconfig": ("plan", "--kubeconfig", "{}"),
     "validate": ("validate", "{}"),
     "reserve create -f": ("reserve", "create", "--kubeconfig", "{kubeconfig}", "-f", "{}"),

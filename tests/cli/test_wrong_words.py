@@ -24,7 +24,6 @@ WRONG = [
     ("plan --prove-seconds 0", 2, "0"),
     ("plan --now yesterday", 2, "yesterday"),
     ("plan --config /no/such.yaml", 2, "/no/such.yaml"),
-    ("plan --scheduler-config /no/such.yaml", 2, "/no/such.yaml"),
     ("plan --request-timeout soon", 2, "soon"),
     ("plan --request-timeout -5s", 2, "-5s"),
     ("plan --nosuch", 2, "--nosuch"),
