@@ -78,8 +78,9 @@ def follow_moves(
 ) -> Moves:
     """The last that was seen of each move, once all have ended. Interrupted, it says ``how_to_go_on``; the moves go on.
 
-    ``gives_up``: which of them are withdrawn if they stay like that for a while. A move whose object is deleted counts as ended;
-    what was seen of it last is kept, and is not in a finished phase. ``seen`` gets each as it is seen. Raises CommandError: no controller looks at them.
+    ``gives_up``: which of them are withdrawn if they stay like that for a while, and nothing moves onto their node meanwhile. A move
+    whose object is deleted counts as ended; what was seen of it last is kept, and is not in a finished phase. ``seen`` gets each as
+    it is seen, but for those that are withdrawn. Raises CommandError: no controller looks at them.
     """
     followed = _FollowedMoves(client, frozenset(keys), gives_up, {} if seen is None else seen)
     with StatusLine() as line:
@@ -112,6 +113,7 @@ class _FollowedMoves:
         self._last: dict[ObjectKey, PodMigration] = {}
         self._there: dict[ObjectKey, PodMigration] = {}
         self._lost_since_s: dict[ObjectKey, float] = {}
+        self._withdrawn: set[ObjectKey] = set()
         self._said: dict[ObjectKey, str] = {}
 
     def look(self) -> Moves:
@@ -120,7 +122,7 @@ class _FollowedMoves:
         found = (move for namespace in namespaces for move in self._client.select(namespace))
         self._there = {move.key: move for move in found if move.key in self._keys}
         self._last |= self._there
-        self._seen.update(self._last)
+        self._seen.update((key, move) for key, move in self._last.items() if key not in self._withdrawn)
         return self._last
 
     def ended(self, _: Moves, answered_s: float) -> bool:
@@ -130,11 +132,16 @@ class _FollowedMoves:
         if not unfinished:
             return True
         now_s = time.monotonic()
-        lost = {move.key: move for move in unfinished if not disturbs(move) and self._gives_up(move)}
+        # The rooms of a node take turns, so who waits for a node that takes others is not lost.
+        taking = {_node(move) for move in unfinished if disturbs(move)}
+        waiting = (move for move in unfinished if not disturbs(move) and self._gives_up(move))
+        lost = {move.key: move for move in waiting if _node(move) not in taking}
         self._lost_since_s = {key: self._lost_since_s.get(key, now_s) for key in lost}
-        self._client.withdraw(
-            lost[key] for key, since_s in self._lost_since_s.items() if now_s - since_s >= LOST_AFTER_S
-        )
+        given_up = [key for key, since_s in self._lost_since_s.items() if now_s - since_s >= LOST_AFTER_S]
+        left = self._client.withdraw(lost[key] for key in given_up)
+        self._withdrawn.update(key for key in given_up if key not in left)
+        for key in self._withdrawn:
+            self._seen.pop(key, None)
         if answered_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, there.values())):
             left = self._client.withdraw(there.values())
             kept = f"; not withdrawn: {', '.join(map(str, left))}" if left else ""
@@ -200,12 +207,16 @@ def step_line(move: PodMigration) -> str:
     return visible_line(f"{move.namespace}/{move.pod_name}: {': '.join(filter(None, steps))}")
 
 
+def _node(move: PodMigration) -> str:
+    return move.status.node_name or move.target_node
+
+
 def _row(move: PodMigration, *, wide: bool) -> tuple[str, ...]:
     status = move.status
     narrow = (
         f"{move.namespace}/{move.pod_name}",
         status.source_node or "-",
-        status.node_name or move.target_node or "-",
+        _node(move) or "-",
         str(status.phase),
         status.reason or "-",
     )

@@ -42,8 +42,9 @@ def run(
     begun_s = time.time() - time_limit(since, "--since", MOST_TTL) if since else 0.0
     api = cluster.api()
     wanted = "" if all_namespaces else cluster.namespace(namespace)
-    moves = MigrationClient(api).select(wanted, selector)
+    # First what is older: a move that it calls unfinished and that is not among the PodMigrations then was deleted.
     older = {} if selector else _past(api, cluster.controller_namespace)
+    moves = MigrationClient(api).select(wanted, selector)
     past = {uid: move for uid, move in older.items() if wanted in ("", move.namespace)}
     found = [
         entry for entry in entries(moves, past, begun_s) if not failed or entry.ended not in ("", "Landed")
@@ -83,11 +84,12 @@ def _past(api: KubeApi, namespace: str) -> dict[str, PastMove]:
 
 
 def _of_past(move: PastMove) -> PastEntry:
+    """Of a move whose PodMigration is gone; before its end, if none is known."""
     return PastEntry(
         at=format_seconds(move.begun_s or move.ended_s),
         namespace=move.namespace,
         pod_uid=move.pod_uid,
-        ended="Failed" if move.failed else "Landed" if move.ended_s else "",
+        ended="Failed" if move.failed else "Landed" if move.ended_s else "Deleted",
         seconds=move.ended_s - move.begun_s if move.begun_s and move.ended_s else 0.0,
         by="a request" if move.requested else "a policy",
     )

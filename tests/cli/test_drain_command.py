@@ -234,3 +234,4 @@ def test_a_target_that_is_lost_is_planned_again_and_not_waited_for(work, drain):
     assert done, "it waits for a node that takes no pods"
     assert done[0].exit_code == 0, done[0].output
     assert nodes_of(work, "web", 1).isdisjoint({"n1", lost})
+    assert "1 pod moved, in " in done[0].stderr, "what it withdrew and planned again is told once"

@@ -36,10 +36,11 @@ def test_the_newest_is_last_and_no_move_is_told_twice():
         "u0": PastMove(
             begun_s=500.0, requested=True, namespace="shop", pod_uid="p0", ended_s=510.0, failed=True
         ),
+        "u4": PastMove(begun_s=600.0, evicting_s=600.0, requested=True, namespace="shop", pod_uid="p4"),
     }
     found = entries(moves, past, 0.0)
     assert [(e.pod, e.ended, e.seconds) for e in found] == [
-        ("", "Failed", 10.0), ("a", "Landed", 7.0), ("b", "Timeout", 7.0), ("c", "", 0.0),
+        ("", "Failed", 10.0), ("", "Deleted", 0.0), ("a", "Landed", 7.0), ("b", "Timeout", 7.0), ("c", "", 0.0),
     ]  # fmt: skip
     assert (found[0].by, found[0].pod_uid) == ("a request", "p0")
     assert [e.pod for e in entries(moves, past, 1_500.0)] == ["b", "c"]

@@ -1,0 +1,46 @@
+"""Which of its moves a command gives up while it follows them."""
+
+import pytest
+
+from rescheduler.cli import following
+from rescheduler.cli.following import follow_moves
+from rescheduler.model.migration import MigrationPhase
+from tests import records
+
+
+class Client:
+    """A cluster in which the moves are as the next of ``rounds`` says."""
+
+    def __init__(self, *rounds):
+        self.rounds = list(rounds)
+        self.withdrawn = []
+
+    def select(self, _namespace):
+        shown = self.rounds.pop(0) if len(self.rounds) > 1 else self.rounds[0]
+        return [move for move in shown if move.key not in self.withdrawn]
+
+    def withdraw(self, moves):
+        self.withdrawn += [move.key for move in moves]
+        return {}
+
+
+def waits(node):
+    return records.move("waits", MigrationPhase.RESERVING, reason="Reserving", node_name=node)
+
+
+def other(phase, **status):
+    return records.move("other", phase, node_name="n2", started_at_s=1.0, **status)
+
+
+@pytest.mark.parametrize(("node", "withdrawn"), [("n2", []), ("n3", ["waits"])])
+def test_a_move_that_waits_for_a_node_onto_which_others_move_is_not_given_up(monkeypatch, node, withdrawn):
+    monkeypatch.setattr(following, "LOST_AFTER_S", 0.0)
+    monkeypatch.setattr(following, "POLL_S", 0.0)
+    evicting = [waits(node), other(MigrationPhase.EVICTING, eviction_requested_at_s=2.0)]
+    landed = other(MigrationPhase.SUCCEEDED, evicted_at_s=2.0, finished_at_s=3.0)
+    ended = [records.move("waits", MigrationPhase.SUCCEEDED, node_name=node, finished_at_s=4.0), landed]
+    client, seen = Client(evicting, evicting, ended), {}
+    keys = [move.key for move in evicting]
+    follow_moves(client, keys, ttl_s=5.0, how_to_go_on="", gives_up=lambda _: True, seen=seen)
+    assert [key.name for key in client.withdrawn] == withdrawn
+    assert {key.name for key in seen} == {"waits", "other"} - set(withdrawn)
