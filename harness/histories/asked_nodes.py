@@ -7,16 +7,12 @@ at the end. Drawn from a random stream of its own: histories without it are thos
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from typing import Final
 
 from harness import documents
-from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.disturbances import CROWD
-from harness.histories.observed_cluster import cpu_of, node_of, over
-from harness.histories.program import Program
-from harness.histories.script import Script
+from harness.histories.observed_cluster import node_of, over
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.errors import StatusError
 from kube_sandbox.apiserver.store import ObjectChange
@@ -30,15 +26,11 @@ from kube_sandbox.controllers.unstructured import (
     key,
     labels,
     spec,
-    terminal,
     uid,
 )
 from kube_sandbox.nodes import SandboxNode
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_MIGRATION, HOSTNAME, LABEL_PLACEHOLDER, NODE_REQUEST
 
-_AT_WORK: Final = 0.15
-"""Share of the histories in which this happens."""
 _MOST_NODES: Final = 3
 _MOST_MOVES: Final = 4
 _UNTIL_S: Final = 8.0
@@ -47,43 +39,28 @@ _LOOKS_S: Final = (1.0, 4.0, 10.0)
 _CPUS: Final = ("1", "4", "8")
 
 
-def asks_for_nodes(seed: int) -> bool:
-    """True for a history in which a node autoscaler is at work."""
-    return _stream(seed).random() < _AT_WORK
-
-
 def with_autoscaler(document: bytes) -> bytes:
     """The configuration says that there is one."""
     return document.replace(b"reservations: {", b"reservations: {nodeAutoscaler: Present, ")
 
 
-def _stream(seed: int) -> random.Random:
-    return random.Random(f"asked nodes {seed}")  # noqa: S311 - reproducible
-
-
-class AskedNodes:
+class AskedNodes(Theme):
     """Writes its own part of the script, and is a component of the sandbox: the autoscaler. ``faults``: what must not happen."""
 
-    def __init__(
-        self, cluster: Sandbox, seed: int, *, plan: ClusterPlan, script: Script, program: Program
-    ) -> None:
-        self._cluster, self._api, self._plan, self._script = cluster, cluster.api, plan, script
-        self._program, self._rng = program, _stream(seed)
-        self.at_work = self._rng.random() < _AT_WORK
-        self.faults: list[str] = []
+    stream, share = "asked nodes", 0.15
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
         self.met = 0
         """Pods that asked."""
         self.nodes = 0
         """Nodes that were added for them."""
         self._looks_at_s: float | None = None
-        self._serial = 0
         if self.at_work:
-            cluster.api.subscribe(self._hear)
+            self._api.subscribe(self._hear)
 
     def write_script(self) -> None:
         """Draw what happens, and when."""
-        if not self.at_work:
-            return
         rng = self._rng
         self._in(rng.uniform(0.0, 1.0), "the cluster is full", self._fill)
         for _ in range(rng.randint(1, _MOST_MOVES)):
@@ -129,15 +106,10 @@ class AskedNodes:
 
     def _fill(self) -> None:
         """Pods of the workloads' own priority take what is free of each node."""
-        for node in self._api.list(NODE):
-            name = key(node).name
-            held = [p for p in self._api.list(POD) if node_of(p) == name and not terminal(p)]
-            free = next((int(m.cpu) * 1000 for m in self._plan.machines if m.name == name), 0)
-            free -= sum(map(cpu_of, held))
-            if free > 0:
-                body = lone_pod(
-                    f"full-{name}", cpu_milli=free, priority_class=self._plan.priority_class, label=CROWD
-                )
+        there, free = {key(node).name for node in self._api.list(NODE)}, self._free_milli()
+        for name in sorted(there & free.keys()):
+            if free[name] > 0:
+                body = self._pod(f"full-{name}", free[name], CROWD)
                 body["spec"]["nodeSelector"] = {HOSTNAME: name}
                 self._api.create(body)
 
@@ -149,15 +121,13 @@ class AskedNodes:
         if not pods:
             return
         pod = self._rng.choice(pods)
-        self._serial += 1
-        name, ttl = f"anywhere-{self._serial}", f"{self._rng.choice((15, 40, 60))}s"
+        name, ttl = self._name("anywhere"), f"{self._rng.choice((15, 40, 60))}s"
         move = documents.migration(name, key(pod).name, uid=uid(pod), namespace="default", ttl=ttl)
         self._api.create(move)
 
     def _reserve(self) -> None:
-        self._serial += 1
-        name, priority = f"wanted-{self._serial}", self._plan.priority_class
-        pod = lone_pod("template", cpu_milli=self._rng.choice((500, 1500)), priority_class=priority)["spec"]
+        name = self._name("wanted")
+        pod = self._pod("template", self._rng.choice((500, 1500)))["spec"]
         owner = {"object": {"namespace": "default", "name": name}}
         ttl = f"{self._rng.choice((15, 40))}s"
         self._api.create(documents.reservation(name, pod, [owner], ttl=ttl))
@@ -191,9 +161,6 @@ class AskedNodes:
         names = [spec(m)["podRef"]["name"] for m in about if m is not None and not over(m)]
         if len(names) != len(set(names)):
             self.faults.append(f"two pods ask for nodes for one pod: {sorted(names)}")
-
-    def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
-        self._script.at(self._cluster.clock() + after_s, name, do)
 
 
 def _asks(pod: Obj) -> bool:

@@ -8,41 +8,35 @@ Checked at every write: a move begins only once every move that it names has suc
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 from harness import documents
-from harness.histories.script import Script
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, deleting, key, labels, spec, status, uid
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY
 
-_SHARE: Final = 0.35
 _UNTIL_S: Final = 5.0
 _UNBEGUN: Final = ("", "Pending", "Failed")
 
 
-class Chains:
+class Chains(Theme):
     """Asks for chains, and watches them. ``faults``: messages about moves that began too early."""
 
-    def __init__(self, cluster: Sandbox, seed: int, apps: frozenset[str]) -> None:
-        """``apps``: workloads whose pods are moved."""
-        self._api, self._clock, self._apps = cluster.api, cluster.clock, apps
-        self._rng = random.Random(f"chains {seed}")  # noqa: S311 - reproducible
+    stream, share = "chains", 0.35
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._apps = frozenset(workload.name for workload in stage.plan.workloads)
         self._succeeded: set[str] = set()
-        self._serial = 0
-        self.faults: list[str] = []
-        cluster.api.subscribe(self._hear)
+        self._api.subscribe(self._hear)
 
-    def write_script(self, script: Script) -> None:
-        """Draw whether there is a chain, and when."""
-        if self._rng.random() < _SHARE:
-            at_s = self._clock() + self._rng.uniform(0.0, _UNTIL_S)
-            script.at(at_s, "a chain of moves is planned", self._plan)
+    def write_script(self) -> None:
+        """Draw when there is a chain."""
+        self._in(self._rng.uniform(0.0, _UNTIL_S), "a chain of moves is planned", self._chain)
 
-    def _plan(self) -> None:
+    def _chain(self) -> None:
         """The first pod goes anywhere; each of the next ones to the node that the one before it leaves."""
         pods = [p for p in self._api.list(POD) if labels(p).get("app") in self._apps]
         standing = [p for p in pods if spec(p).get("nodeName") and not deleting(p)]
@@ -54,8 +48,7 @@ class Chains:
             after, target = [f"default/{name}"], spec(pod)["nodeName"]
 
     def _create(self, pod: Obj, target: str, after: list[str]) -> str:
-        self._serial += 1
-        name = f"planned-{self._serial}"
+        name = self._name("planned")
         wish: Obj = {"ttl": "60s", "policy": "NodeAffinity", **({"after": after} if after else {})}
         meta = {"labels": {LABEL_CREATED_BY: CREATED_BY}}
         self._api.create(

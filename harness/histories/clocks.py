@@ -10,18 +10,14 @@ At the end the API server's clock shows the latest time that it ever showed, so 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.histories.observed_cluster import Seen, app_of
-from harness.histories.program import Program
-from harness.histories.script import Script
+from harness.histories.theme import Stage, Theme
 from kube_sandbox.controllers.unstructured import labels, spec, uid
-from kube_sandbox.sandbox import Sandbox
 
-_SHARE: Final = 0.25
 _UNTIL_S: Final = 10.0
 _ROUND_S: Final = 0.02
 """From the last look of a round to the last of its calls."""
@@ -64,20 +60,19 @@ class SetClock:
             self.step(self.furthest_s - self.ahead_s)
 
 
-class Clocks:
+class Clocks(Theme):
     """Sets the clocks. ``server``: that of the API server."""
 
-    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
-        self.server = SetClock(cluster.clock)
-        self._cluster, self._script, self._program = cluster, script, program
-        self._rng = random.Random(f"clocks {seed}")  # noqa: S311 - reproducible
+    stream, share = "clocks", 0.25
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.server = SetClock(stage.cluster.clock)
         self._paused_at_s: float | None = None
 
     def write_script(self) -> None:
-        """Draw whether clocks are set, and when."""
+        """Draw when clocks are set."""
         rng = self._rng
-        if rng.random() >= _SHARE:
-            return
         self._cluster.server.store.clock = self.server
         ways = (
             ("API server's clock set", self._set_server),
@@ -86,7 +81,7 @@ class Clocks:
             ("controller's machine paused", self._pause),
         )
         for _ in range(rng.randint(1, 3)):
-            self._script.at(self._cluster.clock() + rng.uniform(0.0, _UNTIL_S), *rng.choice(ways))
+            self._in(rng.uniform(0.0, _UNTIL_S), *rng.choice(ways))
 
     def undo(self) -> None:
         """The program's machine runs, and nothing lives in the API server's future."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from harness.histories.asked_nodes import AskedNodes, asks_for_nodes, with_autoscaler
+from harness.histories.asked_nodes import AskedNodes, with_autoscaler
 from harness.histories.chains import Chains
 from harness.histories.checker import Checker
 from harness.histories.clocks import Clocks
@@ -32,9 +32,10 @@ from harness.histories.script import Milestone, Script, Tell
 from harness.histories.sights import Sights
 from harness.histories.stepping_aside import POLICY, SteppingAside
 from harness.histories.surge_pods import ChangedSurgePods
+from harness.histories.theme import Stage, Theme
 from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
-from harness.histories.waiting_pods import WaitingPods, at_work
+from harness.histories.waiting_pods import WaitingPods
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, ready, spec, status, uid
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import START_S, NotSettledError, Sandbox
@@ -123,6 +124,10 @@ _OBEYS: Final = _COMMON + b"interval: 1h\npolicies: []\n"
 _SOFT_MODE: Final = b"mode: Soft\n"
 
 
+_NOT_BESIDE: Final = (Chains, PendingOwners, Pools)
+"""What is not asked for in a history in which pods step aside."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The outcome. ``faults``: broken invariants. ``met``: how often each disturbance and injected fault happened."""
@@ -169,7 +174,6 @@ class History:
         self._cluster = _cluster(seed, self._plan)
         self._settle_workloads()
         self._script = Script(self._tell)
-        self._aside = SteppingAside(self._cluster, seed, self._plan, self._script)
         self._asks = Asks(self._cluster, self._rng, self._plan, self._script)
         self._program = Program(self._cluster, random.Random(seed + 1), self._options())  # noqa: S311 - as above
         self._disturbances = Disturbances(
@@ -185,43 +189,23 @@ class History:
         )
         self._cordoned: set[str] = set()
         """Uids of Reservations whose node was cordoned in the middle of a hand-over."""
-        self._chains = Chains(self._cluster, seed, frozenset(w.name for w in self._plan.workloads))
-        self._pending = PendingOwners(self._cluster, seed, self._plan, self._script)
-        self._clocks = Clocks(self._cluster, seed, script=self._script, program=self._program)
-        self._room_sets = RoomSets(
-            self._cluster, seed, plan=self._plan, script=self._script, program=self._program,
-            server=self._clocks.server, make_room=self._aside.at_work,
+        stage = Stage(
+            seed=seed, cluster=self._cluster, plan=self._plan, script=self._script, program=self._program,
+            checker=self._checker,
         )  # fmt: skip
-        self._holders = ChangedPlaceholders(self._cluster, seed, script=self._script)
-        self._surge_pods = ChangedSurgePods(self._cluster, seed, script=self._script)
-        self._sights = Sights(
-            self._cluster,
-            seed,
-            script=self._script,
-            program=self._program,
-            evicted=lambda: self._checker.evicted,
-        )
-        self._upgrades = Upgrades(self._cluster, seed, script=self._script, program=self._program)
-        self._waiting = WaitingPods(self._cluster, seed, script=self._script, program=self._program)
-        self._pools = Pools(self._cluster, seed, plan=self._plan, script=self._script)
-        self._asked_nodes = AskedNodes(
-            self._cluster, seed, plan=self._plan, script=self._script, program=self._program
-        )
-        self._rough = self._write_script() or self._waiting.at_work
-        if not self._aside.at_work:
-            self._chains.write_script(self._script)
-            self._pending.write_script()
-            self._pools.write_script()
-        self._room_sets.write_script()
-        self._clocks.write_script()
-        self._aside.write_script(self._checker.seen)
-        self._sights.write_script()
-        self._holders.write_script()
-        self._surge_pods.write_script()
-        self._rough |= self._sights.rough
-        self._waiting.write_script()
-        self._upgrades.write_script()
-        self._asked_nodes.write_script()
+        self._clocks, self._aside = Clocks(stage), SteppingAside(stage)
+        self._asked_nodes, self._holders = AskedNodes(stage), ChangedPlaceholders(stage)
+        sights, waiting = Sights(stage), WaitingPods(stage)
+        room_sets = RoomSets(stage, server=self._clocks.server, make_room=self._aside.at_work)
+        self._themes: tuple[Theme, ...] = (
+            Chains(stage), PendingOwners(stage), Pools(stage), room_sets, self._clocks, self._aside, sights,
+            self._holders, ChangedSurgePods(stage), waiting, Upgrades(stage), self._asked_nodes,
+        )  # fmt: skip
+        self._rough = self._write_script() or waiting.at_work
+        for theme in self._themes:
+            if theme.at_work and not (self._aside.at_work and isinstance(theme, _NOT_BESIDE)):
+                theme.write_script()
+        self._rough |= sights.rough
         if self._owners_change:
             self._owners.write_script()
 
@@ -236,11 +220,8 @@ class History:
             self._until(self._outages_are_over, _LONGEST_OUTAGE_S)
             self._tell("-- everything is put right")
             self._disturbances.calm_down()
-            self._room_sets.undo()
-            self._clocks.undo()
-            self._sights.undo()
-            self._holders.undo()
-            self._surge_pods.undo()
+            for theme in self._themes:
+                theme.undo()
             if self._owners_change:
                 self._owners.undo()
             self._until(lambda: not self._leftovers(), _SETTLES_S)
@@ -253,17 +234,8 @@ class History:
             faults.append("the program writes without an end")
         except Exception:  # noqa: BLE001 - a defect of the program is what is looked for
             faults.append(traceback.format_exc())
-        faults += (
-            self._chains.faults
-            + self._room_sets.faults
-            + self._aside.faults
-            + self._sights.faults
-            + self._upgrades.faults
-            + self._waiting.faults
-            + self._pools.faults
-            + self._asked_nodes.faults
-            + self._program.events.damaged
-        )
+        faults += [fault for theme in self._themes for fault in theme.faults]
+        faults += self._program.events.damaged
         if not faults:
             faults += self._leftovers()
         if not faults and not self._rough and not self._owners_change and not self._holders.at_work:
@@ -312,16 +284,18 @@ class History:
 
     def _options(self) -> ProgramOptions:
         rng, mode = self._rng, _SOFT_MODE if self._chance(_SOFT) else b""
+        answers = random.Random(f"answers {self._seed}")  # noqa: S311 - reproducible
         document = _DECIDES if self._chance(_PLANS) else _OBEYS
         if self._keeps is not None:
             document = _EMPTIES % (b"cordon" if self._keeps is Hold.CORDONED else b"taint")
-        elif self._aside.at_work:
+        elif SteppingAside.happens(self._seed):
             document = _COMMON + POLICY
-        if asks_for_nodes(self._seed):
+        asks = AskedNodes.happens(self._seed)
+        if asks:
             document = with_autoscaler(document)
         return ProgramOptions(
             document=document + mode,
-            quiet_document=(with_autoscaler(_OBEYS) if asks_for_nodes(self._seed) else _OBEYS) + mode,
+            quiet_document=(with_autoscaler(_OBEYS) if asks else _OBEYS) + mode,
             settings_of=hurried,
             timings=LoopTimings(
                 reconcile_gap_s=rng.choice((0.001, 0.02, 0.02)), stale_s=rng.choice((_SOON_STALE_S, 120.0))
@@ -331,7 +305,7 @@ class History:
             writes_per_life=rng.choice((8, 25)),
             late=self._chance(0.5),
             clock_ahead_s=_CLOCKS_AHEAD_S[self._seed % len(_CLOCKS_AHEAD_S)],
-            late_answers=0.0 if at_work(self._seed) else random.Random(f"answers {self._seed}").choice(_LATE),  # noqa: S311 - reproducible
+            late_answers=0.0 if WaitingPods.happens(self._seed) else answers.choice(_LATE),
         )
 
     def _write_script(self) -> bool:

@@ -7,20 +7,17 @@ finalizer holds up is excused, because the object was hit.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from harness.histories import admission
 from harness.histories.disturbances import GATE_BINDING, GATE_POLICY, Disturbance
-from harness.histories.script import Milestone, Script
+from harness.histories.script import Milestone
+from harness.histories.theme import Theme
 from kube_sandbox.controllers.unstructured import POD, deleting, labels, uid
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import LABEL_PLACEHOLDER
 
-_AT_WORK: Final = 0.15
-"""Share of the histories in which this happens."""
 _MOST: Final = 3
 _UNTIL_S: Final = 9.0
 _LASTS_S: Final = (2.0, 8.0, 60.0)
@@ -30,23 +27,19 @@ _MILESTONES: Final = (
 )  # fmt: skip
 
 
-class ChangedPlaceholders:
-    """Writes its own part of the script."""
+class ChangedPlaceholders(Theme):
+    """Others spoil placeholders, and hold them up."""
 
-    def __init__(self, cluster: Sandbox, seed: int, *, script: Script) -> None:
-        self._cluster, self._api, self._script = cluster, cluster.api, script
-        self._rng = random.Random(f"placeholders {seed}")  # noqa: S311 - reproducible
-        self.at_work = self._rng.random() < _AT_WORK
+    stream, share = "placeholders", 0.15
 
     def write_script(self) -> None:
         """Draw what happens, and when."""
         rng, all_of_them = self._rng, self._all
-        for name in rng.choices(list(all_of_them), k=rng.randint(1, _MOST)) if self.at_work else ():
+        for name in rng.choices(list(all_of_them), k=rng.randint(1, _MOST)):
             if rng.random() < 0.5:  # noqa: PLR2004 -- half of them at the beginning of a step
                 self._script.after(rng.randint(1, 3), rng.choice(_MILESTONES), name, all_of_them[name])
             else:
-                at_s = self._cluster.clock() + rng.uniform(0.0, _UNTIL_S)
-                self._script.at(at_s, name, all_of_them[name])
+                self._in(rng.uniform(0.0, _UNTIL_S), name, all_of_them[name])
 
     def undo(self) -> None:
         """Admission ends, and other programs take their finalizers off."""
@@ -73,11 +66,7 @@ class ChangedPlaceholders:
         self._admit_as_before()
         for obj in admission.placeholder_policy(expression):
             self._api.create(obj)
-        self._script.at(
-            self._cluster.clock() + self._rng.choice(_LASTS_S),
-            "placeholders as before",
-            self._admit_as_before,
-        )
+        self._in(self._rng.choice(_LASTS_S), "placeholders as before", self._admit_as_before)
 
     def _admit_as_before(self) -> None:
         for kind in (GATE_BINDING, GATE_POLICY):

@@ -9,21 +9,16 @@ draws come from a stream of their own, so that histories without them stay as th
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from typing import Any, Final
 
 from harness import documents
-from harness.histories.clusters import ClusterPlan, lone_pod
-from harness.histories.observed_cluster import cpu_of, node_of
-from harness.histories.script import Script
+from harness.histories.observed_cluster import node_of
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import ROOM
 from kube_sandbox.apiserver.store import ObjectChange
-from kube_sandbox.controllers.unstructured import POD, Obj, deleting, key, labels, spec, status, terminal
-from kube_sandbox.sandbox import Sandbox
+from kube_sandbox.controllers.unstructured import POD, Obj, deleting, key, labels, spec, status
 from rescheduler.model.names import HOSTNAME
 
-_SHARE: Final = 0.2
 _PREALLOCATES: Final = 0.5
 _UNTIL_S: Final = 3.0
 _PART_MILLI: Final = 500
@@ -31,20 +26,17 @@ _NODES: Final = 2
 _OWNERS: Final = "pool"
 
 
-class Pools:
-    """Writes its own part of the script. ``faults``: messages about what must not happen."""
+class Pools(Theme):
+    """Rooms for several pods, whose owners restart."""
 
-    def __init__(self, cluster: Sandbox, seed: int, *, plan: ClusterPlan, script: Script) -> None:
-        self._api, self._clock, self._plan, self._script = cluster.api, cluster.clock, plan, script
-        self._rng = random.Random(f"pools {seed}")  # noqa: S311 - reproducible
-        self.faults: list[str] = []
-        self._serial = 0
-        cluster.api.subscribe(self._hear)
+    stream, share = "pools", 0.2
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._api.subscribe(self._hear)
 
     def write_script(self) -> None:
-        """Draw whether there is such a room, and when."""
-        if self._rng.random() >= _SHARE:
-            return
+        """Draw when there is such a room."""
         self._in(self._rng.uniform(0.0, _UNTIL_S), "a room for several names CPU only", self._reserve)
         if self._rng.random() < _PREALLOCATES:
             self._in(self._rng.uniform(0.0, _UNTIL_S), "pods fill two nodes", self._fill)
@@ -55,16 +47,8 @@ class Pools:
         if several and status(obj).get("phase") == "Succeeded":
             self.faults.append(f"room {key(obj).name} for several pods ended as used")
 
-    def _free(self) -> dict[str, int]:
-        """CPU that no pod has, by node."""
-        free = {machine.name: int(machine.cpu) * 1000 for machine in self._plan.machines}
-        for pod in self._api.list(POD):
-            if node_of(pod) in free and not terminal(pod):
-                free[node_of(pod)] -= cpu_of(pod)
-        return free
-
     def _reserve(self) -> None:
-        free = self._free()
+        free = self._free_milli()
         node = max(sorted(free), key=lambda name: free[name])
         parts = min(self._rng.choice((1, 2, 3)), free[node] // _PART_MILLI)
         if not parts:
@@ -78,9 +62,7 @@ class Pools:
             self._in(self._rng.uniform(3.0, 9.0), "an owner of the room restarts", self._restart)
 
     def _come(self) -> None:
-        self._serial += 1
-        name, priority = f"{_OWNERS}-{self._serial}", self._plan.priority_class
-        self._api.create(lone_pod(name, cpu_milli=_PART_MILLI, priority_class=priority, label=_OWNERS))
+        self._api.create(self._pod(self._name(_OWNERS), _PART_MILLI, _OWNERS))
 
     def _restart(self) -> None:
         owners = [pod for pod in self._api.list(POD) if labels(pod).get("app") == _OWNERS]
@@ -90,12 +72,12 @@ class Pools:
             self._in(self._rng.choice((0.001, 0.6, 2.5)), "an owner of the room comes", self._come)
 
     def _fill(self) -> None:
-        free = {name: cpu_milli for name, cpu_milli in self._free().items() if cpu_milli >= _PART_MILLI}
+        free = {name: cpu_milli for name, cpu_milli in self._free_milli().items() if cpu_milli >= _PART_MILLI}
         if len(free) < _NODES:
             return
         nodes = self._rng.sample(sorted(free), _NODES)
         for node in nodes:
-            body = lone_pod(f"fills-{node}", cpu_milli=free[node], priority_class=self._plan.priority_class)
+            body = self._pod(f"fills-{node}", free[node])
             body["spec"]["nodeSelector"] = {HOSTNAME: node}
             self._api.create(body)
         size = min(free[node] for node in nodes)
@@ -120,6 +102,3 @@ class Pools:
         pod = documents.pod_spec(f"{cpu_milli}m", **there)
         ttl = f"{self._rng.choice((20, 45))}s"
         self._api.create(documents.reservation(name, pod, [owner], ttl=ttl, **wish))
-
-    def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
-        self._script.at(self._clock() + after_s, name, do)

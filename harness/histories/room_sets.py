@@ -11,17 +11,14 @@ That no pod is evicted for them is checked with all evictions.
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from harness import documents
 from harness.histories.clocks import SetClock
-from harness.histories.clusters import ClusterPlan, lone_pod
 from harness.histories.observed_cluster import cpu_of
-from harness.histories.program import Program
-from harness.histories.script import Script
+from harness.histories.theme import Stage, Theme
 from kube_sandbox.apiserver.json_values import seconds
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
@@ -35,14 +32,12 @@ from kube_sandbox.controllers.unstructured import (
     status,
     uid,
 )
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_RECIPE, LABEL_ROOM_OF
 from rescheduler.model.resources import milli
 
 WINDOW: Final = GroupKind("rescheduler.dev", "ReservationWindow")
 HEAD_ROOM: Final = GroupKind("rescheduler.dev", "HeadRoom")
 OWNER: Final = "setguest"
-_SHARE: Final = 0.35
 _UNTIL_S: Final = 9.0
 _CPUS: Final = (200, 500, 1000)
 _ABOVE_S: Final = 5.0
@@ -51,39 +46,25 @@ _LATE_S: Final = 60.0
 """How long after the end of a window its rooms may be there: late watches, refused calls, crashes, outages."""
 
 
-class RoomSets:
+class RoomSets(Theme):
     """Makes the objects, and watches their rooms. ``faults``: messages about rooms that should not be there."""
 
-    def __init__(
-        self,
-        cluster: Sandbox,
-        seed: int,
-        *,
-        plan: ClusterPlan,
-        script: Script,
-        program: Program,
-        server: SetClock,
-        make_room: bool,
-    ) -> None:
+    stream, share = "room sets", 0.35
+
+    def __init__(self, stage: Stage, *, server: SetClock, make_room: bool) -> None:
         """``make_room``: all of them want running pods to step aside."""
-        self._api, self._clock, self._server = cluster.api, cluster.clock, server
-        self._make_room = make_room
-        self._plan, self._script, self._program = plan, script, program
-        self._rng = random.Random(f"room sets {seed}")  # noqa: S311 - reproducible
-        self._serial = 0
+        super().__init__(stage)
+        self._server, self._make_room = server, make_room
         self._most: dict[str, int] = {}
         self._rooms: dict[str, Obj] = {}
-        self.faults: list[str] = []
         self._above_since_s: dict[str, float] = {}
         self._frozen_s: list[tuple[float, float | None]] = []
         """When the controller was away; until None: it still is."""
-        cluster.api.subscribe(self._hear)
+        self._api.subscribe(self._hear)
 
     def write_script(self) -> None:
-        """Draw whether there are such objects, and what becomes of them."""
+        """Draw when there are such objects, and what becomes of them."""
         rng = self._rng
-        if rng.random() >= _SHARE:
-            return
         for _ in range(rng.randint(1, 3)):
             self._in(rng.uniform(0.0, 4.0), *rng.choice(self._makes))
         for _ in range(rng.randint(0, 5)):
@@ -138,7 +119,7 @@ class RoomSets:
 
     def _come(self) -> None:
         for _ in range(self._rng.randint(1, 3)):
-            self._api.create(self._pod(self._name(OWNER)))
+            self._api.create(self._owner(self._name(OWNER)))
 
     def _change(self) -> None:
         found = self._some()
@@ -228,25 +209,17 @@ class RoomSets:
         return self._rng.choice(found) if found else None
 
     def _template(self) -> Obj:
-        return {"spec": self._pod("template")["spec"]}
+        return {"spec": self._owner("template")["spec"]}
 
-    def _pod(self, name: str) -> Obj:
-        cpu_milli = self._rng.choice(_CPUS)
-        return lone_pod(name, cpu_milli=cpu_milli, priority_class=self._plan.priority_class, label=OWNER)
+    def _owner(self, name: str) -> Obj:
+        return self._pod(name, self._rng.choice(_CPUS), OWNER)
 
     def _owners(self) -> list[Obj]:
         return [{"object": {"namespace": "default"}, "labelSelector": {"matchLabels": {"app": OWNER}}}]
 
-    def _name(self, stem: str) -> str:
-        self._serial += 1
-        return f"{stem}-{self._serial}"
-
     def _create(self, kind: str, stem: str, body: Obj) -> None:
         body |= {"makeRoom": True} if self._make_room else {}
         self._api.create(documents.own(kind, self._name(stem), body))
-
-    def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
-        self._script.at(self._clock() + after_s, name, do)
 
 
 def _rooms(room: Obj, count: int) -> int:

@@ -8,22 +8,17 @@ and all watches are some seconds behind. While they are far behind, nothing may 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final
 
 from harness.histories.admission import OF_AN_OUTAGE, refusing_policy
-from harness.histories.program import Program
 from harness.histories.rooms import FAR_BEHIND
-from harness.histories.script import Milestone, Script
+from harness.histories.theme import Stage, Theme
 from kube_sandbox.controllers.unstructured import GroupKind, group_kind
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.reflector import EndKind
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP
 
-_AT_WORK: Final = 0.2
-"""Share of the histories in which this happens."""
 _KINDS: Final = (
     Kind.POD_MIGRATION, Kind.POD_MIGRATION, Kind.RESERVATION, Kind.RESERVATION, Kind.REPLICA_SET, Kind.NODE,
     Kind.POD,
@@ -42,33 +37,20 @@ _DELETED: Final = 0.3
 """Share of these in which the ConfigMap is deleted."""
 _MOST: Final = 3
 """The most of them in one history."""
-_MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
 
 
-class Sights:
-    """Writes its own part of the script."""
+class Sights(Theme):
+    """Takes away what the program sees."""
 
-    def __init__(
-        self,
-        cluster: Sandbox,
-        seed: int,
-        *,
-        script: Script,
-        program: Program,
-        evicted: Callable[[], Collection[str]],
-    ) -> None:
-        """``evicted``: pods that the program has evicted until now."""
-        self._cluster, self._script, self._program, self._evicted = cluster, script, program, evicted
-        self.faults: list[str] = []
-        self._rng = random.Random(f"sights {seed}")  # noqa: S311 - reproducible
-        self._at_work = self._rng.random() < _AT_WORK
+    stream, share = "sights", 0.2
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
         self.rough = False
         """Watches get so far behind that replacements of pods that were evicted before may be seen too late."""
 
     def write_script(self) -> None:
         """Draw what happens, and when."""
-        if not self._at_work:
-            return
         rng = self._rng
         for _ in range(rng.randint(1, _MOST)):
             name, do = rng.choice(
@@ -81,9 +63,7 @@ class Sights:
                 )
             )
             self.rough |= name == "watches are behind" and lag_s > _FAR_S
-            milestone = rng.choice(_MILESTONES)
-            count = rng.randint(1, 12 if milestone is Milestone.WRITE else 2)
-            self._script.after(count, milestone, name, do, later_s=rng.choice((0.001, 0.1, 1.0)))
+            self._at_a_milestone(name, do, later_s=(0.001, 0.1, 1.0))
 
     def undo(self) -> None:
         """All is seen again, and at once."""
@@ -129,11 +109,11 @@ class Sights:
         self._program.caches.lag(seconds, (of_its_own.choice(_OURS),) if alone else tuple(RESOURCES))
 
         def noticed() -> None:
-            before.update(self._evicted())
+            before.update(self._checker.evicted)
 
         def over() -> None:
             self._program.caches.lag(0.0)
-            again = set(self._evicted()) - before
+            again = set(self._checker.evicted) - before
             if far and again and not self._program.line.met:
                 self.faults.append(
                     f"{len(again)} pods were evicted while all watches were {seconds:g} s behind"

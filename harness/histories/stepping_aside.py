@@ -10,14 +10,12 @@ or the hand-over taint does while the nomination is withdrawn for another hand-o
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from typing import Final
 
 from harness import documents
-from harness.histories.clusters import ClusterPlan, lone_pod
-from harness.histories.observed_cluster import Seen, cpu_of, node_of, nominated_to, phase, shut
-from harness.histories.script import Script
+from harness.histories.clusters import lone_pod
+from harness.histories.observed_cluster import node_of, nominated_to, phase, shut
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import (
@@ -28,9 +26,7 @@ from kube_sandbox.controllers.unstructured import (
     key,
     labels,
     status,
-    terminal,
 )
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_MAKES_ROOM
 
 POLICY: Final = b"""\
@@ -39,7 +35,6 @@ policies:
 - name: PendingPods
   after: 1s
 """
-_SHARE: Final = 0.25
 _UNTIL_S: Final = 1.0
 _APP: Final = "wide"
 _SMALL: Final = "small"
@@ -48,23 +43,17 @@ _LEFT_MILLI: Final = 900
 """What is left free of each node, at least."""
 
 
-class SteppingAside:
-    """Makes what fits nowhere. ``at_work``: whether the history has such objects; ``faults``: messages about evictions."""
+class SteppingAside(Theme):
+    """Makes what fits nowhere. ``faults``: messages about evictions."""
 
-    def __init__(self, cluster: Sandbox, seed: int, plan: ClusterPlan, script: Script) -> None:
-        self._api, self._clock, self._plan, self._script = cluster.api, cluster.clock, plan, script
-        self._rng = random.Random(f"stepping aside {seed}")  # noqa: S311 - reproducible
-        self._serial = 0
-        self._seen: Seen | None = None
+    stream, share = "stepping aside", 0.25
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
         self._begun: set[str] = set()
-        self.at_work = self._rng.random() < _SHARE
-        self.faults: list[str] = []
 
-    def write_script(self, seen: Seen) -> None:
+    def write_script(self) -> None:
         """Draw when they come, and which go again."""
-        if not self.at_work:
-            return
-        self._seen = seen
         self._api.subscribe(self._hear)
         rng, began_s = self._rng, self._rng.uniform(0.0, _UNTIL_S)
         self._in(began_s, "small pods leave little room on each node", self._fill)
@@ -79,22 +68,18 @@ class SteppingAside:
 
     def _fill(self) -> None:
         """With small pods of one Deployment, so that there is room enough in all, and not on one node."""
-        replicas = sum(max(0, (rest - _LEFT_MILLI) // _SMALL_MILLI) for rest in self._free_milli())
+        replicas = sum(max(0, (rest - _LEFT_MILLI) // _SMALL_MILLI) for rest in self._free_milli().values())
         pod = self._spec(_SMALL_MILLI)
         self._api.create(documents.workload("Deployment", _SMALL, replicas, pod, namespace="default"))
 
     def _come(self) -> None:
-        pod = lone_pod(self._name(), cpu_milli=0, label=_APP)
+        pod = lone_pod(self._name(_APP), cpu_milli=0, label=_APP)
         self._api.create({**pod, "spec": self._spec(self._wide_milli())})
 
     def _ask(self) -> None:
         pod = self._spec(self._wide_milli())
         owner = {"labelSelector": {"matchLabels": {"app": _APP}}, "object": {"namespace": "default"}}
-        self._api.create(documents.reservation(self._name(), pod, [owner], makeRoom=True, ttl="60s"))
-
-    def _name(self) -> str:
-        self._serial += 1
-        return f"{_APP}-{self._serial}"
+        self._api.create(documents.reservation(self._name(_APP), pod, [owner], makeRoom=True, ttl="60s"))
 
     def _go(self) -> None:
         found = [p for p in self._api.list(POD) if labels(p).get("app") == _APP and not deleting(p)]
@@ -104,24 +89,13 @@ class SteppingAside:
             self._script.hits.add(chosen["metadata"]["uid"])
             self._api.delete(chosen)
 
-    def _free_milli(self) -> list[int]:
-        """Of each node."""
-        free = {m.name: int(m.cpu) * 1000 for m in self._plan.machines}
-        for pod in self._api.list(POD):
-            if node_of(pod) in free and not terminal(pod):
-                free[node_of(pod)] -= cpu_of(pod)
-        return list(free.values())
-
     def _wide_milli(self) -> int:
         """So much that one or two of the small pods must leave a node."""
-        return max(self._free_milli()) + self._rng.choice((_SMALL_MILLI, 2 * _SMALL_MILLI))
+        return max(self._free_milli().values()) + self._rng.choice((_SMALL_MILLI, 2 * _SMALL_MILLI))
 
     def _spec(self, cpu_milli: int) -> Obj:
-        found: Obj = lone_pod("x", cpu_milli=cpu_milli, priority_class=self._plan.priority_class)["spec"]
+        found: Obj = self._pod("x", cpu_milli)["spec"]
         return found
-
-    def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
-        self._script.at(self._clock() + after_s, name, do)
 
     # What is checked
 
@@ -129,8 +103,8 @@ class SteppingAside:
         """The intent to evict is written only once the node is kept."""
         move = change.object
         mark = annotations_of(move).get(ANNOTATION_MAKES_ROOM, "")
-        seen = self._seen
-        if move["kind"] != MOVE.kind or not mark or self._script.hits or seen is None:
+        seen = self._checker.seen
+        if move["kind"] != MOVE.kind or not mark or self._script.hits:
             return
         known = key(move).name
         if not status(move).get("evictionRequestedAt") or known in self._begun:

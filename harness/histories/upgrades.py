@@ -9,15 +9,12 @@ given back because of a move that is said not to exist, and does.
 from __future__ import annotations
 
 import copy
-import random
 from typing import Final
 
-from harness.histories.program import Program
-from harness.histories.script import Milestone, Script
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import MOVE
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import Obj, annotations_of, condition, key, status
-from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import (
     ANNOTATION_MIGRATION,
     ANNOTATION_MIGRATION_UID,
@@ -26,33 +23,26 @@ from rescheduler.model.names import (
     HISTORY_CONFIG_MAP,
 )
 
-_AT_WORK: Final = 0.2
 _MOST: Final = 3
-_MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
 _DISOWNED: Final = "was not made for this move by the controller"
 _RESERVATIONS: Final = f"reservations.{GROUP}"
 _MIGRATIONS: Final = f"podmigrations.{GROUP}"
 
 
-class Upgrades:
-    """Writes its own part of the script."""
+class Upgrades(Theme):
+    """Turns what is stored into what an older version had written."""
 
-    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
-        self._store, self._script, self._program = cluster.server.store, script, program
-        self._rng = random.Random(f"upgrades {seed}")  # noqa: S311 - reproducible
-        self._api, self.faults = cluster.api, list[str]()
-        cluster.api.subscribe(self._check)
+    stream, share = "upgrades", 0.2
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self._store = stage.cluster.server.store
+        self._api.subscribe(self._check)
 
     def write_script(self) -> None:
-        """Draw whether there are upgrades, and when."""
-        rng = self._rng
-        if rng.random() >= _AT_WORK:
-            return
-        for _ in range(rng.randint(1, _MOST)):
-            milestone = rng.choice(_MILESTONES)
-            count = rng.randint(1, 12 if milestone is Milestone.WRITE else 2)
-            later_s = rng.choice((0.001, 0.1, 0.5))
-            self._script.after(count, milestone, "upgraded in the middle", self._upgrade, later_s=later_s)
+        """Draw when there are upgrades."""
+        for _ in range(self._rng.randint(1, _MOST)):
+            self._at_a_milestone("upgraded in the middle", self._upgrade, later_s=(0.001, 0.1, 0.5))
 
     def _upgrade(self) -> None:
         with self._store.lock:

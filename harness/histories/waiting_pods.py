@@ -7,7 +7,6 @@ caches show. Drawn from a random stream of their own: histories without them are
 
 from __future__ import annotations
 
-import random
 from typing import Final
 
 import msgspec
@@ -15,12 +14,10 @@ import msgspec
 from harness.histories.clusters import lone_pod
 from harness.histories.disturbances import CROWD
 from harness.histories.observed_cluster import cpu_of, evicted, over
-from harness.histories.program import Program
-from harness.histories.script import Milestone, Script
+from harness.histories.theme import Stage, Theme
 from harness.histories.user_requests import MOVE, ROOM
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, spec, status, terminal, uid
-from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.scheduler.preemption import preempt
 from rescheduler.model.names import HOSTNAME
 from rescheduler.model.records import Pod
@@ -28,53 +25,35 @@ from rescheduler.model.resources import milli
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.state import SchedulingState
 
-_AT_WORK: Final = 0.2
-"""Share of the histories in which this happens."""
 _MOST: Final = 4
-_MILESTONES: Final = (Milestone.WRITE, Milestone.AVAILABLE, Milestone.INTENT, Milestone.EVICTED)
 _LATER_S: Final = (0.001, 0.05, 0.3, 1.0)
 _CORDONED_S: Final = (1.0, 5.0, 100.0)
 
 
-def at_work(seed: int) -> bool:
-    """True for a history with such pods: there no answer is late, so that a write was decided on what the caches show."""
-    return _stream(seed).random() < _AT_WORK
+class WaitingPods(Theme):
+    """In such a history no answer is late, so that a write was decided on what the caches show."""
 
+    stream, share = "waiting pods", 0.2
 
-def _stream(seed: int) -> random.Random:
-    return random.Random(f"waiting pods {seed}")  # noqa: S311 - reproducible
-
-
-class WaitingPods:
-    """Writes its own part of the script. ``faults``: messages about what must not happen."""
-
-    def __init__(self, cluster: Sandbox, seed: int, *, script: Script, program: Program) -> None:
-        self._cluster, self._script, self._program = cluster, script, program
-        self._rng = _stream(seed)
-        self.at_work = self._rng.random() < _AT_WORK
-        self.faults: list[str] = []
-        self._serial = 0
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
         self._judged: set[str] = set()
-        cluster.api.subscribe(self._hear)
+        self._api.subscribe(self._hear)
 
     def write_script(self) -> None:
         """Draw what happens, and when."""
-        if not self.at_work:
-            return
         rng = self._rng
         for _ in range(rng.randint(1, _MOST)):
             waits = ("pod of higher priority waits for a held room", self._wait)
             name, do = rng.choice((waits, waits, ("reserved node cordoned", self._cordon)))
-            milestone = rng.choice(_MILESTONES)
-            count = rng.randint(1, 25 if milestone is Milestone.WRITE else 2)
-            self._script.after(count, milestone, name, do, later_s=rng.choice(_LATER_S))
+            self._at_a_milestone(name, do, writes=25, later_s=_LATER_S)
 
     def _reserved_node(self) -> str:
         """The node of a Reservation that has not ended, or the target of a move."""
-        rooms = [r for r in self._cluster.api.list(ROOM) if not over(r)]
-        moves = [m for m in self._cluster.api.list(MOVE) if not over(m)]
+        rooms = [r for r in self._api.list(ROOM) if not over(r)]
+        moves = [m for m in self._api.list(MOVE) if not over(m)]
         named = [status(each).get("nodeName", "") for each in (*rooms, *moves)]
-        nodes = sorted({node for node in named if node and self._cluster.api.get(NODE, "", node)})
+        nodes = sorted({node for node in named if node and self._api.get(NODE, "", node)})
         return self._rng.choice(nodes) if nodes else ""
 
     def _wait(self) -> None:
@@ -82,16 +61,15 @@ class WaitingPods:
         if not node:
             return
         self._script.hits.add("higher priority")
-        self._serial += 1
-        cpu_milli = self._free_milli(node) + self._rng.choice((100, 500, 500, 1000, 2000))
-        pod = lone_pod(f"waits-{self._serial}", cpu_milli=cpu_milli, priority_class="high", label=CROWD)
+        cpu_milli = self._left_milli(node) + self._rng.choice((100, 500, 500, 1000, 2000))
+        pod = lone_pod(self._name("waits"), cpu_milli=cpu_milli, priority_class="high", label=CROWD)
         pod["spec"]["nodeSelector"] = {HOSTNAME: node}
-        self._cluster.api.create(pod)
+        self._api.create(pod)
 
-    def _free_milli(self, node: str) -> int:
+    def _left_milli(self, node: str) -> int:
         """What pods and placeholders leave of the node: a pod that wants more waits, or preempts."""
-        found = self._cluster.api.get(NODE, "", node) or {}
-        held = [p for p in self._cluster.api.list(POD) if spec(p).get("nodeName") == node and not terminal(p)]
+        found = self._api.get(NODE, "", node) or {}
+        held = [p for p in self._api.list(POD) if spec(p).get("nodeName") == node and not terminal(p)]
         total = milli((status(found).get("allocatable") or {}).get("cpu", "0"))
         return max(0, total - sum(map(cpu_of, held)))
 
@@ -101,16 +79,13 @@ class WaitingPods:
             return
         self._script.hits.add(f"node {node}")
         self._schedulable(node, unschedulable=True)
-        self._script.at(
-            self._cluster.clock() + self._rng.choice(_CORDONED_S),
-            "reserved node uncordoned",
-            lambda: self._schedulable(node, unschedulable=None),
-        )
+        ends_s = self._rng.choice(_CORDONED_S)
+        self._in(ends_s, "reserved node uncordoned", lambda: self._schedulable(node, unschedulable=None))
 
     def _schedulable(self, name: str, *, unschedulable: bool | None) -> None:
-        node = self._cluster.api.get(NODE, "", name)
+        node = self._api.get(NODE, "", name)
         if node is not None:
-            self._cluster.api.patch(node, {"spec": {"unschedulable": unschedulable}})
+            self._api.patch(node, {"spec": {"unschedulable": unschedulable}})
 
     # Checks
 
@@ -127,7 +102,7 @@ class WaitingPods:
     def _check_eviction(self, pod: Obj) -> None:
         moves = [
             m
-            for m in self._cluster.api.list(MOVE)
+            for m in self._api.list(MOVE)
             if not over(m) and spec(m)["podRef"].get("uid") == uid(pod) and status(m).get("nodeName")
         ]
         snapshot = self._program.loop.snapshot()

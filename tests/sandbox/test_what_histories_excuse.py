@@ -11,6 +11,7 @@ from harness.histories.observed_cluster import Seen, Writer
 from harness.histories.program import QUIET, Program, ProgramOptions
 from harness.histories.rooms import Rooms
 from harness.histories.stepping_aside import SteppingAside
+from harness.histories.theme import Stage
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, ANNOTATION_MAKES_ROOM, GATE
@@ -41,6 +42,10 @@ def room(phase="Available", owners=("claimant",)):
         "spec": {"allocateOnce": True},
         "status": status,
     }
+
+
+def staged(cluster, *, seed=0, script=None, checker=None):
+    return Stage(seed=seed, cluster=cluster, plan=None, script=script, program=None, checker=checker)
 
 
 class HandOver:
@@ -160,9 +165,9 @@ def test_it_may_be_bound_elsewhere_also_if_the_taint_goes_before_the_placeholder
 @pytest.mark.parametrize(("tainted", "excused"), [(True, True), (False, False)])
 def test_a_nomination_that_is_withdrawn_behind_the_hand_over_taint_keeps_its_node(tainted, excused):
     cluster, script, seen = Sandbox(), SimpleNamespace(hits=set(), at=lambda *_: None), Seen()
-    seeds = (SteppingAside(cluster, seed, None, script) for seed in range(100))
-    checks = next(found for found in seeds if found.at_work)
-    checks.write_script(seen)
+    seed = next(filter(SteppingAside.happens, range(100)))
+    checks = SteppingAside(staged(cluster, seed=seed, script=script, checker=SimpleNamespace(seen=seen)))
+    checks.write_script()
     node = TAINTED if tainted else {**TAINTED, "spec": {}}
     waits = pod("holder", namespace="rescheduler", gated=True)
     for obj in (node, room("Waiting", owners=()), waits):
@@ -244,7 +249,7 @@ def test_only_a_clock_that_is_set_far_before_the_replacement_comes_is_excused(
     by_s, evicted_s, born_s, excused
 ):
     cluster, seen = Sandbox(), Seen()
-    clocks, began_s = Clocks(cluster, 0, script=None, program=None), cluster.clock()
+    clocks, began_s = Clocks(staged(cluster)), cluster.clock()
     cluster.advance(3.0)
     clocks.server.step(by_s)
     move = {
