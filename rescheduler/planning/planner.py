@@ -266,7 +266,7 @@ class _Planner:
             self.groups.run(policy, found)
         else:
             if isinstance(policy, LowNodeUtilization):
-                found = self._relieving.run(policy, found)
+                self._relieving.run(policy, found)
             self._plan_each(policy, found.queue())
 
     def _still_good(self, asked: FirstProposals) -> bool:

@@ -1,14 +1,14 @@
 """Overloaded nodes as numbers for ``relieve``, and its moves one by one judged by all rules and planned.
 
-What the numbers say is necessary, not sufficient (see ``conditions``). What the rules refuse stays, and the others are
-searched again with what is left. Pods that ask to be left alone take no part in the search: the policy proposes them where
+What the numbers say is necessary, not sufficient (see ``conditions``). What the rules refuse stays, unless the pod goes elsewhere
+when it is asked about by itself. Pods that ask to be left alone take no part in the search: the policy proposes them where
 no others help.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -17,7 +17,6 @@ import numpy as np
 
 from rescheduler.model.records import Pod
 from rescheduler.planning.conditions import Conditions
-from rescheduler.planning.limits import shorter
 from rescheduler.planning.problem import MovablePod, SearchProblem, Strain
 from rescheduler.planning.relieve import Relieve, strain
 from rescheduler.planning.unfinished_plan import UnfinishedPlan
@@ -25,9 +24,6 @@ from rescheduler.policies.framework import Overload
 from rescheduler.policies.low_node_utilization import LowNodeUtilization
 from rescheduler.policies.proposals import Batch, Candidate, Proposals, reluctance
 from rescheduler.scheduling.framework import BoolArray, IntArray
-
-SEARCHES: Final = 3
-"""Searches of one round: in each but the first are those left that the rules refused in none before."""
 
 NODES_WITHIN_LIMITS: Final = 16
 """So many nodes, the worst ones, give the pods of a plan within limits."""
@@ -50,56 +46,36 @@ class Relieving:
         """True: the plan is made within limits, of which a cycle uses up few moves. Then only the worst nodes are looked at."""
         return not self.plan.inputs.unlimited
 
-    def run(self, policy: LowNodeUtilization, proposals: Proposals) -> Proposals:
-        """Plan what a search over all candidates finds. Gives what is left to ask about one by one."""
-        if self.plan.limits.exhausted:
-            return proposals
-        batches = proposals.queue().rest()
-        # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
-        willing = [batch for batch in batches if not reluctance(batch.kind)[0]]
-        ordered = [*(b for b in willing if not b.spare), *(b for b in willing if b.spare)]
-        open_ = [(batch, pod) for batch in ordered for pod in batch.pods]
-        refused: set[str] = set()
-        held_back: Counter[int] = Counter()
-        for _ in range(SEARCHES):
-            overload = None if self.plan.limits.exhausted else policy.overload(self.plan.trial.view)
-            if overload is None:
+    def run(self, policy: LowNodeUtilization, proposals: Proposals) -> None:
+        """Plan what a search over all candidates finds."""
+        overload = None if self.plan.limits.exhausted else policy.overload(self.plan.trial.view)
+        if overload is None:
+            return
+        pods = self._taking_part(overload, proposals.queue().rest())
+        problem = _Problem(self.plan, policy, overload, pods)
+        for number, candidate in problem.moves(self.plan.limits.left, self.plan.inputs.passes):
+            if self.plan.limits.exhausted:
                 break
-            found, open_ = self.take_part(overload, open_, refused, held_back)
-            if not self._search(policy, overload, found, refused):
-                break
-        return proposals.without_spares(held_back)
+            if self.plan.limit(candidate) is not None:
+                continue
+            node = self.plan.move_to(policy, candidate, problem.places(number))
+            if node is not None:
+                problem.put(number, node)
+                self.plan.take(candidate.pod)
 
-    def take_part(
-        self,
-        overload: Overload,
-        open_: Sequence[tuple[Batch, Pod]],
-        refused: Collection[str],
-        held_back: Counter[int],
-    ) -> tuple[list[tuple[Batch, Pod]], list[tuple[Batch, Pod]]]:
-        """The pods that a search looks at, not all where there are very many; and those of ``open_`` for the next one.
-
-        ``held_back``: gets how many pods of a batch, by its identity, a rule of the plan holds back.
-        """
+    def _taking_part(self, overload: Overload, batches: Sequence[Batch]) -> list[tuple[Batch, Pod]]:
+        """The pods that the search looks at, not all where there are very many."""
         nodes = self._nodes(overload)
-        most = max(LEAST_OF_NODE, PODS // max(len(nodes), 1))
-        counts = dict.fromkeys(nodes, 0)
+        left = dict.fromkeys(nodes, max(LEAST_OF_NODE, PODS // max(len(nodes), 1)))
+        willing = [batch for batch in batches if not reluctance(batch.kind)[0]]
         found: list[tuple[Batch, Pod]] = []
-        still: list[tuple[Batch, Pod]] = []
-        for one in open_:
-            batch, pod = one
-            number = counts.get(pod.node, most)
-            if number < most:
-                if pod.uid in refused:
-                    continue
-                if not self._may_go(batch, pod):
-                    # Between the searches of one round moves are only added, so it will not be let go.
-                    held_back[id(batch)] += 1
-                    continue
-                counts[pod.node] = number + 1
-                found.append(one)
-            still.append(one)
-        return found, still
+        # Of each node first those that are proposed to cover what it has too much of, then those that could help instead.
+        for batch in sorted(willing, key=lambda batch: batch.spare):
+            for pod in batch.pods:
+                if left.get(pod.node, 0) > 0 and self._may_go(batch, pod):
+                    left[pod.node] -= 1
+                    found.append((batch, pod))
+        return found
 
     def _may_go(self, batch: Batch, pod: Pod) -> bool:
         # What refuses most pods of a cluster in which much is wanting goes first.
@@ -118,30 +94,6 @@ class Relieving:
         left = number if self.plan.limits.left is None else max(NODES_OF_ENDING_PLAN, self.plan.limits.left)
         most = min(number, NODES_WITHIN_LIMITS if self._few else left)
         return [self.plan.trial.state.node_names[i] for i in worst[:most].tolist()]
-
-    def _search(
-        self,
-        policy: LowNodeUtilization,
-        overload: Overload,
-        pods: Sequence[tuple[Batch, Pod]],
-        refused: set[str],
-    ) -> bool:
-        """True if another search may find more, because the rules refused something."""
-        problem = _Problem(self.plan, policy, overload, pods)
-        known = len(refused)
-        passes = shorter(self.plan.inputs.passes) if refused and not self._few else self.plan.inputs.passes
-        for number, candidate in problem.moves(self.plan.limits.left, passes):
-            if self.plan.limits.exhausted:
-                return False
-            if self.plan.limit(candidate) is not None:
-                continue
-            node = self.plan.move_to(policy, candidate, problem.places(number))
-            if node is None:
-                refused.add(candidate.pod.uid)
-            else:
-                problem.put(number, node)
-                self.plan.take(candidate.pod)
-        return len(refused) > known
 
 
 class _Problem:

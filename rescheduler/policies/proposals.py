@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from operator import attrgetter
 from typing import Any
@@ -114,16 +114,6 @@ class Proposals:
     def queue(self) -> ProposalQueue:
         """Everything, to be taken one by one."""
         return ProposalQueue(self._tiers)
-
-    def without_spares(self, held_back: Mapping[int, int]) -> Proposals:
-        """The same without batches of spares whose pods are all held back; ``held_back``: how many of a batch, by its identity."""
-        if not held_back:
-            return self
-        kept = (
-            [batch for batch in tier if not batch.spare or held_back.get(id(batch)) != len(batch.pods)]
-            for tier in self._tiers
-        )
-        return Proposals([tier for tier in kept if tier])
 
     def by(self, policy: str) -> Proposals:
         """The same as proposed by that policy."""
