@@ -2,11 +2,10 @@
 
     python -m bench.moves stampede [--moves 40] [--competitors equal|higher] [--gate policy|webhook]
     python -m bench.moves kill [--kills 20] [--gate policy|webhook]
-    python -m bench.moves away [--times 3] [--gate policy|webhook]
 
 ``stampede``: every node is full and more pods wait than there are rooms; Deployments and StatefulSets under
 PodDisruptionBudgets are moved. ``kill``: the controller, a process of its own, is killed by SIGKILL at random
-moments while moves are in flight, and started again. ``away``: the API server is stopped for 5 s, again and again. All
+moments while moves are in flight, and started again. All
 count from the objects and from watches, not from what the controller says of itself. ``--gate webhook``: on an API server without the policy engine, as before 1.36. Needs the
 binaries of ``make controlplane``, or others of KUBEBUILDER_ASSETS.
 """
@@ -152,7 +151,7 @@ def report(scene: Scene, found: dict[str, dict], witness: Witness) -> bool:
     return landed == len(evicted) and not early and not overrun and not any(leftovers.values())
 
 
-def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0, away: int = 0) -> bool:
+def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0) -> bool:
     """One run; True if every promise was kept."""
     rng = random.Random(seed)
     flags = without_policies() if gate == "webhook" else ()
@@ -177,19 +176,12 @@ def play(moves: int, competitors: str, seed: int, gate: str, *, kills: int = 0, 
                 time.sleep(rng.uniform(1.2, 4.0))
                 controllers.kill()
                 controllers.start()
-            for _ in range(away):
-                time.sleep(rng.uniform(1.2, 4.0))
-                plane.stop_apiserver()
-                time.sleep(5)
-                plane.start_apiserver()
             found = wait_ended(scene, 240)
             seconds = time.monotonic() - begun
             time.sleep(3.0)
             witness.stop.set()
             watcher.join()
-            disturbed = f" with {kills} kills" * bool(kills) + f", the API server away {away} times" * bool(
-                away
-            )
+            disturbed = f" with {kills} kills" * bool(kills)
             print(f"seconds                                  {seconds:.1f}{disturbed}")
             kept = report(scene, found, witness)
             if not kept:
@@ -220,16 +212,6 @@ def stampede(moves: int, competitors: str, gate: str, seed: int) -> None:
 def kill(moves: int, kills: int, gate: str, seed: int) -> None:
     """SIGKILL at random moments."""
     raise SystemExit(not play(moves, "equal", seed, gate, kills=kills))
-
-
-@main.command("away")
-@click.option("--moves", default=40, show_default=True)
-@click.option("--times", default=3, show_default=True)
-@click.option("--gate", type=GATES, default="policy", show_default=True)
-@click.option("--seed", default=1, show_default=True)
-def away(moves: int, times: int, gate: str, seed: int) -> None:
-    """The API server stops at random moments."""
-    raise SystemExit(not play(moves, "equal", seed, gate, away=times))
 
 
 if __name__ == "__main__":

@@ -232,8 +232,8 @@ class Day:
     def _listed(self, path: str) -> list[Json]:
         return self.world.api.get(path).expect().items
 
-    def _moves_path(self, name: str = "") -> str:
-        return self.world.path("podmigrations", name, group=API_VERSION)
+    def _moves_path(self) -> str:
+        return self.world.path("podmigrations", group=API_VERSION)
 
     def _see_moves(self) -> None:
         self.moves |= {move["metadata"]["uid"]: move for move in self._listed(self._moves_path())}

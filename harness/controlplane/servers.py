@@ -61,22 +61,19 @@ class ControlPlane:
     def __init__(
         self,
         *,
-        node_grace_s: int = NODE_GRACE_S,
         binaries: Binaries | None = None,
         apiserver_flags: Sequence[str] = (),
         second_apiserver: Sequence[str] | None = None,
     ) -> None:
-        """``node_grace_s``: silence after which the node controller marks a node.
+        """Raises BinariesMissing.
 
-        ``apiserver_flags``: more flags of kube-apiserver, see WITHOUT_POLICIES. ``second_apiserver``: flags that
-        a second one on the same etcd has besides; the controller manager talks to that one, everybody else to
-        the first. Raises BinariesMissing.
+        ``apiserver_flags``: more flags of kube-apiserver, see WITHOUT_POLICIES. ``second_apiserver``: flags that a second one on
+        the same etcd has besides; the controller manager talks to that one, everybody else to the first.
         """
         self._apiserver_flags = tuple(apiserver_flags)
         self._second_apiserver = second_apiserver
         self.binaries = binaries or find()
         self.token = TOKENS["admin"][0]
-        self._node_grace_s = node_grace_s
         self._folder = Path()
         self._processes: dict[str, Process] = {}
         self._ended = threading.Event()
@@ -265,7 +262,7 @@ class ControlPlane:
         return self._process(
             "kube-controller-manager", f"--kubeconfig={self._folder / 'kube-controller-manager.kubeconfig'}",
             f"--service-account-private-key-file={pki.service_account_key}", f"--root-ca-file={pki.ca}",
-            "--leader-elect=false", "--secure-port=0", f"--node-monitor-grace-period={self._node_grace_s}s",
+            "--leader-elect=false", "--secure-port=0", f"--node-monitor-grace-period={NODE_GRACE_S}s",
             "--node-monitor-period=1s", "--kube-api-qps=500", "--kube-api-burst=1000",
             "--concurrent-rc-syncs=5",
         )  # fmt: skip

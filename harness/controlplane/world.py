@@ -204,7 +204,7 @@ class World:
 
         self.wait(gone, seconds)
 
-    def wait_unschedulable(self, name: str, text: str = "", seconds: float = 20.0) -> str:
+    def wait_unschedulable(self, name: str, text: str = "") -> str:
         """Waits for PodScheduled=False with a message that has this text; gives the message."""
 
         def message() -> str:
@@ -212,7 +212,7 @@ class World:
             said = str(found.get("message", ""))
             return said if found.get("reason") == "Unschedulable" and text in said else ""
 
-        return self.wait(message, seconds)
+        return self.wait(message, 20.0)
 
     def evict(self, pod: Json, *, uid: str | None = None, **query: str) -> Answer:
         """POST pods/eviction with the uid as precondition (default: the pod's)."""

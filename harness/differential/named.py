@@ -48,9 +48,9 @@ def near(*requirements: Manifest, preferred: bool = False) -> Manifest:
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}}
 
 
-def apart(*selectors: Manifest, key: str = ZONE) -> Manifest:
+def apart(*selectors: Manifest) -> Manifest:
     """Required anti-affinity, a term for each selector."""
-    terms = [{"topologyKey": key, "labelSelector": selector} for selector in selectors]
+    terms = [{"topologyKey": ZONE, "labelSelector": selector} for selector in selectors]
     return {"podAntiAffinity": {REQUIRED: terms}}
 
 

@@ -19,9 +19,9 @@ _MADE_AND_DELETED: Final = ("Pod", "PodMigration", "Reservation")
 """Kinds of which no manifest installs an object."""
 
 
-def restore(moment: Moment, *, seed: int = 0) -> Sandbox:
+def restore(moment: Moment) -> Sandbox:
     """A sandbox in virtual time, at the time and with the objects of the moment."""
-    sandbox = Sandbox(seed=seed, kubelet=KUBELET)
+    sandbox = Sandbox(kubelet=KUBELET)
     install(sandbox.transport)
     sandbox.advance(moment.at_s - START_S)
     put_back(sandbox, moment)

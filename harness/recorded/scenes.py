@@ -46,10 +46,10 @@ SCENES: Final[Mapping[str, Scene]] = {
 }
 
 
-def record_rooms(prepare: Callable[[Sandbox], None] | None = None) -> list[Moment]:
+def record_rooms() -> list[Moment]:
     """All moments of a HeadRoom and an open ReservationWindow, a room of which is used."""
     sandbox = Sandbox([SandboxNode(name=n, cpu="4") for n in ("a", "b")], seed=1, kubelet=KUBELET)
-    (prepare or install_all)(sandbox)
+    install_all(sandbox)
     moments: list[Moment] = []
     sandbox.transport = cast("InProcessTransport", _Recorder(sandbox.transport, moments))
     sandbox.add(Program(sandbox, random.Random(1), ProgramOptions(document=QUIET)))  # noqa: S311 - reproducible

@@ -24,7 +24,7 @@ from rescheduler.planning.planner import plan
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.objective import TIERS
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import IntArray, Profile
+from rescheduler.scheduling.framework import IntArray
 from rescheduler.scheduling.state import SchedulingState
 
 CYCLES: Final = 50
@@ -71,7 +71,6 @@ def course_of(
     inputs: PlanningInputs,
     *,
     hints: bool,
-    profile: Profile | None = None,
 ) -> Course:
     """Plan and move until a plan moves nothing, at most ``CYCLES`` times.
 
@@ -80,7 +79,7 @@ def course_of(
     been = Been()
     moves: list[int] = []
     swaps: list[str] = []
-    state = SchedulingState(cluster, profile)
+    state = SchedulingState(cluster)
     badness = [badness_of(cluster, policies, state)]
     for number in range(CYCLES):
         made = plan(cluster, policies, inputs, state)

@@ -6,7 +6,7 @@ The solver of ``--prove`` is an extra: it is imported only if it is asked for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -135,7 +135,6 @@ def _policies_off(
     configuration: Configuration,
     inputs: PlanningInputs,
     state: SchedulingState,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[str]:
     """A line for each policy that is off and would move pods, so that nobody takes "nothing to move" for "nothing to gain".
 
@@ -143,10 +142,10 @@ def _policies_off(
     """
     if len(snapshot.pods) > _MOST_PODS:
         return
-    ends_s = clock() + MOST_S
+    ends_s = time.monotonic() + MOST_S
     least = msgspec.structs.replace(inputs, effort=1, max_moves=_MOVES)
     for one in _off(configuration):
-        if clock() >= ends_s:
+        if time.monotonic() >= ends_s:
             return
         if REGISTRY[one.name].problems(one.args):
             continue  # it has to be told what to look for
