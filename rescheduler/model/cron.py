@@ -17,14 +17,14 @@ from bisect import bisect_left, bisect_right
 from calendar import monthrange
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from cronsim import CronSim, CronSimError
 
 from rescheduler.errors import ReschedulerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from zoneinfo import ZoneInfo
 
 _MOST_MONTHS: Final = 12 * 50
@@ -35,10 +35,6 @@ _SHAPES: Final = tuple(
     {monthrange(year, month): (year, month) for year in range(2000, 2400) for month in range(1, 13)}.values()
 )
 """One month of each shape: its first day of the week, and its length. There are 28."""
-
-Search: TypeAlias = "Callable[[Cron, dt.date, ZoneInfo, int, float], float | None]"
-"""The start of one day that is next to a moment."""
-
 
 _RANGES: Final = "minute 0-59, hour 0-23, day of the month 1-31, month 1-12, day of the week 0-7"
 
@@ -62,39 +58,41 @@ class Cron:
     def first_after(self, after_s: float, zone: ZoneInfo) -> float | None:
         """The first start later than that; None: there is none within fifty years."""
         yesterday = dt.datetime.fromtimestamp(int(after_s), zone).date() - dt.timedelta(days=1)
-        found: float | None = None
-        found_on = dt.date.max
-        for day in self._days_from(yesterday):
-            if (day - found_on).days > 1:
-                break
-            for start_s in self._on(day, zone, after_s, _first_after):
-                if found is None or start_s < found:
-                    # A clock that is set back over midnight mixes the times of a day with those of the next one.
-                    found, found_on = start_s, min(day, found_on)
-        return found
+        return self._nearest(self._days_from(yesterday), zone, after_s, 1)
 
     def last_until(self, until_s: float, zone: ZoneInfo, *, days_back: int) -> float | None:
         """The last start at that time or before it, of the days since ``days_back``."""
         # What a clock change skips may start on the day after.
         tomorrow = dt.datetime.fromtimestamp(int(until_s), zone).date() + dt.timedelta(days=1)
+        days = (tomorrow - dt.timedelta(days=back) for back in range(days_back + 3))
+        match = (
+            day for day in days if day.month in self.months and day.day in self._days_of(day.year, day.month)
+        )
+        return self._nearest(match, zone, until_s, -1)
+
+    def _nearest(self, days: Iterable[dt.date], zone: ZoneInfo, moment_s: float, ahead: int) -> float | None:
+        """The start next to a moment, after it (1) or until it (-1); ``days``: from there on."""
         found: float | None = None
-        found_on = dt.date.min
-        for back in range(days_back + 3):
-            day = tomorrow - dt.timedelta(days=back)
-            if (found_on - day).days > 1:
+        found_on: dt.date | None = None
+        for day in days:
+            # A clock that is set back over midnight mixes the times of a day with those of the next one.
+            if found_on is not None and ahead * (day - found_on).days > 1:
                 break
-            if day.month not in self.months or day.day not in self._days_of(day.year, day.month):
-                continue
-            for start_s in self._on(day, zone, until_s, _last_until):
-                if found is None or start_s > found:
-                    found, found_on = start_s, max(day, found_on)
+            for fold in (0,) if self.by_clock else (0, 1):
+                start_s = self._on(day, zone, fold, moment_s, ahead)
+                if start_s is not None and (found is None or ahead * (start_s - found) < 0):
+                    found, found_on = start_s, found_on or day
         return found
 
-    def _on(self, day: dt.date, zone: ZoneInfo, moment_s: float, search: Search) -> Iterator[float]:
-        for fold in (0,) if self.by_clock else (0, 1):
-            start_s = search(self, day, zone, fold, moment_s)
-            if start_s is not None:
-                yield start_s
+    def _on(self, day: dt.date, zone: ZoneInfo, fold: int, moment_s: float, ahead: int) -> float | None:
+        """The start of one day that is next to a moment."""
+        times = self.minutes_of_day
+        cut = bisect_right(times, moment_s, key=lambda minute: _moment(day, minute, zone, fold)[0])
+        for minute in times[cut:] if ahead > 0 else reversed(times[:cut]):
+            start_s, shown = _moment(day, minute, zone, fold)
+            if shown or self.by_clock:
+                return start_s
+        return None
 
     def _days_from(self, day: dt.date) -> Iterator[dt.date]:
         year, month = day.year, day.month
@@ -145,26 +143,6 @@ def cron_of(expression: str) -> Cron:
 
 def _lengths(months: frozenset[int]) -> frozenset[int]:
     return frozenset(monthrange(year, month)[1] for year in (2000, 2001) for month in months)
-
-
-def _first_after(cron: Cron, day: dt.date, zone: ZoneInfo, fold: int, after_s: float) -> float | None:
-    times = cron.minutes_of_day
-    begin = bisect_right(times, after_s, key=lambda minute: _moment(day, minute, zone, fold)[0])
-    for minute in times[begin:]:
-        start_s, shown = _moment(day, minute, zone, fold)
-        if shown or cron.by_clock:
-            return start_s
-    return None
-
-
-def _last_until(cron: Cron, day: dt.date, zone: ZoneInfo, fold: int, until_s: float) -> float | None:
-    times = cron.minutes_of_day
-    end = bisect_right(times, until_s, key=lambda minute: _moment(day, minute, zone, fold)[0])
-    for minute in reversed(times[:end]):
-        start_s, shown = _moment(day, minute, zone, fold)
-        if shown or cron.by_clock:
-            return start_s
-    return None
 
 
 def _moment(day: dt.date, minute: int, zone: ZoneInfo, fold: int) -> tuple[float, bool]:
