@@ -26,7 +26,6 @@ from bench.planning import NOW_S, make_cluster
 from rescheduler.calls.call import AnyCall, Call
 from rescheduler.controller.effects import NO_EFFECT, Effect
 from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.placement import Placement
@@ -218,11 +217,9 @@ def measure(name: str, nodes: int, objects: int) -> dict[str, float]:
     taken_in_s = take_in(state, name, objects)
     reconciler = Reconciler(
         sender=watched,
-        stored=OwnMirrors(
-            gate=Mirror(switch=watched, lenient=True),
-            hints=Mirror(switch=watched),
-            recorder=MoveRecorder(mirror=Mirror(switch=watched)),
-        ),
+        gate=Mirror(switch=watched, lenient=True),
+        hints=Mirror(switch=watched),
+        recorder=MoveRecorder(mirror=Mirror(switch=watched)),
         placement=Placement(namespace=NAMESPACE, protection=protection_of(Protections(), Profile())),
     )
     gc.collect()

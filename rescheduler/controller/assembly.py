@@ -34,7 +34,6 @@ from rescheduler.controller.loop import Loop
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.mirror import ConfigMapKeys, Mirror
 from rescheduler.controller.move_log import MoveLog
-from rescheduler.controller.own_config_maps import OwnMirrors
 from rescheduler.controller.ports import Ports
 from rescheduler.controller.probing import SchedulerProbes
 from rescheduler.controller.reconcile import Reconciler
@@ -116,7 +115,7 @@ class _Assembly:
             no_time=ports.clocks.server.problem,
         )
         reconciler = self._reconciler(sender, recorder)
-        gates.append(reconciler.stored.gate)
+        gates.append(reconciler.gate)
         return Loop(
             ports,
             reconciler=reconciler,
@@ -193,20 +192,18 @@ class _Assembly:
     def _reconciler(self, sender: Sender, recorder: MoveRecorder) -> Reconciler:
         return Reconciler(
             sender=sender,
-            stored=OwnMirrors(
-                gate=self._mirror(
-                    sender,
-                    GATE_CONFIG_MAP,
-                    watched=self.ports.gate.keys,
-                    lenient=True,
-                    lasts_s=KEYS_LAST_S,
-                    removals_wait_s=KEYS_STAY_S,
-                ),
-                hints=self._mirror(
-                    sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
-                ),
-                recorder=recorder,
+            gate=self._mirror(
+                sender,
+                GATE_CONFIG_MAP,
+                watched=self.ports.gate.keys,
+                lenient=True,
+                lasts_s=KEYS_LAST_S,
+                removals_wait_s=KEYS_STAY_S,
             ),
+            hints=self._mirror(
+                sender, AVOID_CONFIG_MAP, additions_wait_s=HINTS_WAIT_S, removals_wait_s=HINTS_WAIT_S
+            ),
+            recorder=recorder,
             placement=_placement(self.configuration.current, self.states),
             settings=self._settings(),
             pool=self.ports.pool,

@@ -34,19 +34,14 @@ GATE_MARGIN_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnMirrors:
-    """What is stored in ConfigMaps: gate keys, nodes to avoid, past moves."""
-
-    gate: Mirror
-    hints: Mirror
-    recorder: MoveRecorder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnConfigMaps:
     """Used by the core thread only."""
 
-    stored: OwnMirrors
+    gate: Mirror
+    """Of gate keys."""
+    hints: Mirror
+    """Of nodes to avoid."""
+    recorder: MoveRecorder
     backoff: Backoff
     proofs: GateProofs
     failed: Callable[[ObjectKey, str, Exception, float], None]
@@ -56,29 +51,29 @@ class OwnConfigMaps:
 
     def follow_gate(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these gate keys, and forget what was proven of others."""
-        self.stored.gate.look()
+        self.gate.look()
         for begin in (True, False):  # keys that are gone and keys that come in this very call are both seen
-            ends = self.stored.gate.ends_before(now_s + GATE_MARGIN_S)
-            self.proofs.follow(self.stored.gate.known, should, ends=ends)
+            ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
+            self.proofs.follow(self.gate.known, should, ends=ends)
             if begin:
-                self._follow(GATE, self.stored.gate, should, now_s)
+                self._follow(GATE, self.gate, should, now_s)
 
     def follow_hints(self, should: Mapping[str, str], now_s: float) -> None:
         """Begin to store these nodes to avoid."""
-        self._follow(AVOID, self.stored.hints, should, now_s)
+        self._follow(AVOID, self.hints, should, now_s)
 
     def store_history(self, now_s: float) -> bool:
         """Begin to store the past moves; True if all are stored."""
-        mirror = self.stored.recorder.mirror
-        self._guard(HISTORY, mirror, lambda done: self.stored.recorder.store(now_s, done), now_s)
-        return not self.stored.recorder.behind
+        mirror = self.recorder.mirror
+        self._guard(HISTORY, mirror, lambda done: self.recorder.store(now_s, done), now_s)
+        return not self.recorder.behind
 
     def again_s(self, now_s: float) -> float | None:
         """When the first of them that rests, or waits to be written, is due; None: none does."""
         mirrors = (
-            (GATE, self.stored.gate.write_at_s),
-            (AVOID, self.stored.hints.write_at_s),
-            (HISTORY, self.stored.recorder.write_at_s),
+            (GATE, self.gate.write_at_s),
+            (AVOID, self.hints.write_at_s),
+            (HISTORY, self.recorder.write_at_s),
         )
         failures = [(self.backoff.pausing(machine, now_s), write_at_s) for machine, write_at_s in mirrors]
         return earliest(*(failure.until_s if failure is not None else at_s for failure, at_s in failures))
@@ -90,8 +85,8 @@ class OwnConfigMaps:
 
         If they cannot be stored at the moment, the proof of the gate is sent all the same: it finds that out, and says so.
         """
-        late = self.stored.gate.behind and self.backoff.pausing(GATE, now_s) is None
-        ends = self.stored.gate.ends_before(now_s + GATE_MARGIN_S)
+        late = self.gate.behind and self.backoff.pausing(GATE, now_s) is None
+        ends = self.gate.ends_before(now_s + GATE_MARGIN_S)
         return any(
             (late and isinstance(call, GateProbe))
             or (ends and isinstance(call, Call) and call.evicts)

@@ -26,10 +26,12 @@ from rescheduler.controller.crashes import CrashReports, whose_step, words_of
 from rescheduler.controller.dispatcher import Dispatcher, Listener
 from rescheduler.controller.effects import NotLeaderError
 from rescheduler.controller.gathering import Gathered, Gatherer
+from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.node_requests import NodeRequestKeeper
-from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps, OwnMirrors
+from rescheduler.controller.own_config_maps import AVOID, GATE, HISTORY, OwnConfigMaps
 from rescheduler.controller.periodic_steps import EmptiedNodeKeeper
 from rescheduler.controller.probing import SchedulerProbes
+from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.room_sets import RoomSetKeeper
 from rescheduler.controller.sender import Sender
 from rescheduler.controller.settings import Settings
@@ -75,7 +77,10 @@ class Reconciler:
     """Runs all machines. ``settings`` and ``placement`` may be replaced between rounds; nothing else may."""
 
     sender: Sender
-    stored: OwnMirrors
+    gate: Mirror
+    hints: Mirror
+    """Of ConfigMap ``avoid-nodes``."""
+    recorder: MoveRecorder
     placement: Placement
     settings: Settings = field(default_factory=Settings)
     pool: CallPool = field(default_factory=InlinePool)
@@ -105,14 +110,16 @@ class Reconciler:
             sender=self.sender,
             pool=self.pool,
             memory=self.memory,
-            recorder=self.stored.recorder,
+            recorder=self.recorder,
             listeners=self.listeners,
             crashed=self._crashed,
             wake=self._wake,
             clock=self.clock,
         )
         self._config_maps = OwnConfigMaps(
-            stored=self.stored,
+            gate=self.gate,
+            hints=self.hints,
+            recorder=self.recorder,
             backoff=self.memory.backoff,
             proofs=self.memory.proofs,
             failed=self._dispatcher.failed,
@@ -172,7 +179,7 @@ class Reconciler:
         chooser = Chooser(memory=self.memory, under_way=self._dispatcher.under_way)
         objects = chooser.of(
             self._index,
-            self.stored.recorder.history.counts,
+            self.recorder.history.counts,
             migrations=settings.migrations,
             limits=settings.limits,
             now_s=now_s,
@@ -182,7 +189,7 @@ class Reconciler:
     def _indexed(self, snapshot: Snapshot) -> RoundIndex:
         try:
             index = RoundIndex.of(snapshot, self._kept)
-            self.stored.recorder.history.follow(snapshot, self.settings.limits)
+            self.recorder.history.follow(snapshot, self.settings.limits)
         except BaseException:
             self._kept = KeptIndex()  # what was followed half way is not known any more
             raise
@@ -258,7 +265,7 @@ class Reconciler:
             replacements=found.replacements,
             unbudgeted=UnbudgetedWorkloads(index=found.index, expectations=expectations, now_s=self._now_s),
             rooms=found.rooms,
-            history=self.stored.recorder.history,
+            history=self.recorder.history,
             settings=self.settings.migrations,
             now_s=self._now_s,
         )
@@ -284,7 +291,7 @@ class Reconciler:
 
     def _record(self) -> None:
         """Store what this round has changed; a move that begins waits for it, so the next round follows at once."""
-        if self.stored.recorder.behind and self._config_maps.store_history(self._now_s):
+        if self.recorder.behind and self._config_maps.store_history(self._now_s):
             self._wake(self._now_s)
 
     def _tend_leftovers(self, left: Iterable[Leftover]) -> None:
@@ -384,7 +391,7 @@ class Reconciler:
         machine = migration.key
         if self._unseen(machine) or self._backs_off(machine):
             return
-        mark = marks.of(migration, self.stored.recorder.history.recorded(migration))
+        mark = marks.of(migration, self.recorder.history.recorded(migration))
         if (rests_until_s := self._quiet.until_s(machine, mark, self._now_s)) is not None:
             self._wake(rests_until_s)
             return
@@ -406,7 +413,7 @@ class Reconciler:
         if any(isinstance(a, CreationTrial) and self._dispatcher.asks(a.template) for a in calls):
             return
         if step.begins:
-            self.stored.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
+            self.recorder.history.begin(observed.migration, observed.pod.uid if observed.pod else "")
         if not self._carry_out(machine, calls):
             self.memory.moves.turns.again(machine)
 

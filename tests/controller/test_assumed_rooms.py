@@ -3,13 +3,9 @@
 import msgspec
 import pytest
 from made_placeholders import made_placeholder
-from test_rooms_by_the_rules import Keys, Taken, holder, room
+from test_rooms_by_the_rules import Taken, holder, room
 
 from rescheduler.controller.effects import Effect
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import OwnMirrors
-from rescheduler.controller.reconcile import Reconciler
-from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.expectations import Touched
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
@@ -18,6 +14,7 @@ from rescheduler.model.times import format_timestamp
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.placeholder import placeholder_name
 from rescheduler.testing import builders as b
+from tests import one_round
 
 TWO = [b.node("n1").cpu("1"), b.node("n2").cpu("1")]
 FULL = "0/2 nodes are available: 1 Insufficient cpu"
@@ -51,10 +48,8 @@ class Writer:
 
 
 def reconciler():
-    mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    stored = OwnMirrors(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
     placement = Placement(namespace="rescheduler")
-    return Reconciler(sender=Writer(), placement=placement, memory=Memory(templates=Taken()), stored=stored)
+    return one_round.reconciler(Writer(), placement=placement, memory=Memory(templates=Taken()))
 
 
 def pinned(reservation, node, refused=""):

@@ -179,7 +179,9 @@ def test_what_may_evict_says_so():
 def test_nobody_is_asked_to_go_while_the_gate_keys_are_about_to_end(mocker, ends):
     gate = mocker.Mock(behind=False, ends_before=lambda _: ends)
     maps = OwnConfigMaps(
-        stored=mocker.Mock(gate=gate),
+        gate=gate,
+        hints=mocker.Mock(),
+        recorder=mocker.Mock(),
         backoff=Backoff(),
         proofs=GateProofs(),
         failed=mocker.Mock(),

@@ -15,16 +15,11 @@ from hypothesis import HealthCheck, given, settings
 
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.controller.crashes import CrashReports
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import OwnMirrors
-from rescheduler.controller.reconcile import Reconciler
-from rescheduler.controller.recording import MoveRecorder
 from rescheduler.controller.sender import DryRunSender
 from rescheduler.controller.settings import Settings
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
 from rescheduler.errors import TransitionError
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import BadObject
@@ -35,6 +30,7 @@ from rescheduler.reports.text import plan_text
 from rescheduler.reservations.settings import EngineChoice, ReservationSettings
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
+from tests.one_round import reconciler
 
 NIGHTLY = "RESCHEDULER_EXAMPLES" in os.environ
 EXAMPLES = int(os.environ.get("RESCHEDULER_EXAMPLES", "25"))
@@ -51,16 +47,6 @@ CONFIGURATIONS = [
     )
 ]
 CONFIGURATION = CONFIGURATIONS[0]
-
-
-class Keys:
-    """A ConfigMap that keeps nothing."""
-
-    def read(self):
-        return StoredConfigMap()
-
-    def write(self, stored, add, remove, valid_until_s):
-        return stored
 
 
 class NoCrash(CrashReports):
@@ -88,13 +74,8 @@ def taken_in(cluster):
 
 def rounds(state, engine=EngineChoice.PLACEHOLDER):
     settings = ReservationSettings(engine=engine)
-    work = Reconciler(
-        sender=DryRunSender(show=str),
-        stored=OwnMirrors(
-            gate=Mirror(switch=Keys(), lenient=True),
-            hints=Mirror(switch=Keys()),
-            recorder=MoveRecorder(mirror=Mirror(switch=Keys())),
-        ),
+    work = reconciler(
+        DryRunSender(show=str),
         settings=Settings(migrations=MigrationSettings(reservations=settings)),
         placement=Placement(
             namespace="rescheduler",

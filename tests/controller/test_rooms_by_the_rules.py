@@ -5,15 +5,9 @@ import pytest
 from made_placeholders import made_placeholder
 
 from rescheduler.calls.nodes import write_avoid_hints
-from rescheduler.controller.effects import NO_EFFECT
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import OwnMirrors
-from rescheduler.controller.reconcile import Reconciler
-from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.dry_run_creations import TemplateTrials
 from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
 from rescheduler.model.own_objects import condition
@@ -21,18 +15,9 @@ from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
+from tests.one_round import Recorder, reconciler
 
 PVC = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-
-
-class Keys:
-    """A ConfigMap that nobody looks at."""
-
-    def read(self):
-        return StoredConfigMap()
-
-    def write(self, stored, add, remove, valid_until_s):
-        return stored
 
 
 def nodes(*names_):
@@ -71,24 +56,10 @@ class Taken(TemplateTrials):
         return ""
 
 
-class Recorder:
-    """Carries out nothing."""
-
-    def __init__(self):
-        self.calls = []
-
-    def send(self, action):
-        self.calls.append(action)
-        return NO_EFFECT
-
-
 def actions(*objects):
     """What is done in one round."""
     sender, placement = Recorder(), Placement(namespace="rescheduler")
-    mirrors = {name: Mirror(switch=Keys()) for name in ("gate", "hints")}
-    stored = OwnMirrors(recorder=MoveRecorder(mirror=Mirror(switch=Keys())), **mirrors)
-    memory = Memory(templates=Taken())
-    work = Reconciler(sender=sender, placement=placement, memory=memory, stored=stored)
+    work = reconciler(sender, placement=placement, memory=Memory(templates=Taken()))
     work.reconcile(b.snapshot(*objects), b.NOW_S)
     return sender.calls
 

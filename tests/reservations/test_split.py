@@ -5,10 +5,6 @@ import pytest
 
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.controller.effects import NO_EFFECT
-from rescheduler.controller.mirror import Mirror
-from rescheduler.controller.own_config_maps import OwnMirrors
-from rescheduler.controller.reconcile import Reconciler
-from rescheduler.controller.recording import MoveRecorder
 from rescheduler.errors import TransitionError
 from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
@@ -33,6 +29,7 @@ from rescheduler.reservations.reservation_machine import step
 from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import HandoverWait, PlaceholderTurn, Wait
 from tests import records
+from tests.one_round import reconciler
 from tests.records import pod_record
 from tests.reservations.looks import part
 
@@ -399,17 +396,9 @@ def test_one_damaged_object_does_not_stop_the_others(monkeypatch):
 
     monkeypatch.setattr(reservation_machine, "step", broken)
     nothing = Nothing()
-    reconciler = Reconciler(
-        sender=nothing,
-        stored=OwnMirrors(
-            gate=Mirror(switch=nothing),
-            hints=Mirror(switch=nothing),
-            recorder=MoveRecorder(mirror=Mirror(switch=nothing)),
-        ),
-        placement=nothing,
-    )
+    work = reconciler(nothing, nothing, placement=nothing)
     rooms = {name: replace(shared(phase=ReservationPhase.FAILED), name=name) for name in "ab"}
-    reconciler.reconcile(Snapshot(taken_at_s=NOW, reservations=rooms), NOW)
+    work.reconcile(Snapshot(taken_at_s=NOW, reservations=rooms), NOW)
     assert stepped == ["a", "b"]
     assert [(e.name, e.reason) for e in nothing.events] == [("a", "Damaged")]
 
