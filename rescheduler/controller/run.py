@@ -43,7 +43,7 @@ from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Por
 from rescheduler.controller.server import HealthReport, Heartbeat, Server, listening, probes
 from rescheduler.errors import ReschedulerError
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
-from rescheduler.guard.guard import Guard, GuardParts, user_of
+from rescheduler.guard.guard import Guard, user_of
 from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
@@ -366,15 +366,13 @@ class Controller:
 
     def _guard(self, filer: Filer, namespace: str, recorder: EventRecorder) -> Guard:
         return Guard(
-            GuardParts(
-                filer=filer,
-                caches=self._caches,
-                rules=partial(self._guard_rules, namespace),
-                own_user=user_of(self._api, namespace),
-                now_s=self._time.now_s,
-                record=recorder.record,
-                count=self._metrics.guarded,
-            )
+            filer=filer,
+            caches=self._caches,
+            rules=partial(self._guard_rules, namespace),
+            own_user=user_of(self._api, namespace),
+            now_s=self._time.now_s,
+            record=recorder.record,
+            count=self._metrics.guarded,
         )
 
     def _filer(

@@ -35,14 +35,15 @@ from rescheduler.model.records import DisruptionBudget, Namespace, Node, ObjectK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardParts:
-    """What the guard works with."""
+class Guard:
+    """``respond`` may be called by any thread."""
 
     filer: Filer
     """Makes PodMigrations of what waits."""
     caches: Caches
     rules: Callable[[], GuardRules]
     own_user: str
+    """The controller's, whose evictions are not guarded."""
     now_s: Callable[[], float]
     """The API server's time."""
     record: Callable[[Occurrence], None]
@@ -50,46 +51,33 @@ class GuardParts:
     count: Callable[[Why, float], None] = lambda _why, _seconds: None
     """Each answer, and how long it took."""
 
-
-class Guard:
-    """``respond`` may be called by any thread."""
-
-    def __init__(self, parts: GuardParts) -> None:
-        self._parts = parts
-        self.asks = parts.filer.asks
-
-    @property
-    def own_user(self) -> str:
-        """The controller's, whose evictions are not guarded."""
-        return self._parts.own_user
-
     def respond(self, body: bytes) -> bytes:
         """AdmissionReview -> AdmissionReview. Raises UnreadableReviewError."""
         begun_s = time.perf_counter()
         request = review.read(body)
         answer = self._answer(request)
-        self._parts.count(answer.why, time.perf_counter() - begun_s)
+        self.count(answer.why, time.perf_counter() - begun_s)
         return review.written(request, answer)
 
     def _answer(self, request: review.EvictionReview) -> Answer:
-        rules, now_s = self._parts.rules(), self._parts.now_s()
+        rules, now_s = self.rules(), self.now_s()
         known = self._known(request, rules, now_s)
         answer = decide(known, rules.settings)
         pod = known.pod
         if pod is None:
             return answer
         if isinstance(answer, Allow):
-            self.asks.confirm(known.user, pod.uid)
+            self.filer.asks.confirm(known.user, pod.uid)
         elif isinstance(answer, Gone):
-            self.asks.told(pod.key, known.user)
+            self.filer.asks.told(pod.key, known.user)
         elif isinstance(answer, AskAgain):
-            first = self.asks.find(pod.uid, now_s) is None
-            if not self.asks.hear(
+            first = self.filer.asks.find(pod.uid, now_s) is None
+            if not self.filer.asks.hear(
                 pod, known.user, now_s, grace_s=request.grace_s, one_by_one=known.one_by_one
             ):
                 return decide(replace(known, first_asked_s=None), rules.settings)
             if first:
-                self._parts.filer.wake()
+                self.filer.wake()
                 self._tell("EvictionWaits", request, pod, answer.message)
             if answer.why is Why.REFUSED:
                 self._tell("EvictionRefused", request, pod, answer.message, warning=True)
@@ -98,16 +86,16 @@ class Guard:
         return answer
 
     def _known(self, request: review.EvictionReview, rules: GuardRules, now_s: float) -> Known:
-        caches = self._parts.caches
+        caches = self.caches
         pod = caches.look(Kind.POD, ObjectKey(request.namespace, request.name))
         namespace = caches.look(Kind.NAMESPACE, request.namespace)
         known = Known(
             user=request.user_info.username,
-            own_user=self._parts.own_user,
+            own_user=self.own_user,
             dry_run=request.rehearsed,
             uid=request.pod_uid,
             version=request.pod_version,
-            stale_s=self._parts.filer.stale_s(),
+            stale_s=self.filer.stale_s(),
             namespace=namespace if isinstance(namespace, Namespace) and rules.guards(namespace) else None,
             pod=pod if isinstance(pod, Pod) else None,
             first_asked_s=now_s,
@@ -118,8 +106,8 @@ class Guard:
         node = caches.look(Kind.NODE, known.pod.node)
         in_service = not (isinstance(node, Node) and node.emptied_by_others)
         one_by_one = in_service and request.counts
-        ask = self.asks.find(known.pod.uid, now_s)
-        move = self._parts.filer.move(known.pod.key, known.pod.uid)
+        ask = self.filer.asks.find(known.pod.uid, now_s)
+        move = self.filer.move(known.pod.key, known.pod.uid)
         if (
             ask is not None
             and move is not None
@@ -129,19 +117,19 @@ class Guard:
             ask.used_up_s = now_s
         return replace(
             known,
-            succeeded=in_service and self.asks.took_the_place(known.pod, known.user, now_s),
+            succeeded=in_service and self.filer.asks.took_the_place(known.pod, known.user, now_s),
             one_by_one=one_by_one,
-            unconfirmed=self.asks.unconfirmed(known.user, known.pod.uid, now_s) if one_by_one else "",
+            unconfirmed=self.filer.asks.unconfirmed(known.user, known.pod.uid, now_s) if one_by_one else "",
             stays=why_stays(known.pod, rules, now_s),
             move=move,
             used_up_s=ask.used_up_s if ask is not None else 0.0,
-            first_asked_s=self.asks.since_s(known.pod, now_s),
+            first_asked_s=self.filer.asks.since_s(known.pod, now_s),
             problem=ask.problem if ask is not None else "",
         )
 
     def _budget_used_up(self, pod: Pod) -> bool:
         """True if the API server refuses its eviction now. The move alone does not tell: without a leader it says the same for ever."""
-        for budget in self._parts.caches.all_of(Kind.POD_DISRUPTION_BUDGET):
+        for budget in self.caches.all_of(Kind.POD_DISRUPTION_BUDGET):
             if isinstance(budget, DisruptionBudget) and budget.namespace == pod.namespace and pod.ready:
                 selects = budget.selector is not None and budget.selector.matches(pod.labels)
                 if selects and budget.disruptions_allowed <= 0:
@@ -153,7 +141,7 @@ class Guard:
     ) -> None:
         user = request.user_info.username
         for occurrence in occurrences(reason, user, pod, message, warning=warning):
-            self._parts.record(occurrence)
+            self.record(occurrence)
 
 
 def user_of(api: KubeApi, namespace: str = DEFAULT_NAMESPACE) -> str:

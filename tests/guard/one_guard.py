@@ -6,7 +6,7 @@ import msgspec
 
 from rescheduler.guard.filer import Filer, FilerParts, GuardRules
 from rescheduler.guard.filing import GATHERED_S
-from rescheduler.guard.guard import Guard, GuardParts
+from rescheduler.guard.guard import Guard
 from rescheduler.guard.settings import GuardSettings
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
@@ -35,15 +35,13 @@ class Cluster:
             FilerParts(caches=self, api=self, rules=self.rules, leads=lambda: True, now_s=lambda: self.now_s)
         )
         self.guard = Guard(
-            GuardParts(
-                filer=self.filer,
-                caches=self,
-                rules=self.rules,
-                own_user=OWN,
-                now_s=lambda: self.now_s,
-                record=self.told.append,
-                count=lambda why, seconds: self.counted.append(why),
-            )
+            filer=self.filer,
+            caches=self,
+            rules=self.rules,
+            own_user=OWN,
+            now_s=lambda: self.now_s,
+            record=self.told.append,
+            count=lambda why, seconds: self.counted.append(why),
         )
         self.look_again()
 

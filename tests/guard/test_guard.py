@@ -132,7 +132,7 @@ def test_which_namespaces_are_guarded(cluster, name, labels, selector, waits):
     cluster.pod(namespace=name)
     assert cluster.ask(namespace=name)["allowed"] is not waits
     cluster.look_again()
-    assert len(cluster.guard.asks) == waits
+    assert len(cluster.filer.asks) == waits
 
 
 def test_the_cordon_of_a_node_that_this_controller_empties_is_no_request(cluster):
@@ -141,7 +141,7 @@ def test_the_cordon_of_a_node_that_this_controller_empties_is_no_request(cluster
     noted = KeptEmpty(Hold.CORDONED, 2e9)
     cluster.objects[Kind.NODE]["node-1"] = Node(name="node-1", unschedulable=True, kept_empty=noted)
     cluster.look_again()
-    assert len(cluster.guard.asks) == 0
+    assert len(cluster.filer.asks) == 0
 
 
 def test_until_the_caches_are_complete_everything_is_let_through():
@@ -226,7 +226,7 @@ def test_what_nobody_asks_for_any_more_is_forgotten(cluster):
     cluster.ask()
     cluster.now_s += SILENCE_S
     cluster.look_again()
-    assert len(cluster.guard.asks) == 0
+    assert len(cluster.filer.asks) == 0
     assert cluster.calls == []
 
 
@@ -235,7 +235,7 @@ def test_a_pod_that_is_gone_is_forgotten(cluster):
     cluster.ask()
     del cluster.objects[Kind.POD][pod.key]
     cluster.look_again()
-    assert len(cluster.guard.asks) == 0
+    assert len(cluster.filer.asks) == 0
 
 
 def test_a_cordon_asks_for_the_pods_of_its_node_where_that_is_chosen(cluster):
