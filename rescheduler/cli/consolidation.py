@@ -112,14 +112,21 @@ def choose(snapshot: Snapshot, configuration: Configuration, wanted: NodesWanted
     going = {*resumed, *chosen}
     staying = [p for p in snapshot.pods.values() if p.node in pool and p.node not in going and _counts(p)]
     kept = {pod.node: (pod, why) for pod, why in kept_where_they_are(snapshot, configuration, staying)}
-    moves = (*again.moves, *(move for name in emptied for move in by_node[name]))
+    closed = outside | going
+    packed = tuple(move for name in emptied for move in by_node[name])
+    moves = (*again.moves, *packed)
+    if len(emptied) < len(by_node):
+        # Nodes that could go stay and take pods, too: nothing need be packed.
+        spread = plan_drain(_patient(after_resumed), configuration, emptied, OPTIONS, closed=closed)
+        if {move.pod.key for move in spread.moves} == {move.pod.key for move in packed}:
+            moves = (*again.moves, *spread.moves)
     return ConsolidationPlan(
         nodes=(*resumed, *(name for name in empty if name in chosen), *emptied),
         resumed=resumed,
         empty=tuple(name for name in empty if name in chosen),
         moves=moves,
         under_way=again.under_way,
-        closed=frozenset(snapshot.nodes.keys() - pool.keys()) | going | frozenset(idle),
+        closed=closed,
         stay=tuple(_staying(plan, pool, going, dict.fromkeys([*idle, *by_node], why_no_more), kept)),
         before=share([name for name, node in pool.items() if node.usable]),
         after=share([n for n, node in pool.items() if node.usable and n not in going], going),

@@ -68,6 +68,7 @@ class Conditions:
         self._marks: dict[PodClass, tuple[tuple[Mark, ...], tuple[Mark, ...]]] = {}
         self._hard: dict[PodClass, tuple[Spread, ...]] = {}
         self._spreads: dict[object, Spread] = {}
+        self._kept: dict[OwnerRef | None, tuple[Spread, ...]] = {}
         self._selected: list[tuple[str, LabelSelector, Spread]] = []
         """Whom each of them counts."""
         self._counts: dict[PodClass, tuple[Spread, ...]] = {}
@@ -89,6 +90,11 @@ class Conditions:
     def whole(self) -> FloatArray:
         """What each node can hold of each row."""
         return np.vstack([np.zeros((0, len(self._order))), *self._whole])
+
+    @property
+    def zones(self) -> IntArray:
+        """The zone of each node; below 0: it has none."""
+        return self._codes(ZONE)
 
     def row(self, resource: str) -> int:
         """The row of a resource."""
@@ -265,19 +271,22 @@ class Conditions:
             known = self._hard[kind] = tuple(self._spread(kind, *one) for one in own)
         return known
 
-    def kept(self, owner: OwnerRef | None, counts: Mapping[int, int]) -> tuple[Spread, ...]:
+    def kept(self, owner: OwnerRef | None, replicas: Mapping[int, int]) -> tuple[Spread, ...]:
         """The spread over zones that the replicas of a controller have, as a constraint that it must not get worse.
 
-        ``counts``: replicas by code of the zone; none where there is nothing to lose.
+        ``replicas``: how many are on each node. None in one zone, where there is nothing to lose.
         """
-        known = self._spreads.get(owner)
-        if known is None and counts:
-            codes = self._codes(ZONE)
-            valid = np.unique(codes[codes >= 0]).tolist()
-            each = [counts.get(zone, 0) for zone in range(max(valid, default=-1) + 1)]
+        known = self._kept.get(owner)
+        if known is None:
+            codes, counts = self._trial.view.nodes.column(ZONE).code_list, Counter[int]()
+            for node, number in replicas.items():
+                counts[codes[node]] += number
+            valid = np.unique(self.zones[self.zones >= 0]).tolist()
+            each = [counts[zone] for zone in range(max(valid, default=-1) + 1)]
             skew = max(each, default=0) - min((each[zone] for zone in valid), default=0)
-            known = self._spreads[owner] = Spread(codes, each, valid, max(1, skew))
-        return (known,) if known is not None and len(known.valid) > 1 else ()
+            spread = (Spread(self.zones, each, valid, max(1, skew)),)
+            known = self._kept[owner] = spread if sum(map(bool, each)) > 1 else ()
+        return known
 
     def _counted(self, kind: PodClass, own: Collection[Spread]) -> tuple[Spread, ...]:
         """Of the constraints that were named so far those of others that count its pods."""

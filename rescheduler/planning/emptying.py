@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.records import PodSpec, Toleration
+from rescheduler.model.records import OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import MovablePod, SearchProblem, Source
+from rescheduler.planning.replicas_apart import kept_apart
 from rescheduler.planning.unfinished_plan import UnfinishedPlan, Wanted
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
@@ -55,7 +56,7 @@ def nodes_to_empty(
     problem = _Problem(plan, policy)
     sources = [problem.source(members) for members in groups]
     operator = Empty(problem.problem(sources, plan.limits.left))
-    found = operator.search(plan.inputs.passes)
+    found = kept_apart(operator, operator.search(plan.inputs.passes), plan.inputs.passes)
     emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
     order = problem.order
     going = np.zeros(len(order), dtype=np.bool_)
@@ -93,6 +94,9 @@ class _Problem:
         self._numbers: dict[str, int] = {}
         """By uid of a pod, which of these it is."""
         self._tolerations: set[tuple[Toleration, ...]] = set()
+        self._owners: dict[OwnerRef, int] = {}
+        self._replicas: list[dict[int, int]] = []
+        """By number of an owner, its replicas by node."""
 
     def source(self, members: Sequence[Candidate]) -> Source:
         """The node of these candidates."""
@@ -121,6 +125,8 @@ class _Problem:
             pods=self._pods,
             receives=receives[self.order],
             sources=sources,
+            replicas=self._replicas,
+            zones=self._conditions.zones,
             fault=0.0,
             most_moves=most_moves,
         )
@@ -136,5 +142,16 @@ class _Problem:
             movable = self._conditions.movable(
                 pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
             )
-            self._pods.append(replace(movable, liked=self._conditions.liked(pod, replacement)))
+            liked = self._conditions.liked(pod, replacement)
+            self._pods.append(replace(movable, liked=liked, owner=self._owner(replacement)))
         return known
+
+    def _owner(self, replacement: Pod) -> int:
+        replicas = self._plan.objective.replicas(replacement)
+        if replacement.controller is None or not replicas:
+            return -1
+        owner = self._owners.setdefault(replacement.controller, len(self._owners))
+        if owner == len(self._replicas):
+            places = self._conditions.places
+            self._replicas.append({int(places[node]): number for node, number in replicas.items()})
+        return owner

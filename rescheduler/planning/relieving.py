@@ -164,7 +164,8 @@ class _Problem:
     def _movable(self, batch: Batch, pod: Pod, targets: Sequence[int]) -> MovablePod:
         takes = self._policy.takes(pod, self._view)
         replacement = self._plan.replacements.coming(pod)
-        zones = self._plan.objective.zones(replacement)
+        objective = self._plan.objective
+        replicas = objective.replicas(replacement) if objective.keeps_spread else {}
         return self._conditions.movable(
             pod,
             replacement,
@@ -174,7 +175,7 @@ class _Problem:
             more=tuple(zip(targets, takes, strict=True)),
             cost=self._costs[id(pod)],
             takes=takes,
-            kept=self._conditions.kept(replacement.controller, zones),
+            kept=self._conditions.kept(replacement.controller, replicas),
         )
 
 

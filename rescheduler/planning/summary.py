@@ -195,11 +195,13 @@ def waits(pod: Pod) -> bool:
 
 
 _LEAST: Final = 2
-"""Replicas that one failure takes together."""
+"""Replicas that one failure takes together ..."""
+_HALF: Final = 0.5
+"""... and what part of their workload they are."""
 
 
 def gathered(snapshot: Snapshot, moves: Collection[tuple[Pod, str]]) -> Iterator[str]:
-    """A sentence for nodes and one for zones, each if any workload stands closer together after these moves, and one for zones left empty."""
+    """A sentence for nodes and one for zones, each if half of any workload comes together by these moves, and one for zones left empty."""
     moved = {pod.uid: target for pod, target in moves}
     owners = {
         pod.controller.uid: ObjectKey(pod.namespace, pod.controller.name)
@@ -246,7 +248,7 @@ def _closer(
     for uid, moves in places.items():
         before, after = (Counter(d for m in moves if (d := domain(m[side]))) for side in (0, 1))
         most = max(after.values(), default=0)
-        if most >= _LEAST and most > max(before.values(), default=0):
+        if most >= max(_LEAST, _HALF * len(moves)) and most > max(before.values(), default=0):
             name = min(name for name, number in after.items() if number == most)
             found.append((most, len(moves), owners[uid], name))
     if found:

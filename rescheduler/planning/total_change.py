@@ -19,7 +19,7 @@ from rescheduler.planning.plan import Blocked, SkipReason
 from rescheduler.policies.framework import ChoosesReceivers, Policy, PolicyView
 from rescheduler.policies.objective import UNITS, Tier, gains, lowest, unchanged, worst_tier
 from rescheduler.policies.proposals import Candidate
-from rescheduler.policies.workload_spread import WorkloadSpread
+from rescheduler.policies.workload_spread import WorkloadSpread, WorkloadSpreadArgs
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 _WORDS: Final = {
@@ -118,21 +118,30 @@ def _chooses_receivers(kind: type[Policy]) -> bool:
     return issubclass(kind, ChoosesReceivers)
 
 
+_SPREAD: Final = WorkloadSpread(WorkloadSpreadArgs())
+"""Says whose replicas stand in for each other where the policy is switched off."""
+
+
 class Objective:
     """Asks all policies of one decision about moves."""
 
     def __init__(self, policies: Sequence[Policy], view: PolicyView) -> None:
         self._policies = policies
         self._view = view
+        self._spread = next((policy for policy in policies if isinstance(policy, WorkloadSpread)), None)
 
     def change(self, pod: Pod, replacement: Pod) -> TotalChange:
         """What would change if the pod, which stands, left and its replacement stood on each node instead."""
         return TotalChange(self._policies, self._view, pod, replacement)
 
-    def zones(self, pod: Pod) -> Mapping[int, int]:
-        """By code of a zone, how many replicas of the pod's workload are there; empty: no policy counts their spread."""
-        counting = (policy for policy in self._policies if isinstance(policy, WorkloadSpread))
-        return next((policy.zones(pod, self._view) for policy in counting), {})
+    def replicas(self, pod: Pod) -> Mapping[int, int]:
+        """By node, how many replicas of the pod's workload are there; empty: they do not stand in for each other."""
+        return (self._spread or _SPREAD).replicas(pod, self._view)
+
+    @property
+    def keeps_spread(self) -> bool:
+        """True if WorkloadSpread is one of the policies."""
+        return self._spread is not None
 
     def gains(self, policy: Policy, candidate: Candidate, change: TotalChange) -> FloatArray:
         """What a move to each node gains (0..1) by the policy that proposes it: 0 on its own node, and where it is not to go.

@@ -86,10 +86,10 @@ class WorkloadSpread:
             found = same
         return elsewhere(Tier.SOFT, found * self._weight, here)
 
-    def zones(self, pod: Pod, view: PolicyView) -> Mapping[int, int]:
-        """By code of a zone, how many replicas of the pod's workload are there; empty: there is no spread to lose."""
+    def replicas(self, pod: Pod, view: PolicyView) -> Mapping[int, int]:
+        """By node, how many replicas of the pod's workload are there; empty: they do not stand in for each other."""
         workload = _Workloads.of(self, view.cluster).of_pod(pod)
-        return workload.by_zone() if workload is not None and len(workload.by_zone()) > 1 else {}
+        return workload.by_node() if workload is not None else {}
 
     def _with(self, workload: _Workload | None, node: int, more: int, view: PolicyView) -> int:
         """What changes in one workload if a replica comes to the node (1) or leaves it (-1)."""
@@ -156,9 +156,9 @@ class _Workload:
             found.append(counts if domain < 0 else counts | {domain: counts.get(domain, 0) + more})
         return _excess(found, self._number + more, counted)
 
-    def by_zone(self) -> _Counts:
-        """Replicas by zone. Not to be changed."""
-        return self._by_domain()[1]
+    def by_node(self) -> _Counts:
+        """Replicas by node. Not to be changed."""
+        return self._by_domain()[0]
 
     @property
     def _number(self) -> int:

@@ -43,6 +43,17 @@ def test_so_many_as_are_asked_for(web):
     assert len(found(*cluster(web), nodes=4).nodes) == 3, "the pods stay somewhere"
 
 
+def test_where_fewer_nodes_go_than_could_pods_go_where_the_scheduler_would_put_them(web):
+    """All could go onto the fullest node; the pods of the only one that goes are not packed there."""
+    used = {"n1": "2", "n2": "2", "n3": "2", "n4": "3"}
+    owners = {name: b.replicaset(f"app-{name}").cpu(cpu) for name, cpu in used.items()}
+    pods = [owner.pod(f"pod-{name}").on(name) for name, owner in owners.items()]
+    objects = [*(b.node(name).cpu("16") for name in used), *owners.values(), *pods]
+    (packed,) = {move.target for move in found(*objects).moves}
+    (move,) = found(*objects, nodes=1).moves
+    assert packed not in {move.target, move.pod.node}
+
+
 def test_it_warns_of_what_its_own_moves_do_and_not_of_what_more_nodes_would(web):
     assert "3 of 3 on node" in found(*cluster(web)).warnings[-1]
     of_one = found(*cluster(web), nodes=1).warnings  # the empty node goes, and no pod moves

@@ -1,5 +1,10 @@
 """A plan says which workloads stand closer together after it, on one node or in one zone."""
 
+from collections import defaultdict
+
+import pytest
+
+from rescheduler.planning.summary import gathered
 from rescheduler.testing import builders as b
 
 ZONES = {f"n{i}": f"z{i}" for i in range(3)}
@@ -32,6 +37,27 @@ def test_nothing_is_told_where_replicas_stay_apart(decide, app):
     base = app("base", ["n1", "n2"], lambda s: s.cpu("2"))
     plan = decide(b.snapshot(nodes(), alone, base, full_in_z0(app)), PACK)
     assert len(plan.moves) == 1
+    assert plan.metadata.warnings == ()
+
+
+@pytest.mark.parametrize(("replicas", "told"), [(5, 1), (7, 0)])
+def test_half_of_the_replicas_together_are_told_and_a_smaller_part_is_not(app, replicas, told):
+    web = app("web", ["n0", "n1", "n1", "n2", "n2", "n3", "n3"][:replicas])
+    snapshot = b.snapshot([b.node(f"n{i}") for i in range(4)], web)
+    first = next(pod for pod in snapshot.pods.values() if pod.node == "n0")
+    assert len(list(gathered(snapshot, [(first, "n1")]))) == told
+
+
+@pytest.mark.parametrize("policies", [(PACK,), (PACK, ("WorkloadSpread", {}))])
+def test_replicas_that_move_anyway_are_kept_apart(decide, app, policies):
+    """Four nodes are emptied, on each a replica of one of two workloads; two others have room for two pods each."""
+    apps = [app(name, on, lambda s: s.cpu("1")) for name, on in (("a", ["n0", "n1"]), ("b", ["n2", "n3"]))]
+    base = app("base", ["n4", "n5"], lambda s: s.cpu("1500m").priority(2_000_000_000))
+    plan = decide(b.snapshot([b.node(f"n{i}") for i in range(6)], *apps, base), *policies)
+    places = defaultdict(set)
+    for move in plan.moves:
+        places[move.controller.name].add(move.target)
+    assert places == {"a": {"n4", "n5"}, "b": {"n4", "n5"}}
     assert plan.metadata.warnings == ()
 
 
