@@ -10,7 +10,7 @@ a workload rests. A plan that ends after so many moves ends between groups.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -183,12 +183,6 @@ class Groups:
             [i for i, one in enumerate(members) if plan.limit(one) is not None], members, chosen
         )
         planned = self._move_all(policy, members, chosen)
-        worse = [i for i, (a, b) in enumerate(pairwise(planned.changes)) if worsens_wishes(b - a)]
-        if 0 < len(worse) < len(members):
-            # Without these the others may be better off: they are planned last, where that shows.
-            members, chosen = _last(worse, members, chosen)
-            plan.undo(start)
-            planned = self._move_all(policy, members, chosen)
         changes = planned.changes
         if not changes:
             return False

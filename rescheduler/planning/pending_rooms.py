@@ -1,7 +1,7 @@
 """Room for pending pods in a plan: who steps aside for which of them, within budgets and limits, and why nothing helps.
 
 All pods of one priority are drafted together by the search that repairs, the highest priority first: room for most of them, with the fewest
-moves. What the rules, budgets or limits refuse of that is drafted again without it, and where a preference would have to be given
+moves. What the rules, budgets or limits refuse of that is drafted once more without it, and where a preference would have to be given
 up for room, only then. A way is planned as a whole or not at all, and so is a gang.
 """
 
@@ -30,8 +30,8 @@ from rescheduler.scheduling.classes import PodClass
 
 ROOMS: Final = 4
 """So many times shorter it is searched for rooms than for repairs."""
-_ATTEMPTS: Final = 6
-"""Drafts for the same pods: each a shorter search than the one before, without what was refused."""
+_SHORTER: Final = 4
+"""So many times shorter it is searched once more, without what was refused."""
 _MOST_DRAFTS: Final = 24
 """Of one plan; whoever is left then has no room."""
 
@@ -171,7 +171,9 @@ class PendingRooms(PlansDrafts):
             waiting = list(alike)
             while waiting and self._drafts_left > 0 and not self.plan.limits.exhausted:
                 number = _at_once(waiting)
-                left = self._repeat(policy, waiting[:number])
+                left = self._try(policy, waiting[:number], loses_wishes=False)
+                if left and not self.plan.limits.exhausted:
+                    left = self._try(policy, left, loses_wishes=True)
                 # Where one finds no room, those like it find none.
                 kinds = {self._kind(gang) for gang in left if len(gang) == 1}
                 failed += [*left, *(gang for gang in waiting[number:] if self._kind(gang) in kinds)]
@@ -182,20 +184,9 @@ class PendingRooms(PlansDrafts):
     def _kind(self, gang: Gang) -> PodClass:
         return self.plan.trial.state.cluster.kind_of(gang[0].pod)
 
-    def _repeat(self, policy: PendingPods, gangs: Sequence[Gang]) -> list[Gang]:
-        """Those that find no room in a few drafts, each a shorter search than the one before."""
-        left = list(gangs)
-        for attempt in range(_ATTEMPTS):
-            known = len(self._rooms), len(self.drafts.refused), len(self._denied)
-            left = self._try(policy, left, attempt)
-            same = known == (len(self._rooms), len(self.drafts.refused), len(self._denied))
-            if not left or self.plan.limits.exhausted or (attempt and same):
-                break
-        return left
-
-    def _try(self, policy: PendingPods, gangs: Sequence[Gang], attempt: int) -> list[Gang]:
-        """Those that find no room now."""
-        draft = self._draft(policy, gangs, attempt)
+    def _try(self, policy: PendingPods, gangs: Sequence[Gang], *, loses_wishes: bool) -> list[Gang]:
+        """Those that find no room now. ``loses_wishes``: as for ``Extent``; the search is shorter then."""
+        draft = self._draft(policy, gangs, loses_wishes=loses_wishes)
         drafted = {one.candidate.pod.uid: one for one in draft.moves}
         aside = draft.by_node(self.plan.trial.state.node_index)
         # Where limits end the plan, room for most is made first.
@@ -204,10 +195,10 @@ class PendingRooms(PlansDrafts):
         placed = {id(gang) for gang in ranked if self._place(policy, gang, drafted, aside)}
         return [gang for gang in gangs if id(gang) not in placed]
 
-    def _draft(self, policy: PendingPods, gangs: Sequence[Gang], attempt: int) -> RepairDraft:
+    def _draft(self, policy: PendingPods, gangs: Sequence[Gang], *, loses_wishes: bool) -> RepairDraft:
         """With room for no gang that is of no use: what those would take others get."""
         some = [gang for gang in gangs if least_of(gang, self._members) <= len(gang)]
-        passes = max(1, self.drafts.passes >> 2 * attempt)
+        passes = max(1, self.drafts.passes // (_SHORTER if loses_wishes else 1))
         highest = None if policy.args.move_higher_priorities else gangs[0][0].pod.spec.priority
 
         def may_leave(pod: Pod) -> bool:
@@ -218,7 +209,7 @@ class PendingRooms(PlansDrafts):
         while True:
             self._drafts_left -= 1
             asking = [one for gang in some for one in gang]
-            extent = Extent.of_rooms(policy.args, passes, may_leave, self._leavers, loses_wishes=attempt > 0)
+            extent = Extent.of_rooms(policy.args, passes, may_leave, self._leavers, loses_wishes=loses_wishes)
             draft = self.drafts.draft([(policy, one) for one in asking], extent)
             uids = {one.candidate.pod.uid for one in draft.moves}
             found = {id(gang): sum(one.pod.uid in uids for one in gang) for gang in some}

@@ -27,7 +27,7 @@ from rescheduler.planning.present import apply_present
 from rescheduler.planning.refusals import closed_windows
 from rescheduler.planning.relieving import Relieving
 from rescheduler.planning.repair_drafts import PODS_PER_PASS, RepairDraft, RepairDrafts, wanting
-from rescheduler.planning.steps import FirstProposals, Value, early_steps, value_of
+from rescheduler.planning.steps import FirstProposals, Value, value_of
 from rescheduler.planning.summary import Figures, gathered, summarise, waits, warnings_of
 from rescheduler.planning.targets import Target
 from rescheduler.planning.unfinished_plan import UnfinishedPlan
@@ -194,16 +194,12 @@ class _Planner:
         drafted = wanting(self._policies, asked) if self._stuck and not self.plan.limits.exhausted else ()
         if not drafted:
             return
-        early, steps, touched = (
-            early_steps(self.plan.steps),
-            self.plan.steps.copy(),
-            self.rooms.touched(),
-        )
-        repaired = {step.pod.uid for step in early if step.move.reason != MAKES_ROOM}
+        steps, touched = self.plan.steps.copy(), self.rooms.touched()
+        repaired = {step.pod.uid for step in steps if step.move.reason != MAKES_ROOM}
         answers = self.plan.skipped, self._stuck, self.groups.stay, self.rooms.left
         self._start_again()
         draft = self._chains.draft(drafted)
-        if draft.promises_more(repaired, len(early)) and self._attempt(asked, draft) < first:
+        if draft.promises_more(repaired, len(steps)) and self._attempt(asked, draft) < first:
             return
         if touched:
             self._attempt(asked, RepairDraft())

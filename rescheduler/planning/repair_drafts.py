@@ -87,7 +87,7 @@ class RepairDraft(NamedTuple):
         return found
 
     def promises_more(self, repaired: Collection[str], moves: int) -> bool:
-        """True if it repairs more than a plan that moves these badly placed pods in as many stages, or as many with fewer moves."""
+        """True if it repairs more than a plan that moves these badly placed pods, or as many with fewer moves."""
         mine = [one.candidate.pod.uid for one in self.moves]
         return (self._tiers(mine), -len(mine) - len(self.aside)) > (self._tiers(repaired), -moves)
 

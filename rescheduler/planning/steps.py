@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rescheduler.model.records import Pod
-from rescheduler.planning.plan import Move, OwnerName, PodRef, stages_of
+from rescheduler.planning.plan import Move, OwnerName, PodRef
 from rescheduler.planning.targets import Target
 from rescheduler.planning.trial import TrialMark
 from rescheduler.policies.objective import nothing
 from rescheduler.policies.proposals import Candidate, Proposals
 from rescheduler.scheduling.framework import IntArray
 
-Value = tuple[tuple[int, ...], ...]
+Value = tuple[int, ...]
 """Of a plan, as far as it is compared: the lowest is best."""
-_SOON: Final = 2
-"""Stages of a plan that are compared first."""
 
 
 class PlannedStep(NamedTuple):
@@ -43,17 +41,10 @@ class FirstProposals(NamedTuple):
     """False if spares may be missing."""
 
 
-def early_steps(steps: Sequence[PlannedStep]) -> list[PlannedStep]:
-    """Those of the first two stages."""
-    stages = stages_of([step.move for step in steps])
-    return [step for step, stage in zip(steps, stages, strict=True) if stage <= _SOON]
-
-
 def value_of(steps: Sequence[PlannedStep]) -> Value:
-    """How the badness falls in the first two stages, then in all, then the number of moves."""
-    early = (step.change for step in early_steps(steps))
-    soon, total = sum(early, start=nothing()), sum((step.change for step in steps), start=nothing())
-    return tuple(soon.tolist()), tuple(total.tolist()), (len(steps),)
+    """How the badness falls, then the number of moves."""
+    total = sum((step.change for step in steps), start=nothing())
+    return *total.tolist(), len(steps)
 
 
 def record_of(candidate: Candidate, target: Target, disruption: float, after: Sequence[Pod]) -> Move:
