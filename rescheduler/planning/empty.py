@@ -22,7 +22,6 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -357,8 +356,8 @@ def put_making_way(putting: Empty, waiting: list[int], attempts: int) -> bool:
     return True
 
 
-def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) -> tuple[int, Sequence[int]]:
-    """A node that takes the pod once one or two others have left it, the smallest that failed least often; -1: there is none."""
+def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) -> tuple[int, list[int]]:
+    """A node that takes the pod once another one has left it, the smallest that failed least often; -1: there is none."""
     putting.looks += 1
     state = putting.state
     fits = state.allowed(number)
@@ -366,34 +365,16 @@ def _least_in_the_way(putting: Empty, number: int, failures: Mapping[int, int]) 
     if len(nodes) > LOOKED_AT:
         nodes = sorted(nodes, key=lambda node: (-state.fit.slack[node], node))[:LOOKED_AT]
     least = math.inf
-    best: tuple[int, Sequence[int]] = -1, ()
+    best: tuple[int, list[int]] = -1, []
     for node in nodes:
         lack = {
             row: float(amount - state.left[0][row, node])
             for row, amount in state.pods[number].needs
             if amount > state.left[0][row, node]
         }
-        small: list[tuple[float, int]] = []
         for guest in state.into[node]:
             cost = (1 + failures.get(guest, 0)) * putting.sizes[guest]
-            if cost >= least:
-                continue
-            if _cover(putting, lack, guest):
-                least, best = cost, (node, (guest,))
-            else:
-                small.append((cost, guest))
-        for (one, guest), (two, other) in combinations(small, 2):
-            if one + two < least and _cover(putting, lack, guest, other):
-                least, best = one + two, (node, (guest, other))
+            needs = putting.needs[guest]
+            if cost < least and all(needs.get(row, 0.0) >= amount for row, amount in lack.items()):
+                least, best = cost, (node, [guest])
     return best
-
-
-def _cover(putting: Empty, lack: Mapping[int, float], *guests: int) -> bool:
-    """True if what these leave makes up for what a node has too little of."""
-    for row, amount in lack.items():
-        left = amount
-        for guest in guests:
-            left -= putting.needs[guest].get(row, 0.0)
-        if left > 0.0:
-            return False
-    return True

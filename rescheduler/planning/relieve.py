@@ -75,7 +75,6 @@ class Relieve(SearchOperator):
 
     def _begin(self) -> None:
         self._fill(range(len(self.state.pods)), self._receivers, _Order())
-        self._trim(list(self.state.ways))
 
     def _repetitions(self, passes: int) -> int:
         repetitions = (passes - 1) * REPETITIONS_PER_PASS
@@ -111,7 +110,6 @@ class Relieve(SearchOperator):
         order = _Order(noise=_NOISE[number // 2 % len(_NOISE)], tight=number % 4 != 0, chance=True)
         block = [pod for node in sources for pod in self._of_node[node]]
         self._fill(block, np.array(receivers), order)
-        self._trim([pod for pod in block if pod in ways])
         return True
 
     def in_order(self, solution: SearchSolution) -> list[int]:
@@ -152,13 +150,6 @@ class Relieve(SearchOperator):
                 state.put(pod, node)
             else:
                 self._refused = True
-
-    def _trim(self, pods: Sequence[int]) -> None:
-        """Leave at home those of these pods without which as much is relieved."""
-        state = self.state
-        for lost, pod in sorted((state.loss(pod), pod) for pod in pods):
-            if lost < self._least and state.loss(pod) < self._least:
-                state.remove(pod)
 
     def _waiting(
         self, pods: Iterable[int], receivers: IntArray, order: _Order
