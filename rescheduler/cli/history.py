@@ -43,8 +43,10 @@ def run(
     api = cluster.api()
     wanted = "" if all_namespaces else cluster.namespace(namespace)
     # First what is older: a move that it calls unfinished and that is not among the PodMigrations then was deleted.
-    older = {} if selector else _past(api, cluster.controller_namespace)
+    older, unknown = ({}, "") if selector else _past(api, cluster.controller_namespace)
     moves = MigrationClient(api).select(wanted, selector)
+    if unknown:
+        warn(unknown)
     past = {uid: move for uid, move in older.items() if wanted in ("", move.namespace)}
     found = [
         entry for entry in entries(moves, past, begun_s) if not failed or entry.ended not in ("", "Landed")
@@ -69,18 +71,19 @@ def entries(moves: Iterable[PodMigration], past: Mapping[str, PastMove], since_s
     return [entry for _, entry in sorted(dated, key=lambda item: (item[0], item[1].namespace, item[1].pod))]
 
 
-def _past(api: KubeApi, namespace: str) -> dict[str, PastMove]:
+def _past(api: KubeApi, namespace: str) -> tuple[dict[str, PastMove], str]:
+    """What ConfigMap move-history tells, and what it does not."""
     try:
         data = read_config_map(api, namespace, HISTORY_CONFIG_MAP).data
     except ForbiddenError as error:
-        warn(f"older moves are not known, ConfigMap {HISTORY_CONFIG_MAP} may not be read: {error.message}")
-        return {}
-    found, bad = decode_past_moves(data, time.time())
-    if bad:
-        warn(
-            f"{len(bad):,} {verb(len(bad), 'entry', 'entries')} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
+        return (
+            {},
+            f"older moves are not known, ConfigMap {HISTORY_CONFIG_MAP} may not be read: {error.message}",
         )
-    return found
+    found, bad = decode_past_moves(data, time.time())
+    entries = verb(len(bad), "entry", "entries")
+    unread = f"{len(bad):,} {entries} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
+    return found, unread if bad else ""
 
 
 def _of_past(move: PastMove) -> PastEntry:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.errors import ReschedulerError
 from rescheduler.model.bounds import LONGEST_LABEL, LONGEST_NAME
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]+")
@@ -192,7 +193,7 @@ _TERM: Final = re.compile(
 _BETWEEN_TERMS: Final = re.compile(r",(?![^()]*\))")
 
 
-class LabelQueryError(ValueError):
+class LabelQueryError(ReschedulerError, ValueError):
     """A term that is no requirement; its text is the message."""
 
 
