@@ -84,9 +84,11 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, profile: ProfilePart, resul
 
 
 def _unknown(arguments: Fields, plugin: str, part: PolicyEntry) -> None:
-    """What nobody has read."""
+    """What nobody has read: what only descheduler can do, and what it has not either."""
     for key in arguments.unread():
-        arguments.leave_out(part, key, f"no argument of {plugin}", arguments.raw(key))
+        known = key in _ONLY_THERE.get(plugin, ())
+        reason = "it has no equivalent" if known else f"no argument of {plugin}"
+        arguments.leave_out(part, key, reason, arguments.raw(key))
         if key in _NARROWING:
             part.switch_off(f"without {key} it would move pods that descheduler leaves")
 
@@ -283,6 +285,13 @@ _CONVERTED: Final[dict[str, tuple[str, Callable[[Fields, PolicyEntry], None]]]] 
     "HighNodeUtilization": ("HighNodeUtilization", _high_node_utilization),
 }
 """Plugin -> policy, and how its arguments are converted."""
+
+_ONLY_THERE: Final = {
+    "PodLifeTime": frozenset(
+        {"conditions", "exitCodes", "ownerKinds", "includingInitContainers", "includingEphemeralContainers"}
+    ),
+}
+"""By plugin: arguments of descheduler 0.36 without an equivalent, so that nobody takes them for misspelt."""
 
 _NARROWING: Final = frozenset({"conditions", "evictionModes", "exitCodes", "ownerKinds"})
 """Arguments of descheduler by which a plugin leaves pods, and which have no equivalent."""

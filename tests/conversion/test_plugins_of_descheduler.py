@@ -338,6 +338,19 @@ def test_an_argument_by_which_descheduler_leaves_pods_switches_the_policy_off(te
     assert not arguments_of(text).enabled
 
 
+@pytest.mark.parametrize(("argument", "reason"), [
+    ("conditions: [{reason: PodCompleted}]", "it has no equivalent"),
+    ("ownerKinds: {include: [Job]}", "it has no equivalent"),
+    ("exitCodes: [1]", "it has no equivalent"),
+    ("includingInitContainers: true", "it has no equivalent"),
+    ("includingEphemeralContainers: true", "it has no equivalent"),
+    ("ownerKind: [Job]", "no argument of PodLifeTime"),
+])  # fmt: skip
+def test_an_argument_that_only_descheduler_has_is_not_called_misspelt(argument, reason):
+    remarks = converted(one_plugin("PodLifeTime", f"{{maxPodLifeTimeSeconds: 3600, {argument}}}")).remarks
+    assert [remark.reason for remark in remarks] == [reason]
+
+
 def test_restarts_of_init_containers_count_as_in_descheduler():
     text = one_plugin(
         "RemovePodsHavingTooManyRestarts", "{podRestartThreshold: 9, includingInitContainers: true}"
