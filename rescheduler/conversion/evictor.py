@@ -38,6 +38,9 @@ _SETTINGS: Final = {
 """Keys at the top that have no equivalent."""
 
 _BARE: Final = "FailedBarePods"
+_LOCAL: Final = "PodsWithLocalStorage"
+_CLAIMS: Final = "PodsWithPVC"
+_NO_BUDGET: Final = "PodsWithoutPDB"
 _DEFAULTS_DISABLED: Final = {
     "DaemonSetPods": _GONE,
     _BARE: "section failedPods deletes them, which RemoveFailedPods becomes; no policy moves them",
@@ -86,7 +89,7 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
         sources = [source for source in (profile.evictor, policy.settings) if source is not None]
         _priority(sources, part)
         _replicas_and_age(sources, part)
-        _protected_kinds(sources, part.protections, profile.has(FAILED_PODS))
+        _protected_kinds(sources, part, profile.has(FAILED_PODS))
         part.protections.put(
             "namespaces",
             {"exclude": []},
@@ -206,8 +209,9 @@ def _replicas_and_age(sources: Sequence[Fields], profile: ProfilePart) -> None:
         part.put("minAge", format_duration(age_s), line=line)
 
 
-def _protected_kinds(sources: Sequence[Fields], part: Section, deletes_failed: bool) -> None:  # noqa: FBT001 - of the profile
+def _protected_kinds(sources: Sequence[Fields], profile: ProfilePart, deletes_failed: bool) -> None:  # noqa: FBT001 - of the profile
     """``deletes_failed``: section failedPods says what becomes of failed pods without a controller."""
+    part = profile.protections
     known = frozenset({_BARE} if deletes_failed else ())
     local = volumes = budget = False
     for source in sources:
@@ -215,12 +219,17 @@ def _protected_kinds(sources: Sequence[Fields], part: Section, deletes_failed: b
             if source.get(key, bool) and word not in known:
                 source.leave_out(part, key, _DEFAULTS_DISABLED[word])
         protections = source.within("podProtections")
-        off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED, known)
-        on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
-        local |= "PodsWithLocalStorage" in off or bool(source.get("evictLocalStoragePods", bool))
-        volumes |= "PodsWithPVC" in on or bool(source.get("ignorePvcPods", bool))
-        budget |= "PodsWithoutPDB" in on or bool(source.get("ignorePodsWithoutPDB", bool))
-        _storage_classes(protections, part)
+        if protections is not None:
+            off = _words(protections, "defaultDisabled", part, {_LOCAL: "", **_DEFAULTS_DISABLED}, known)
+            on = _words(protections, "extraEnabled", part, {_CLAIMS: "", _NO_BUDGET: "", **_EXTRA_ENABLED})
+            local |= _LOCAL in off
+            volumes |= _CLAIMS in on
+            budget |= _NO_BUDGET in on
+            _storage_classes(protections, part)
+            _misspelt(protections, on, profile)
+        local |= bool(source.get("evictLocalStoragePods", bool))
+        volumes |= bool(source.get("ignorePvcPods", bool))
+        budget |= bool(source.get("ignorePodsWithoutPDB", bool))
     if local:
         part.put("localStorage", False)
     note = (
@@ -241,24 +250,31 @@ def evicts_failed_bare(source: Fields | None) -> bool:
 
 
 def _words(
-    protections: Fields | None,
-    key: str,
-    part: Section,
-    without: dict[str, str],
-    known: frozenset[str] = frozenset(),
+    protections: Fields, key: str, part: Section, words: dict[str, str], known: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
-    """The words of a list of podProtections; those without an equivalent, and not ``known``, are remarks."""
-    if protections is None:
-        return ()
-    words = tuple(protections.get(key, list[str]) or ())
-    for index, word in enumerate(words):
-        if word in without and word not in known:
-            part.leave_out(protections.line_of_item(key, index), f"{key} {word}", None, without[word])
-    return words
+    """Those of a list of podProtections. ``words``: all that there are, with the reason why one has no equivalent; those of ``known`` have."""
+    found = tuple(protections.get(key, list[str]) or ())
+    for index, word in enumerate(found):
+        reason = words.get(word, f"descheduler has no such protection: use one of {', '.join(words)}")
+        if reason and word not in known:
+            part.leave_out(protections.line_of_item(key, index), f"{key} {word}", None, reason)
+    return found
 
 
-def _storage_classes(protections: Fields | None, part: Section) -> None:
-    config = protections.within("config") if protections is not None else None
+def _misspelt(protections: Fields, enabled: Sequence[str], profile: ProfilePart) -> None:
+    """Nobody knows whom a misspelt protection was to keep, so all stay. descheduler refuses such a policy."""
+    unread = list(protections.unread())
+    for key in unread:
+        reason = "podProtections of descheduler has no such key"
+        protections.leave_out(profile.protections, key, reason, protections.raw(key))
+    wrong = [word for word in enabled if word not in (_CLAIMS, _NO_BUDGET, *_EXTRA_ENABLED)]
+    profile.off += [
+        f"{word} is no protection of descheduler: correct it, and switch it on" for word in (*unread, *wrong)
+    ]
+
+
+def _storage_classes(protections: Fields, part: Section) -> None:
+    config = protections.within("config")
     if config is not None and "PodsWithPVC" in config:
         reason = "all pods with persistent volume claims are protected, whatever their storage class"
         config.leave_out(part, "PodsWithPVC", reason)

@@ -74,7 +74,7 @@ def _plugin(plugin: Plugin, selector: _NodeSelector, profile: ProfilePart, resul
     key, argument = _NEEDED.get(name, ("", ""))
     if key and key not in part.values and "enabled" not in part.values:
         part.switch_off(f"descheduler refuses {plugin.name} without a valid {argument}")
-        part.leave_out(plugin.line, argument, None, f"it is missing, so {name} is off")
+        part.leave_out(plugin.line, argument, None, f"it is missing or invalid, so {name} is off")
     if selector.left_out:
         note = "it would move pods of nodes that descheduler leaves: give it a nodeSelector of labels, and switch it on"
         part.put("enabled", False, note)
@@ -184,7 +184,7 @@ def _too_many_restarts(arguments: Fields, part: PolicyEntry) -> None:
 
 def _pod_life_time(arguments: Fields, part: PolicyEntry) -> None:
     age_s = arguments.get("maxPodLifeTimeSeconds", int)
-    if age_s is not None:
+    if age_s is not None and age_s >= 0:
         least_s = int(LEAST_AGE_S)
         note = f"maxPodLifeTimeSeconds is {age_s}; the least here is {least_s}" if age_s < least_s else ""
         part.put("maxAge", f"{max(age_s, least_s)}s", note)

@@ -332,6 +332,7 @@ def test_failed_pods_that_descheduler_would_leave_are_not_deleted(more, top, wor
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: 3600, conditions: [{reason: PodCompleted}]}"),
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: 3600, ownerKinds: {include: [Job]}}"),
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: 3600, exitCodes: [1]}"),
+    one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: -5}"),
     one_plugin("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {cpu: 50}, evictionModes: [OnlyThresholdingResources]}"),
 ])  # fmt: skip
 def test_an_argument_by_which_descheduler_leaves_pods_switches_the_policy_off(text):

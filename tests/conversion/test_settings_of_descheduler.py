@@ -49,6 +49,27 @@ def test_protections_of_every_version(text):
     assert protections.min_replicas == 3
 
 
+AGED = "  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 3600}}\n  plugins: {deschedule: {enabled: [PodLifeTime]}}\n"
+
+
+@pytest.mark.parametrize(("arguments", "moves", "remark"), [
+    ("{podProtections: {extraEnabled: [PodsWithPVCs]}}", False, "extraEnabled PodsWithPVCs"),
+    ("{podProtections: {extraEnable: [PodsWithPVC]}}", False, "extraEnable: [PodsWithPVC]"),
+    ("{podProtections: {defaultDisabled: [PodsWithLocalStorages]}}", True, "defaultDisabled PodsWithLocalStorages"),
+])  # fmt: skip
+def test_a_misspelt_protection_is_told_and_moves_nobody_whom_it_was_to_keep(arguments, moves, remark):
+    text = evictor(arguments) + AGED
+    assert configuration(text).policies[0].args.enabled == moves
+    assert [found.what for found in converted(text).remarks] == [remark]
+    assert configuration(text).protections.local_storage
+
+
+@pytest.mark.parametrize("word", ["PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims"])
+def test_each_protection_of_descheduler_is_known(word):
+    text = evictor(f"{{podProtections: {{extraEnabled: [{word}]}}}}") + AGED
+    assert configuration(text).policies[0].args.enabled
+
+
 def test_the_other_arguments_of_the_evictor():
     protections = configuration(
         evictor(
