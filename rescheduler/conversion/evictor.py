@@ -168,6 +168,7 @@ def _priority(sources: Sequence[Fields], profile: ProfilePart) -> None:
                 found.append((value, inner.line))
             elif inner.get("name", str):
                 profile.off.append(UNKNOWN_CLASS)
+            inner.tell_unread(part, "priorityThreshold")
     value, line = min(found, default=(SYSTEM_CRITICAL_PRIORITY, 1))
     if value < SYSTEM_CRITICAL_PRIORITY:
         part.put("priorityThreshold", value, line=line)
@@ -263,13 +264,11 @@ def _words(
 
 def _misspelt(protections: Fields, enabled: Sequence[str], profile: ProfilePart) -> None:
     """Nobody knows whom a misspelt protection was to keep, so all stay. descheduler refuses such a policy."""
-    unread = list(protections.unread())
-    for key in unread:
-        reason = "podProtections of descheduler has no such key"
-        protections.leave_out(profile.protections, key, reason, protections.raw(key))
+    protections.tell_unread(profile.protections, "podProtections")
     wrong = [word for word in enabled if word not in (_CLAIMS, _NO_BUDGET, *_EXTRA_ENABLED)]
     profile.off += [
-        f"{word} is no protection of descheduler: correct it, and switch it on" for word in (*unread, *wrong)
+        f"{word} is no protection of descheduler: correct it, and switch it on"
+        for word in (*protections.unread(), *wrong)
     ]
 
 

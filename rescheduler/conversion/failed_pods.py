@@ -43,17 +43,27 @@ def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
     for key in _WITHOUT_MEANING:
         arguments.get(key, object)
     with_init = bool(arguments.get("includingInitContainers", bool))
-    if least_s := arguments.get("minPodLifetimeSeconds", int):
+    least_s = arguments.get("minPodLifetimeSeconds", int) or 0
+    if least_s > 0:
         part.put("after", f"{least_s}s", _FROM_CREATION)
+    elif least_s < 0:
+        arguments.leave_out(part, "minPodLifetimeSeconds", "must be at least 0", least_s)
+        yield "descheduler refuses a negative minPodLifetimeSeconds"
     for key in ("reasons", "excludeOwnerKinds"):
         if words := arguments.get(key, list[str]):
             part.put(key, words, _INIT_TOO if key == "reasons" and not with_init else "")
-    if (written := arguments.within("namespaces")) is not None:
-        for key in ("include", "exclude"):
-            if names := written.namespaces(key, part):
-                part.put("namespaces", {key: names})
-            elif written.raw(key) and key == "include":
-                yield "no namespace that it includes can exist, so descheduler deletes no pod"
+    yield from _namespaces(arguments.within("namespaces"), part)
     for key in arguments.unread():
         arguments.leave_out(part, key, "failedPods has no such key", arguments.raw(key))
         yield f"without {key} it would delete pods that descheduler leaves"
+
+
+def _namespaces(written: Fields | None, part: Section) -> Iterator[str]:
+    if written is None:
+        return
+    for key in ("include", "exclude"):
+        if names := written.namespaces(key, part):
+            part.put("namespaces", {key: names})
+        elif written.raw(key) and key == "include":
+            yield "no namespace that it includes can exist, so descheduler deletes no pod"
+    written.tell_unread(part, "namespaces")

@@ -23,6 +23,7 @@ from rescheduler.conversion.policy_document import DeschedulerPolicy, Fields, Pl
 from rescheduler.policies.pod_life_time import LEAST_AGE_S
 from rescheduler.policies.wire import PERCENT
 
+_SOURCES: Final = ("KubernetesMetrics", "Prometheus")
 _TERM: Final = re.compile(r"\s*([^\s=!,]+)\s*==?\s*([^\s=!,]*)\s*")
 _AFFINITY: Final = {
     "requiredDuringSchedulingIgnoredDuringExecution": "required",
@@ -124,9 +125,7 @@ def _namespaces(fields: Fields | None, part: PolicyEntry) -> None:
             part.put("namespaces", {**part.values.get("namespaces", {}), key: found})
         elif fields.raw(key) and key == "include":
             part.switch_off("no namespace that it includes can exist, so descheduler moves no pod")
-    for key in fields.unread():
-        reason = "descheduler has no such key"
-        fields.leave_out(part, key, reason, fields.raw(key), name=f"namespaces.{key}")
+    fields.tell_unread(part, "namespaces")
 
 
 def _node_taints(arguments: Fields, part: PolicyEntry) -> None:
@@ -211,7 +210,9 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
     limits = arguments.within("evictionLimits")
     if limits is not None:
         reason = "limits.perNode holds for the moves of all policies"
-        limits.leave_out(part, "node", reason, limits.get("node", int), name="evictionLimits.node")
+        if (most := limits.get("node", int)) is not None:
+            limits.leave_out(part, "node", reason, most, name="evictionLimits.node")
+        limits.tell_unread(part, "evictionLimits")
     part.put("minimumRelief", 0, "as descheduler, which moves the smallest pods, too; the default here is 2")
     if not _measured(arguments, part):
         _bare_requests(part)
@@ -258,8 +259,15 @@ def _measured(arguments: Fields, part: PolicyEntry) -> bool:
     if metrics is None:
         return False
     source = metrics.get("source", str)
+    if source not in (None, *_SOURCES):
+        metrics.leave_out(
+            part, "source", f"use {' or '.join(_SOURCES)}", source, name="metricsUtilization.source"
+        )
+        part.switch_off(f"descheduler refuses the source {source}")
     if source == "KubernetesMetrics" or metrics.get("metricsServer", bool):
         part.put("usage", "actual")
+    metrics.get("prometheus", object)
+    metrics.tell_unread(part, "metricsUtilization")
     if source == "Prometheus" or "prometheus" in metrics:
         reason = (
             "thresholds here are of cpu and memory, which usage.prometheus can ask for: write both, set 'usage: actual', "

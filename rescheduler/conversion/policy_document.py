@@ -100,6 +100,11 @@ class Fields:
         """Say in ``part`` why the key, or what ``name`` calls it, is not there."""
         part.leave_out(self.line_of(key), name or key, value, reason)
 
+    def tell_unread(self, part: Section, name: str) -> None:
+        """Say in ``part`` which keys of this mapping, which is called ``name``, descheduler does not have either."""
+        for key in self.unread():
+            self.leave_out(part, key, "descheduler has no such key", self.raw(key), name=f"{name}.{key}")
+
     def namespaces(self, key: str, part: Section) -> list[str]:
         """Those of the list that can exist; of the others ``part`` says why they are not there."""
         found: list[str] = []

@@ -333,6 +333,7 @@ def test_failed_pods_that_descheduler_would_leave_are_not_deleted(more, top, wor
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: 3600, ownerKinds: {include: [Job]}}"),
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: 3600, exitCodes: [1]}"),
     one_plugin("PodLifeTime", "{maxPodLifeTimeSeconds: -5}"),
+    one_plugin("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {cpu: 50}, metricsUtilization: {source: Kubernetes}}"),
     one_plugin("LowNodeUtilization", "{thresholds: {cpu: 20}, targetThresholds: {cpu: 50}, evictionModes: [OnlyThresholdingResources]}"),
 ])  # fmt: skip
 def test_an_argument_by_which_descheduler_leaves_pods_switches_the_policy_off(text):
@@ -350,6 +351,18 @@ def test_an_argument_by_which_descheduler_leaves_pods_switches_the_policy_off(te
 def test_an_argument_that_only_descheduler_has_is_not_called_misspelt(argument, reason):
     remarks = converted(one_plugin("PodLifeTime", f"{{maxPodLifeTimeSeconds: 3600, {argument}}}")).remarks
     assert [remark.reason for remark in remarks] == [reason]
+
+
+@pytest.mark.parametrize(("plugin", "argument", "told"), [
+    ("LowNodeUtilization", "metricsUtilization: {metricServer: true}", "metricsUtilization.metricServer"),
+    ("LowNodeUtilization", "evictionLimits: {nodes: 2}", "evictionLimits.nodes: 2"),
+    ("RemoveFailedPods", "namespaces: {includes: [a]}", "namespaces.includes: [a]"),
+    ("RemoveFailedPods", "minPodLifetimeSeconds: -5", "minPodLifetimeSeconds: -5"),
+])  # fmt: skip
+def test_a_wrong_key_or_value_inside_of_an_argument_is_told(plugin, argument, told):
+    thresholds = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}, " if plugin.startswith("Low") else ""
+    remarks = converted(one_plugin(plugin, f"{{{thresholds}{argument}}}")).remarks
+    assert told in [remark.what for remark in remarks]
 
 
 def test_restarts_of_init_containers_count_as_in_descheduler():

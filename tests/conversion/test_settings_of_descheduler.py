@@ -54,7 +54,7 @@ AGED = "  - {name: PodLifeTime, args: {maxPodLifeTimeSeconds: 3600}}\n  plugins:
 
 @pytest.mark.parametrize(("arguments", "moves", "remark"), [
     ("{podProtections: {extraEnabled: [PodsWithPVCs]}}", False, "extraEnabled PodsWithPVCs"),
-    ("{podProtections: {extraEnable: [PodsWithPVC]}}", False, "extraEnable: [PodsWithPVC]"),
+    ("{podProtections: {extraEnable: [PodsWithPVC]}}", False, "podProtections.extraEnable: [PodsWithPVC]"),
     ("{podProtections: {defaultDisabled: [PodsWithLocalStorages]}}", True, "defaultDisabled PodsWithLocalStorages"),
 ])  # fmt: skip
 def test_a_misspelt_protection_is_told_and_moves_nobody_whom_it_was_to_keep(arguments, moves, remark):
@@ -62,6 +62,11 @@ def test_a_misspelt_protection_is_told_and_moves_nobody_whom_it_was_to_keep(argu
     assert configuration(text).policies[0].args.enabled == moves
     assert [found.what for found in converted(text).remarks] == [remark]
     assert configuration(text).protections.local_storage
+
+
+def test_a_misspelt_key_of_the_priority_threshold_is_told():
+    (remark,) = converted(evictor("{priorityThreshold: {valeu: 500}}")).remarks
+    assert remark.what == "priorityThreshold.valeu: 500"
 
 
 @pytest.mark.parametrize("word", ["PodsWithPVC", "PodsWithoutPDB", "PodsWithResourceClaims"])
