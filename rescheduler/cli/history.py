@@ -81,8 +81,8 @@ def _past(api: KubeApi, namespace: str) -> tuple[dict[str, PastMove], str]:
             f"older moves are not known, ConfigMap {HISTORY_CONFIG_MAP} may not be read: {error.message}",
         )
     found, bad = decode_past_moves(data, time.time())
-    entries = verb(len(bad), "entry", "entries")
-    unread = f"{len(bad):,} {entries} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
+    noun = verb(len(bad), "entry", "entries")
+    unread = f"{len(bad):,} {noun} of ConfigMap {HISTORY_CONFIG_MAP} cannot be read"
     return found, unread if bad else ""
 
 
