@@ -66,7 +66,7 @@ def test_a_reservation_that_is_no_good_is_refused_in_words(kubectl):
 
 def test_what_the_tutorial_does(kubectl, world):
     node = world.node("a")
-    kubectl("apply", "-f", "examples/tutorial/web.yaml")
+    kubectl("create", "deployment", "web", "--image=registry.example/web:1", "--replicas=3")
     world.wait(lambda: len(world.pods("web")) == 3)
     header, *rows = kubectl("get", "pods", "-o", "wide").splitlines()
     assert ("NODE" in header.split(), len(rows)) == (True, 3)
@@ -75,7 +75,7 @@ def test_what_the_tutorial_does(kubectl, world):
     assert "untainted" in kubectl("taint", "node", node, "old-")
     config_map = kubectl("get", "configmap", "rescheduler", "-o", "yaml", namespace="rescheduler")
     assert "replaced" in kubectl("replace", "-f", "-", stdin=config_map, namespace="rescheduler")
-    assert "created" in kubectl("apply", "-f", "examples/tutorial/budget.yaml")
+    assert "created" in kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=3")
     assert "deleted" in kubectl("delete", "pdb", "web")
     kubectl("delete", "deployment", "web", "--wait=false")
 

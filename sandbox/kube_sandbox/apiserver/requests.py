@@ -1,4 +1,4 @@
-"""Parses requests: the path (RequestInfo), the body (JSON) and the options. Errors are 400, 404, 415."""
+"""Parses requests: the path (RequestInfo), the body (JSON, protobuf) and the options. Errors are 400, 404, 415."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from kube_sandbox.apiserver import protobuf
 from kube_sandbox.apiserver.deletion import DeleteOptions
 from kube_sandbox.apiserver.errors import (
     Json,
@@ -36,6 +37,8 @@ _PATCHES = frozenset(
 def decode_object(body: bytes, content_type: str) -> Json:
     """The one object of a body."""
     media = content_type.partition(";")[0].strip()
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.decode(body)
     if media not in _JSON:
         raise unsupported_media(
             f"the body of the request was in an unknown format - accepted media types include: application/json: {media}"
