@@ -311,6 +311,11 @@ def test_images_gates_claims_groups_and_priorities():
     )  # fmt: skip
 
 
+def test_a_group_as_kubernetes_1_35_names_it():
+    gang = spec_of([container()], workloadRef={"name": "training", "podGroup": "workers"})
+    assert gang.scheduling_group == "workers"
+
+
 def test_status_annotations_and_owner():
     built = (
         pod("p").on("n").nominated("m").deleting().label(a="b").owner("ReplicaSet", "rs", "u9")

@@ -53,7 +53,7 @@ def test_nulls_where_go_writes_them_are_empty():
     assert Decoder().page(Kind.POD, b'{"metadata":null,"items":null}').records == ()
     spec = dict.fromkeys(
         ("affinity", "tolerations", "topologySpreadConstraints", "nodeSelector", "volumes", "initContainers",
-         "schedulingGates", "overhead", "resources", "resourceClaims", "schedulingGroup", "priority")
+         "schedulingGates", "overhead", "resources", "resourceClaims", "schedulingGroup", "workloadRef", "priority")
     )  # fmt: skip
     status = dict.fromkeys(("conditions", "containerStatuses", "initContainerStatuses", "startTime", "phase"))
     nulls = {

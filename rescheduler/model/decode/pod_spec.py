@@ -148,7 +148,7 @@ def pod_spec(
         gates=tuple(gate.name or "" for gate in wire.scheduling_gates or ()),
         required_features=tuple(_required_features(wire)),
         resource_claims=bool(wire.resource_claims),
-        scheduling_group=(wire.scheduling_group.pod_group_name or "") if wire.scheduling_group else "",
+        scheduling_group=_scheduling_group(wire),
         host_network=bool(wire.host_network),
         termination_grace_s=_DEFAULT_GRACE_S if grace is None else max(grace, 0),
         responders=_responders_before_ours(wire.eviction_responders or ()),
@@ -197,6 +197,11 @@ def _images(wire: PodSpecWire) -> Iterator[str]:
     for volume in wire.volumes or ():
         if volume.image is not None:
             yield volume.image.reference or ""
+
+
+def _scheduling_group(wire: PodSpecWire) -> str:
+    named = wire.scheduling_group.pod_group_name if wire.scheduling_group else None
+    return named or (wire.workload_ref.pod_group if wire.workload_ref else None) or ""
 
 
 def _required_features(wire: PodSpecWire) -> Iterator[str]:

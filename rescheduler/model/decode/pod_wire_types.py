@@ -219,6 +219,12 @@ class SchedulingGroupWire(Wire):
     pod_group_name: str | None = None
 
 
+class WorkloadReferenceWire(Wire):
+    """v1.WorkloadReference, by which Kubernetes 1.35 names the group."""
+
+    pod_group: str | None = None
+
+
 class EvictionResponderWire(Wire):
     """An entry of spec.evictionResponders."""
 
@@ -243,6 +249,7 @@ class PodSpecWire(Wire):
     resources: ResourcesWire | None = None
     resource_claims: list[NamedWire] | None = None
     scheduling_group: SchedulingGroupWire | None = None
+    workload_ref: WorkloadReferenceWire | None = None
     priority: int | None = None
     priority_class_name: str | None = None
     active_deadline_seconds: int | None = None
