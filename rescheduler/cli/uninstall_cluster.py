@@ -31,6 +31,7 @@ Json = dict[str, Any]
 
 _TAINTS: Final = (names.ANNOTATION_HANDOVER_TAINT, names.TAINT_KEPT_EMPTY)
 _OVER: Final = (MigrationPhase.SUCCEEDED, MigrationPhase.FAILED)
+_BINDING: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/rescheduler-read"
 _GATES: Final = (names.GATE, names.GATE_ROOM)
 _GATE_OFF: Final = {
     "metadata": {"annotations": {names.ANNOTATION_RESERVATION: None, names.KOORDINATOR_AFFINITY: None}},
@@ -74,14 +75,19 @@ class InstalledCluster:
         return lease.get("holderIdentity") or "", lease.get("renewTime") or "", lasts_s
 
     def elsewhere(self) -> str:
-        """The namespace of the Lease of another controller, if there is none here; "": there is none, or it may not be known."""
+        """The namespace of the Lease of another controller, if there is none here; "": there is none, or it may not be known.
+
+        Anybody may have a Lease of this name. Where our roles are bound nobody else can say.
+        """
         query = {"fieldSelector": f"metadata.name={names.LEASE_NAME}"}
         try:
             found = self._items("/apis/coordination.k8s.io/v1/leases", **query)
+            bound = self._read(_BINDING) or {}
         except ForbiddenError:
             return ""
         places = {lease["metadata"]["namespace"] for lease in found}
-        return "" if self.namespace in places else min(places, default="")
+        ours = {subject.get("namespace") for subject in bound.get("subjects") or ()}
+        return "" if self.namespace in places else min(places & ours, default="")
 
     def leader_is_outside(self) -> bool:
         """True if whoever holds the Lease is no pod of the Deployment, so that nothing here stops it."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from harness.controlplane.api import Api, HttpTransport
 from kube_sandbox.sandbox import Sandbox
 
 
@@ -32,3 +33,21 @@ def test_a_namespace_without_the_controller_is_refused_with_the_one_that_has_it(
     assert done.exit_code == 2, done.output
     assert "the controller is in namespace rescheduler" in done.stderr
     assert done.stdout == ""
+
+
+def test_the_lease_of_a_tenant_sends_nobody_to_its_namespace(tmp_path, command):
+    kubeconfig = tmp_path / "kubeconfig"
+    with Sandbox() as cluster:
+        api = Api(HttpTransport(cluster.start(kubeconfig=kubeconfig).url))
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "rescheduler", "namespace": "tenant"},
+        }
+        api.create(
+            "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant"}}
+        ).expect()
+        api.create("/apis/coordination.k8s.io/v1/namespaces/tenant/leases", lease).expect()
+        done = command("uninstall", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 0, done.output
+    assert "is not installed" in done.stdout
