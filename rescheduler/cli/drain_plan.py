@@ -29,6 +29,7 @@ from rescheduler.planning.start_first_mode import StartFirst
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.node_affinity import NodeAffinity
+from rescheduler.scheduling.node_unschedulable import TAINT
 from rescheduler.scheduling.plugin import FilterPlugin
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.scheduling.volume_binding import VolumeBinding
@@ -311,7 +312,12 @@ def _unmanaged(pod: Pod) -> str:
 
 
 def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
-    changed = {name: msgspec.structs.replace(snapshot.nodes[name], unschedulable=True) for name in nodes}
+    changed = {}
+    for name in nodes:
+        node = snapshot.nodes[name]
+        # With the taint it is no domain of a topology spread whose nodeTaintsPolicy is Honor.
+        taints = node.taints if TAINT in node.taints else (*node.taints, TAINT)
+        changed[name] = msgspec.structs.replace(node, unschedulable=True, taints=taints)
     return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
 
 

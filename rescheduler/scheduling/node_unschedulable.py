@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from rescheduler.model.records import Taint, TaintEffect
 from rescheduler.scheduling.classes import Ask, Nominated
@@ -12,7 +12,8 @@ from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.taint_toleration import tolerates
 
 REASON = "node(s) were unschedulable"
-_TAINT = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
+TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
+"""What the node lifecycle controller puts on a cordoned node at once."""
 
 
 class NodeUnschedulable:
@@ -25,7 +26,7 @@ class NodeUnschedulable:
 
     def mask(self, ask: Ask, cluster: Cluster) -> BoolArray | None:
         """Nodes that are not cordoned, or all where the pod tolerates it."""
-        if tolerates(ask.kind.spec.tolerations, _TAINT):
+        if tolerates(ask.kind.spec.tolerations, TAINT):
             return None
         return cluster.nodes.schedulable
 

@@ -32,6 +32,26 @@ def test_the_largest_pods_get_their_places_first(owner):
     assert {(m.pod.name, m.target) for m in found.moves} == {("z-0", "n2"), ("web-0", "n3"), ("web-1", "n3")}
 
 
+@pytest.mark.parametrize(("policy", "refused"), [("Honor", 0), ("Ignore", 1)])
+def test_a_cordoned_node_is_no_domain_of_a_spread_that_honors_taints(policy, refused):
+    """One replica on each node: the third may join another one only if the node that it leaves does not count."""
+    constraint = {
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}, "nodeTaintsPolicy": policy,
+    }  # fmt: skip
+    web = b.replicaset("web").replicas(3).template_label(app="web")
+    web = web.set("spec.template.spec.topologySpreadConstraints", [constraint])
+    pods = [
+        web.pod(f"web-{i}")
+        .label(app="web")
+        .set("spec.topologySpreadConstraints", [constraint])
+        .on(f"n{i + 1}")
+        for i in range(3)
+    ]
+    found = plan(*nodes(), web, *pods)
+    assert (len(found.moves), len(found.refused)) == (1 - refused, refused)
+
+
 def test_a_pod_that_needs_the_company_of_another_one_follows_it_in_the_next_stage():
     db = b.replicaset("db").replicas(1).label(app="db")
     app = b.replicaset("app").replicas(1).near("kubernetes.io/hostname", app="db")
