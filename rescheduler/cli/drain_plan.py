@@ -107,7 +107,7 @@ def plan_drain(
     closed: Collection[str] = (),
 ) -> DrainPlan:
     """Judge each pod of the nodes. ``closed``: nodes besides them that receive nothing."""
-    cordoned = _cordoned(snapshot, {*nodes, *closed} & snapshot.nodes.keys())
+    cordoned = _cordoned(snapshot, nodes, closed)
     wanted = frozenset(nodes)
     pods = sorted((pod for pod in cordoned.pods.values() if pod.node in wanted), key=lambda pod: pod.key)
     judge = _Judge(cordoned, configuration, options)
@@ -311,12 +311,13 @@ def _unmanaged(pod: Pod) -> str:
     return "no controller brings it back" if pod.controller is None else ""
 
 
-def _cordoned(snapshot: Snapshot, nodes: Collection[str]) -> Snapshot:
+def _cordoned(snapshot: Snapshot, nodes: Collection[str], closed: Collection[str]) -> Snapshot:
+    """``nodes`` cordoned, and ``closed`` ones as well, but that nobody will cordon these."""
     changed = {}
-    for name in nodes:
+    for name in {*nodes, *closed} & snapshot.nodes.keys():
         node = snapshot.nodes[name]
         # With the taint it is no domain of a topology spread whose nodeTaintsPolicy is Honor.
-        taints = node.taints if TAINT in node.taints else (*node.taints, TAINT)
+        taints = (*node.taints, TAINT) if name in nodes and TAINT not in node.taints else node.taints
         changed[name] = msgspec.structs.replace(node, unschedulable=True, taints=taints)
     return dataclasses.replace(snapshot, nodes={**snapshot.nodes, **changed})
 

@@ -14,8 +14,9 @@ def owner():
     return b.replicaset("web").replicas(3).cpu("1")
 
 
-def plan(*objects, options=None, nodes=("n1",)):
-    return plan_drain(b.snapshot(*objects), default_configuration(), nodes, options or DrainOptions())
+def plan(*objects, options=None, nodes=("n1",), closed=()):
+    options = options or DrainOptions()
+    return plan_drain(b.snapshot(*objects), default_configuration(), nodes, options, closed=closed)
 
 
 def nodes(cpu="4"):
@@ -50,6 +51,8 @@ def test_a_cordoned_node_is_no_domain_of_a_spread_that_honors_taints(policy, ref
     ]
     found = plan(*nodes(), web, *pods)
     assert (len(found.moves), len(found.refused)) == (1 - refused, refused)
+    empty = b.node("n4")
+    assert plan(*nodes(), empty, web, *pods, closed=("n4",)).refused, "it is not cordoned, and counts"
 
 
 def test_a_pod_that_needs_the_company_of_another_one_follows_it_in_the_next_stage():
