@@ -18,7 +18,7 @@ from rescheduler.model.records import OwnerRef, Pod, PodSpec, Toleration
 from rescheduler.planning.conditions import Conditions
 from rescheduler.planning.empty import Empty
 from rescheduler.planning.problem import MovablePod, SearchProblem, Source
-from rescheduler.planning.replicas_apart import kept_apart
+from rescheduler.planning.replicas_apart import Crowd, kept_apart
 from rescheduler.planning.unfinished_plan import UnfinishedPlan, Wanted
 from rescheduler.policies.framework import EmptyingPolicy
 from rescheduler.policies.proposals import Candidate
@@ -56,7 +56,8 @@ def nodes_to_empty(
     problem = _Problem(plan, policy)
     sources = [problem.source(members) for members in groups]
     operator = Empty(problem.problem(sources, plan.limits.left))
-    found = kept_apart(operator, operator.search(plan.inputs.passes), plan.inputs.passes)
+    found = operator.search(plan.inputs.passes)
+    found = kept_apart(operator, found, problem.crowds, plan.inputs.passes)
     emptied = sorted(found.emptied, key=lambda number: len(groups[number]) / sources[number].price)
     order = problem.order
     going = np.zeros(len(order), dtype=np.bool_)
@@ -94,9 +95,9 @@ class _Problem:
         self._numbers: dict[str, int] = {}
         """By uid of a pod, which of these it is."""
         self._tolerations: set[tuple[Toleration, ...]] = set()
-        self._owners: dict[OwnerRef, int] = {}
-        self._replicas: list[dict[int, int]] = []
-        """By number of an owner, its replicas by node."""
+        self.crowds: list[Crowd | None] = []
+        """By pod, the replicas of its workload; None: they do not stand in for each other."""
+        self._crowds: dict[OwnerRef, Crowd] = {}
 
     def source(self, members: Sequence[Candidate]) -> Source:
         """The node of these candidates."""
@@ -125,8 +126,6 @@ class _Problem:
             pods=self._pods,
             receives=receives[self.order],
             sources=sources,
-            replicas=self._replicas,
-            zones=self._conditions.zones,
             fault=0.0,
             most_moves=most_moves,
         )
@@ -142,16 +141,16 @@ class _Problem:
             movable = self._conditions.movable(
                 pod, replacement, candidate.policy, more=tuple((row, some) for row, some in more if some)
             )
-            liked = self._conditions.liked(pod, replacement)
-            self._pods.append(replace(movable, liked=liked, owner=self._owner(replacement)))
+            self._pods.append(replace(movable, liked=self._conditions.liked(pod, replacement)))
+            self.crowds.append(self._crowd(replacement))
         return known
 
-    def _owner(self, replacement: Pod) -> int:
-        replicas = self._plan.objective.replicas(replacement)
-        if replacement.controller is None or not replicas:
-            return -1
-        owner = self._owners.setdefault(replacement.controller, len(self._owners))
-        if owner == len(self._replicas):
+    def _crowd(self, replacement: Pod) -> Crowd | None:
+        owner, replicas = replacement.controller, self._plan.objective.replicas(replacement)
+        if owner is None or not replicas:
+            return None
+        if owner not in self._crowds:
             places = self._conditions.places
-            self._replicas.append({int(places[node]): number for node, number in replicas.items()})
-        return owner
+            by_node = {int(places[node]): number for node, number in replicas.items()}
+            self._crowds[owner] = Crowd(by_node, self._conditions.zones)
+        return self._crowds[owner]

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-
 from rescheduler.scheduling.framework import BoolArray, FloatArray, IntArray
 
 
@@ -125,10 +123,6 @@ class SearchProblem:
     """What is left of each budget."""
     strain: Strain | None = None
     sources: Sequence[Source] = ()
-    replicas: Sequence[Mapping[int, int]] = ()
-    """By ``MovablePod.owner``, how many of its pods are on each node; empty: their spread does not count."""
-    zones: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """Where ``replicas`` are given, the zone of each node; below 0: it has none."""
     most_moves: int | None = None
     most_aside: int | None = None
     """So many pods step aside for one at most; None: not bounded."""

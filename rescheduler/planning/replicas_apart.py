@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,10 +27,12 @@ _NODES: Final = 32
 _PARTNERS: Final = 8
 
 
-def kept_apart(operator: Empty, found: SearchSolution, passes: int) -> SearchSolution:
-    """``found`` by ``operator``, with fewer replicas of a workload together."""
+def kept_apart(
+    operator: Empty, found: SearchSolution, crowds: Sequence[Crowd | None], passes: int
+) -> SearchSolution:
+    """``found`` by ``operator``, with fewer replicas of a workload together. ``crowds``: by pod, where its replicas are now."""
     operator.state.restore(found)
-    apart = _Apart(operator)
+    apart = _Apart(operator, crowds)
     most = operator.looks + LOOKS_PER_PASS * passes
     for number in _ROUNDS * sorted(found.ways, key=apart.least_apart_first):
         if operator.looks >= most:
@@ -42,13 +44,12 @@ def kept_apart(operator: Empty, found: SearchSolution, passes: int) -> SearchSol
 class _Apart:
     """The moves of a solution, which change, and where they leave the replicas of each workload."""
 
-    def __init__(self, operator: Empty) -> None:
+    def __init__(self, operator: Empty, crowds: Sequence[Crowd | None]) -> None:
         self._operator = operator
         self._state = state = operator.state
-        problem = state.problem
-        self._crowds = [_Crowd(replicas, problem.zones) for replicas in problem.replicas]
+        self._crowds = crowds
         for number, way in state.ways.items():
-            if (crowd := self._crowd(number)) is not None:
+            if (crowd := crowds[number]) is not None:
                 crowd.add(state.pods[number].source, -1)
                 crowd.add(way.node, 1)
         self._receives: BoolArray = np.array([bool(pods) for pods in state.into], dtype=np.bool_)
@@ -57,13 +58,13 @@ class _Apart:
 
     def least_apart_first(self, number: int) -> tuple[float, float, int]:
         """The order in which pods are looked at."""
-        crowd = self._crowd(number)
+        crowd = self._crowds[number]
         share = crowd.share(self._state.ways[number].node) if crowd is not None else 0.0
         return -share, -self._operator.sizes[number], number
 
     def change_places(self, number: int) -> None:
         """If there are too many of its replicas, it and another pod take each other's place, where then there are fewer of either."""
-        mine, here = self._crowd(number), self._state.ways[number].node
+        mine, here = self._crowds[number], self._state.ways[number].node
         if mine is None or not mine.is_crowded(here, self._receiving):
             return
         self._take_off(number)
@@ -84,7 +85,7 @@ class _Apart:
 
     def _changed(self, number: int, here: int, other: int, there: int) -> bool:
         """True if the one that was taken off goes ``there``, and the other one comes ``here`` for it."""
-        crowd = self._crowd(other)
+        crowd = self._crowds[other]
         self._take_off(other)
         closer = crowd is not None and crowd.at(here) > crowd.at(there)
         if not closer and self._takes(there, number, here):
@@ -106,22 +107,18 @@ class _Apart:
         allowed, liked = self._state.allowed(number), self._state.pods[number].liked
         return allowed & liked if liked is not None and liked[before] else allowed
 
-    def _crowd(self, number: int) -> _Crowd | None:
-        owner = self._state.pods[number].owner
-        return self._crowds[owner] if owner >= 0 else None
-
     def _take_off(self, number: int) -> None:
         node = self._state.remove(number).node
-        if (crowd := self._crowd(number)) is not None:
+        if (crowd := self._crowds[number]) is not None:
             crowd.add(node, -1)
 
     def _put(self, number: int, node: int) -> None:
         self._state.put(number, node)
-        if (crowd := self._crowd(number)) is not None:
+        if (crowd := self._crowds[number]) is not None:
             crowd.add(node, 1)
 
 
-class _Crowd:
+class Crowd:
     """Where the replicas of one workload are."""
 
     def __init__(self, replicas: Mapping[int, int], zones: IntArray) -> None:
