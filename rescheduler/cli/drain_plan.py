@@ -107,8 +107,8 @@ def plan_drain(
     closed: Collection[str] = (),
 ) -> DrainPlan:
     """Judge each pod of the nodes. ``closed``: nodes besides them that receive nothing."""
-    cordoned = _cordoned(snapshot, nodes, closed)
     wanted = frozenset(nodes)
+    cordoned = _cordoned(snapshot, wanted, closed)
     pods = sorted((pod for pod in cordoned.pods.values() if pod.node in wanted), key=lambda pod: pod.key)
     judge = _Judge(cordoned, configuration, options)
     stays: list[tuple[Pod, Stays]] = []

@@ -113,7 +113,6 @@ class _FollowedMoves:
         self._last: dict[ObjectKey, PodMigration] = {}
         self._there: dict[ObjectKey, PodMigration] = {}
         self._lost_since_s: dict[ObjectKey, float] = {}
-        self._withdrawn: set[ObjectKey] = set()
         self._said: dict[ObjectKey, str] = {}
 
     def look(self) -> Moves:
@@ -122,7 +121,7 @@ class _FollowedMoves:
         found = (move for namespace in namespaces for move in self._client.select(namespace))
         self._there = {move.key: move for move in found if move.key in self._keys}
         self._last |= self._there
-        self._seen.update((key, move) for key, move in self._last.items() if key not in self._withdrawn)
+        self._seen.update(self._there)
         return self._last
 
     def ended(self, _: Moves, answered_s: float) -> bool:
@@ -139,9 +138,9 @@ class _FollowedMoves:
         self._lost_since_s = {key: self._lost_since_s.get(key, now_s) for key in lost}
         given_up = [key for key, since_s in self._lost_since_s.items() if now_s - since_s >= LOST_AFTER_S]
         left = self._client.withdraw(lost[key] for key in given_up)
-        self._withdrawn.update(key for key in given_up if key not in left)
-        for key in self._withdrawn:
-            self._seen.pop(key, None)
+        for key in given_up:
+            if key not in left:
+                del self._seen[key]
         if answered_s >= NO_CONTROLLER_AFTER_S and all(map(is_unobserved, there.values())):
             left = self._client.withdraw(there.values())
             kept = f"; not withdrawn: {', '.join(map(str, left))}" if left else ""

@@ -82,12 +82,14 @@ class InstalledCluster:
         query = {"fieldSelector": f"metadata.name={names.LEASE_NAME}"}
         try:
             found = self._items("/apis/coordination.k8s.io/v1/leases", **query)
+            places = {lease["metadata"]["namespace"] for lease in found}
+            if self.namespace in places or not places:
+                return ""
             bound = self._read(_BINDING) or {}
         except ForbiddenError:
             return ""
-        places = {lease["metadata"]["namespace"] for lease in found}
         ours = {subject.get("namespace") for subject in bound.get("subjects") or ()}
-        return "" if self.namespace in places else min(places & ours, default="")
+        return min(places & ours, default="")
 
     def leader_is_outside(self) -> bool:
         """True if whoever holds the Lease is no pod of the Deployment, so that nothing here stops it."""
