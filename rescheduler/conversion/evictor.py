@@ -42,15 +42,20 @@ _LOCAL: Final = "PodsWithLocalStorage"
 _CLAIMS: Final = "PodsWithPVC"
 _NO_BUDGET: Final = "PodsWithoutPDB"
 _DEFAULTS_DISABLED: Final = {
+    _LOCAL: "",
     "DaemonSetPods": _GONE,
     _BARE: "section failedPods deletes them, which RemoveFailedPods becomes; no policy moves them",
     "SystemCriticalPods": "pods of system priority are never moved",
 }
+"""Protections that can be taken back, with the reason why one has no equivalent; "": it has."""
 _EXTRA_ENABLED: Final = {
+    _CLAIMS: "",
+    _NO_BUDGET: "",
     "PodsWithResourceClaims": "always on",
     "PodsWithPDBBlockingSingleReplicaOwner": "budgets are always honoured; mode StartFirst moves single replicas "
     "without a gap",
 }
+"""The same of those that can be added."""
 _OLD_NAMES: Final = {
     "evictDaemonSetPods": "DaemonSetPods",
     "evictFailedBarePods": _BARE,
@@ -221,8 +226,8 @@ def _protected_kinds(sources: Sequence[Fields], profile: ProfilePart, deletes_fa
                 source.leave_out(part, key, _DEFAULTS_DISABLED[word])
         protections = source.within("podProtections")
         if protections is not None:
-            off = _words(protections, "defaultDisabled", part, {_LOCAL: "", **_DEFAULTS_DISABLED}, known)
-            on = _words(protections, "extraEnabled", part, {_CLAIMS: "", _NO_BUDGET: "", **_EXTRA_ENABLED})
+            off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED, known)
+            on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
             local |= _LOCAL in off
             volumes |= _CLAIMS in on
             budget |= _NO_BUDGET in on
@@ -265,7 +270,7 @@ def _words(
 def _misspelt(protections: Fields, enabled: Sequence[str], profile: ProfilePart) -> None:
     """Nobody knows whom a misspelt protection was to keep, so all stay. descheduler refuses such a policy."""
     protections.tell_unread(profile.protections, "podProtections")
-    wrong = [word for word in enabled if word not in (_CLAIMS, _NO_BUDGET, *_EXTRA_ENABLED)]
+    wrong = [word for word in enabled if word not in _EXTRA_ENABLED]
     profile.off += [
         f"{word} is no protection of descheduler: correct it, and switch it on"
         for word in (*protections.unread(), *wrong)

@@ -9,7 +9,7 @@ from typing import Final
 from rescheduler.configuration.document import parse_configuration
 from rescheduler.configuration.problems import ConfigurationError
 from rescheduler.configuration.strictyaml import Word
-from rescheduler.conversion.converted_document import PolicyEntry, Remark, Result
+from rescheduler.conversion.converted_document import Remark, Result
 from rescheduler.conversion.evictor import convert_evictors, convert_settings
 from rescheduler.conversion.plugins import convert_plugins
 from rescheduler.conversion.policy_document import read_policy
@@ -62,7 +62,7 @@ def _drop_invalid(result: Result, file: str) -> None:
         problems = error.problems
     else:
         return
-    refused: dict[int, PolicyEntry] = {}
+    refused: set[int] = set()
     for problem in problems:
         reason = problem.message + (f" ({problem.remedy})" if problem.remedy else "")
         found = _FIELD.match(problem.field)
@@ -73,7 +73,7 @@ def _drop_invalid(result: Result, file: str) -> None:
             policies = [part for profile in profiles for part in profile.policies]
             part = policies[int(found["entry"])]
             if id(part) not in refused:
-                refused[id(part)] = part
+                refused.add(id(part))
                 result.left_out += part.remarks
             result.left_out.append(Remark(part.line, part.name, f"{found['key']}: {reason}"))
             continue
