@@ -7,6 +7,7 @@ as they were.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -34,7 +35,7 @@ class Stage:
     checker: Checker
 
 
-class Theme:
+class Theme(ABC):
     """Writes its own part of the script. ``faults``: messages about what must not happen."""
 
     stream: ClassVar[str]
@@ -60,11 +61,11 @@ class Theme:
     def _stream(cls, seed: int) -> random.Random:
         return random.Random(f"{cls.stream} {seed}")  # noqa: S311 - reproducible
 
+    @abstractmethod
     def write_script(self) -> None:
         """Draw what happens, and when. Called only if it is at work."""
-        raise NotImplementedError
 
-    def undo(self) -> None:
+    def undo(self) -> None:  # noqa: B027 - most leave nothing
         """Put right what it has left, at the end of the disturbances."""
 
     def _in(self, after_s: float, name: str, do: Callable[[], None]) -> None:
