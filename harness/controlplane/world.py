@@ -72,6 +72,22 @@ class World:
         self._nodes.append(full)
         return full
 
+    def taint(self, node: str, key: str, *, value: str = "", effect: str = "NoSchedule") -> None:
+        """Adds a taint. Those that are there stay: without the world's own one, pending pods of others use the node."""
+        path, added = f"/api/v1/nodes/{node}", {"key": key, "value": value, "effect": effect}
+
+        def written() -> bool:
+            found = self.api.get(path).expect()
+            spec = {"taints": [*found.body["spec"].get("taints", ()), added]}
+            # The node controller writes the same list.
+            return (
+                self.api.patch(path, {"metadata": {"resourceVersion": found.version}, "spec": spec})
+                .expect(200, 409)
+                .ok
+            )
+
+        self.wait(written)
+
     def spec(self, cpu: str = "1", *, grace: int = 1, gates: Sequence[str] = (), **more: Any) -> Json:
         """A pod spec for this world's nodes that requests that much CPU."""
         spec: Json = {

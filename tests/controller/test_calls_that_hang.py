@@ -136,9 +136,7 @@ def test_the_core_thread_sends_nothing_itself(cluster, quick):
         quick.wait(lambda: work.controller.decision, LIMIT_S)
         hanging.chosen = note
         (pod,) = quick.pods("web")
-        there = quick.api.get(f"/api/v1/nodes/{node_of(pod)}").expect().body
-        taints = [*there["spec"]["taints"], {"key": "example.com/old", "effect": "NoSchedule"}]
-        quick.api.patch(f"/api/v1/nodes/{node_of(pod)}", {"spec": {"taints": taints}}).expect()
+        quick.taint(node_of(pod), "example.com/old")
         quick.wait(lambda: [node_of(p) for p in quick.pods("web")] == [f"{quick.namespace}-dst"], LIMIT_S)
     lines = [line for lines in sent.values() for line in lines]
     for path in ("podmigrations", "configmaps/gate-keys", "configmaps/move-history", "/eviction"):

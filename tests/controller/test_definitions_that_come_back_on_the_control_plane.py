@@ -84,12 +84,6 @@ def definitions(control_plane):
     manifests.apply(control_plane.api(), found)
 
 
-def taint(world, node):
-    marks = world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"].get("taints") or []
-    marks.append({"key": "old", "effect": "NoSchedule"})
-    world.api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": marks}}).expect()
-
-
 @pytest.mark.parametrize("moment", ["first room is held", "first pod is evicted"])
 def test_definitions_that_are_deleted_and_made_again_evict_nobody_without_a_room(
     control_plane, world, definitions, moment
@@ -99,7 +93,7 @@ def test_definitions_that_are_deleted_and_made_again_evict_nobody_without_a_room
     world.workload("Deployment", "web", PODS)
     world.wait_ready("web", PODS)
     between = Counting(account.transport, world.api, world.node("target", cpu="6"))
-    taint(world, source)
+    world.taint(source, "old")
     reached = {"first room is held": between.held, "first pod is evicted": lambda: between.evictions}[moment]
     with running(between, **RULES):
         world.wait(lambda: bool(reached()))

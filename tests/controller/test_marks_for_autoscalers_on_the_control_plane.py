@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import PATIENCE_S, node_of
+from harness.controlplane.world import PATIENCE_S, WORLD, node_of
 from rescheduler.cli.main import main
 
 pytestmark = pytest.mark.realcluster
@@ -81,9 +81,11 @@ def node(world, name):
 
 
 def ours(found):
-    """The taints besides those that Kubernetes sets by itself."""
+    """The taints besides those of the test's world and those that Kubernetes sets by itself."""
     taints = found["spec"].get("taints", ())
-    return {(t["key"], t["effect"]) for t in taints if not t["key"].startswith("node.kubernetes.io/")}
+    return {
+        (t["key"], t["effect"]) for t in taints if not t["key"].startswith(("node.kubernetes.io/", WORLD))
+    }
 
 
 def pool(world, count):
@@ -97,9 +99,8 @@ def pool(world, count):
 def test_a_node_with_the_mark_of_cluster_autoscaler_is_used_last_and_given_back(controller, world, person):
     run = person()
     names = pool(world, 2)
-    mine = {"key": "example.com/mine", "effect": "PreferNoSchedule"}
     for name in names:
-        world.api.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": [mine]}}).expect()
+        world.taint(name, "example.com/mine", effect="PreferNoSchedule")
     before_s = int(time.time())
     words = (
         "consolidate", "--pool", f"pool={world.namespace}", "--nodes", "1", "--then", "cluster-autoscaler",

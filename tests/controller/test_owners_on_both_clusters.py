@@ -16,7 +16,6 @@ from harness.controlplane.world import RESERVATIONS, World, controller_reference
 from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
 from rescheduler.model.names import GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
-OLD = {"key": "test.rescheduler.dev/old", "effect": "NoSchedule"}
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 IGNORED = {"podFailurePolicy": {"rules": [IGNORE]}}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -36,11 +35,6 @@ def at_work(world, replacements=None, **more):
     policies = [{"name": "NodeTaints", "after": "0s"}]
     changes = {"interval": "1s", "aggressiveness": "aggressive", "policies": policies, **more}
     return running(world.api.transport, replacements=replacements or {}, **changes)
-
-
-def taint(world, node):
-    taints = world.api.get(f"/api/v1/nodes/{node}").expect().body["spec"]["taints"]
-    world.api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": [*taints, OLD]}}).expect()
 
 
 def leftovers(world):
@@ -245,7 +239,7 @@ def test_a_pod_that_owns_the_statefulset_of_others_stays_with_them(world):
     world.api.patch(path, {"metadata": {"ownerReferences": [owner]}}).expect()
     (worker,) = world.wait_ready("work", 1, 30)
     target = world.node("dst")
-    taint(world, source)
+    world.taint(source, "test.rescheduler.dev/old")
     with at_work(world):
         assert "which the garbage collector deletes with it" in stays(
             world, leader, world.migrate(leader, target)

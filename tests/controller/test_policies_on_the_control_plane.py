@@ -71,8 +71,7 @@ def node_taints(world):
     first = world.node("first")
     start(world, "web", 2)
     second = world.node("second")
-    taints = world.api.get(f"/api/v1/nodes/{first}").expect().body["spec"]["taints"]
-    patch(world, first, taints=[*taints, {"key": "old", "effect": "NoSchedule"}])
+    world.taint(first, "old")
     return Fault({"after": "0s"}, 2, lambda: places(world, "web") == [second] * 2)
 
 
@@ -347,13 +346,13 @@ def test_a_node_whose_kubelet_does_not_take_a_pod_is_no_target_for_that_namespac
         pods = work.controller.loop.snapshot().pods.values() if work.controller.loop else ()
         return {pod.node: pod.not_taken for pod in pods if pod.not_taken}
 
-    taints = world.api.get(f"/api/v1/nodes/{first}").expect().body["spec"]["taints"]
     settings = settings_of(world, {"name": "NodeTaints", "after": "0s"})
     with running(world.api.transport, **settings) as work:
         world.wait(lambda: work.controller.decision is not None)
         world.pod("large", "50", nodeName=full)
         world.wait(lambda: refusals(work) == {full: "OutOfcpu"})
         patch(world, free, unschedulable=None)
-        patch(world, first, taints=[*taints, {"key": "old", "effect": "NoSchedule"}], unschedulable=None)
+        world.taint(first, "old")
+        patch(world, first, unschedulable=None)
         world.wait(lambda: places(world, "web") == [free])
     assert not [m for m in moves(world) if m["spec"].get("target", {}).get("nodeName") == full]

@@ -86,9 +86,7 @@ def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller,
     (old,) = world.pods("web")
     world.node("target", cpu="1")
     watcher = ReadyCounts(world, 1)
-    taints = world.api.get(f"/api/v1/nodes/{source}").expect().body["spec"]["taints"]
-    patch = {"spec": {"taints": [*taints, {"key": "old", "effect": "NoSchedule"}]}}
-    world.api.patch(f"/api/v1/nodes/{source}", patch).expect()
+    world.taint(source, "old")
     moves = world.path("podmigrations", group=GROUP)
     (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
     assert (planned["spec"]["policy"], planned["spec"]["mode"]) == ("NodeTaints", "Auto")

@@ -93,9 +93,7 @@ def test_where_reserving_first_is_no_help_it_ends_and_nothing_is_left(world, mod
 def test_a_policy_declares_the_mode_in_the_status_with_these_rights(world):
     source, _ = workload(world, annotated=False)
     target = world.node("target", cpu="1")
-    taints = world.api.get(f"/api/v1/nodes/{source}").expect().body["spec"]["taints"]
-    patch = {"spec": {"taints": [*taints, {"key": "old", "effect": "NoSchedule"}]}}
-    world.api.patch(f"/api/v1/nodes/{source}", patch).expect()
+    world.taint(source, "old")
     moves = world.path("podmigrations", group=GROUP)
     (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
     status = ended(world, planned["metadata"]["name"])

@@ -107,17 +107,17 @@ def test_waiting_pods_of_higher_priority_take_a_nominated_room_and_a_taint_keeps
     lost, kept = 0, 1
     for number in (lost, kept):
         world.nominate(claimants[number], targets[number]).expect(200)
-    node = f"/api/v1/nodes/{targets[kept]}"
-    taints = world.api.get(node).body["spec"]["taints"]
-    hand_over = {"key": "rescheduler.dev/hand-over", "value": "room", "effect": "NoSchedule"}
-    world.api.patch(node, {"spec": {"taints": [*taints, hand_over]}}).expect(200)
+    world.taint(targets[kept], "rescheduler.dev/hand-over", value="room")
     probe = hold(world, "probe", targets[kept], cpu="1m")
     world.wait_unschedulable("probe", "untolerated taint")
     world.delete_pod(probe).expect(200)
     for number in (lost, kept):
         world.delete_pod(held[number]).expect(200)
         world.wait_gone(held[number])
-    tolerations = [*claimants[kept]["spec"]["tolerations"], {"key": hand_over["key"], "operator": "Exists"}]
+    tolerations = [
+        *claimants[kept]["spec"]["tolerations"],
+        {"key": "rescheduler.dev/hand-over", "operator": "Exists"},
+    ]
     body = {
         "metadata": {"uid": claimants[kept]["metadata"]["uid"]},
         "spec": {"tolerations": tolerations, "schedulingGates": [{"name": GATE, "$patch": "delete"}]},

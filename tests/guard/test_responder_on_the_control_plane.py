@@ -156,10 +156,7 @@ def leaving_by_policy(plane, world):
     """A policy wants the only pod to go to node ``target``; its owner's responder is Active. Yields pod and target."""
     source, (pod,) = placed(world, evictionResponders=OF_OWNER)
     target = world.node("target", cpu="1")
-    taint = {"key": "acme.io/retired", "effect": "NoSchedule"}
-    node = world.api.get(f"/api/v1/nodes/{source}").expect().body
-    taints = [*node["spec"]["taints"], taint]
-    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"taints": taints}}).expect()
+    world.taint(source, "acme.io/retired")
     with responding(plane, policies=[{"name": "NodeTaints", "after": "0s"}]):
         world.wait(lambda: state(world, pod, "acme.io/checkpointer") == "Active", 60)
         yield pod, target

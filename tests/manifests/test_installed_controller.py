@@ -129,10 +129,7 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     world.workload("Deployment", "web", 3, cpu="1")
     before = world.wait_ready("web", 3)
     target = world.node("target", cpu="4")
-    node = f"/api/v1/nodes/{source}"
-    taints = world.api.get(node).expect().body["spec"]["taints"]
-    maintenance = {"key": "example.com/maintenance", "effect": "NoSchedule"}
-    world.api.patch(node, {"spec": {"taints": [*taints, maintenance]}}).expect()
+    world.taint(source, "example.com/maintenance")
 
     # Long enough for a second move: one that fails, for example because the target was not Ready for a moment, is
     # followed by a back-off of a minute.

@@ -149,10 +149,8 @@ def leave_behind(plane, world, folder):
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     world.api.create(world.path("pods"), {**pod, "spec": held}).expect(201)
     path = f"/api/v1/nodes/{node}"
-    taints = world.api.get(path).expect().body["spec"]["taints"]
-    ours = {"key": ANNOTATION_HANDOVER_TAINT, "value": "one", "effect": "NoSchedule"}
-    empty = {"key": TAINT_KEPT_EMPTY, "effect": "NoSchedule"}
-    world.api.patch(path, {"spec": {"taints": [*taints, ours, empty]}}).expect()
+    world.taint(node, ANNOTATION_HANDOVER_TAINT, value="one")
+    world.taint(node, TAINT_KEPT_EMPTY)
     notes = {ANNOTATION_AVOID: "[]", ANNOTATION_KEPT_EMPTY: "Cordoned until 2099-01-31T23:59:59Z"}
     world.api.patch(path, {"metadata": {"annotations": notes}, "spec": {"unschedulable": True}}).expect()
     return node

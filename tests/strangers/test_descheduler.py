@@ -69,10 +69,7 @@ def test_pods_that_end_at_once_leave_one_in_a_round_and_no_more_than_too_many(gu
 def test_a_node_in_service_whose_taint_its_pods_do_not_bear_is_emptied_into_held_room(guarded_plane, world):
     with guarding(guarded_plane, world):
         hot = crowded(world)
-        taint = {"key": "maintenance", "effect": "NoSchedule"}
-        path = f"/api/v1/nodes/{hot}"
-        taints = world.api.get(path).expect().body["spec"]["taints"]
-        world.api.patch(path, {"spec": {"taints": [*taints, taint]}}).expect()
+        world.taint(hot, "maintenance")
         departures = Departures(world)
         with Descheduler(guarded_plane, world, TAINTS, interval_s=35):
             world.wait(lambda: not on(world, hot), 200)
