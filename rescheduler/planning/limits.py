@@ -32,9 +32,9 @@ MOST_EFFORT: Final = 100_000
 
 
 class RequestedLimits(DocumentSection, frozen=True, kw_only=True):
-    """Limits of moves that people ask for, which are counted apart. Wide enough to empty some nodes within an hour."""
+    """Limits of moves that people ask for, which are counted apart. With 600 planned ones (aggressive) fewer than MOST_ENTRIES."""
 
-    moves_per_hour: Count = 600
+    moves_per_hour: Count = 2_000
     workload_cooldown_s: Duration = 0.0
 
 
