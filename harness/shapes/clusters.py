@@ -18,6 +18,7 @@ from harness.differential.pod_resources import GPU
 from harness.shapes.ageing import Ageing
 from harness.shapes.nodes import Site, drivers, random_sites
 from harness.shapes.policies import random_inputs, random_policies
+from harness.shapes.rare import Rare
 from harness.shapes.templates import NAMESPACES, PATIENT, PRIORITIES
 from harness.shapes.workloads import budgets, claims, count, workload
 from rescheduler.model.decode import Decoder
@@ -34,16 +35,18 @@ _REFUSED = {
 """Long before the time of the snapshots, which is 0."""
 
 
-def random_shapes(seed: int, *, tight: bool = False, aged: bool = False) -> Case:
+def random_shapes(seed: int, *, tight: bool = False, aged: bool = False, rare: bool = False) -> Case:
     """The case of a seed; the same for the same arguments.
 
     ``tight``: nodes are full, and more pods wait. ``aged``: what comes back for a pod is often another pod than it is.
+    ``rare``: with what few clusters have.
     """
     rng = random.Random(seed)  # noqa: S311 -- test data, not secrets
-    age = Ageing(seed) if aged else None
+    age, few = Ageing(seed) if aged else None, Rare(seed) if rare else None
     sites, admission = random_sites(rng), age.admission if age else Admission(priorities=PRIORITIES)
     objects: list[Manifest] = [site.manifest for site in sites]
     objects.extend(drivers(rng, sites))
+    objects.extend(few.objects(sites) if few else ())
     objects.extend(_kinds(admission))
     counted: list[Manifest] = []
     pods: list[Manifest] = []
@@ -52,6 +55,8 @@ def random_shapes(seed: int, *, tight: bool = False, aged: bool = False) -> Case
         made = workload(rng, number, sites)
         if age:
             age.change(made)
+        objects.extend(few.change(made) if few else ())
+        if age:
             age.admit(made.pods)
         else:
             for pod in made.pods:
@@ -69,7 +74,7 @@ def random_shapes(seed: int, *, tight: bool = False, aged: bool = False) -> Case
     for budget in counted:
         count(budget, pods)
     configuration = random_configuration(rng) if rng.random() < 0.3 else None
-    objects += [*pods, *counted]
+    objects += [*(few.lived(objects, pods) if few else pods), *counted]
     policies, inputs, form = random_policies(rng), random_inputs(rng), Form.OBJECTS
     if age:
         policies, inputs, form = age.policies(policies), age.inputs(inputs), age.form()

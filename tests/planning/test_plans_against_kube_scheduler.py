@@ -7,12 +7,14 @@ from harness.shapes.clusters import random_shapes
 from tests.planning.test_plans_of_every_shape import SEEDS
 
 AGED = (3, 6, 19, 37, 43, 53, 56, 75, 86, 97, 100, 104, 111, 112, 126, 139, 143, 155, 165, 230, 713)
+RARE = (37, 43, 53, 57, 60)
 
 
 @pytest.mark.realcluster
 def test_kube_scheduler_takes_every_replacement_where_it_is_planned(program):
     tally, refused = Tally(), []
-    for case in [random_shapes(seed, aged=True) for seed in AGED] + [random_shapes(seed) for seed in SEEDS]:
+    cases = [random_shapes(seed, aged=True) for seed in AGED] + [random_shapes(seed) for seed in SEEDS]
+    for case in cases + [random_shapes(seed, aged=True, rare=True) for seed in RARE]:
         refused += [str(found) for found in judge(case, program, tally)]
     assert not refused, "\n".join(refused[:5])
     assert tally.moves > 80

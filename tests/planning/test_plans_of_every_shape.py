@@ -39,8 +39,8 @@ def test_changes_are_exact_and_the_order_of_reading_does_not_matter(seed):
     assert list(order_of_reading(case, planned(case, cluster), seed)) == []
 
 
-@pytest.mark.parametrize("aged", [False, True])
-def test_a_seed_gives_the_same_cluster(aged):
-    one, again = random_shapes(7, aged=aged), random_shapes(7, aged=aged)
+@pytest.mark.parametrize("kind", [{}, {"aged": True}, {"aged": True, "rare": True}])
+def test_a_seed_gives_the_same_cluster(kind):
+    one, again = random_shapes(7, **kind), random_shapes(7, **kind)
     assert msgspec.json.encode(one.objects) == msgspec.json.encode(again.objects)
     assert one.inputs == again.inputs

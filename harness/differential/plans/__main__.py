@@ -44,7 +44,7 @@ def main(moves: int, first: int, show: int) -> None:
 
 def _judged(seed: int, program: Program, tally: Tally) -> list[str]:
     try:
-        case = random_shapes(seed, tight=seed % 4 == 0, aged=True)
+        case = random_shapes(seed, tight=seed % 4 == 0, aged=True, rare=seed % 3 != 0)
         return [str(found) for found in judge(case, program, tally)]
     except Misread as wrong:
         tally.misread += 1
