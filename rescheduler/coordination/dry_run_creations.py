@@ -23,13 +23,14 @@ from rescheduler.model.records import Pod, PodSpec, Workload
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.selectors import NO_LABELS, LabelSet
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.replacements.controllers import waits_for_others
 from rescheduler.replacements.dry_run import can_be_tried, serves_all_pods
 from rescheduler.replacements.templates import revision_to_come
 
 _KEPT_S: Final = 3_600.0
 """How long plans rely on an admitted pod. A move asks again before it reserves, and right before it evicts."""
 _REFUSED_KEPT_S: Final = 300.0
-"""How long plans rely on a refusal: what refuses may be mended, and nothing tells when."""
+"""How long plans rely on a refusal or on gates of others: what adds them may be mended, and nothing tells when."""
 _NO_RIGHT_KEPT_S: Final = 60.0
 """How long a missing right is not asked for again. An API server that starts answers 403 until it has read the roles."""
 _READ_KEPT_S: Final = 5.0
@@ -60,8 +61,9 @@ class _Kept:
 
     @property
     def until_s(self) -> float:
-        refused = self.answer.outcome is CreationOutcome.REFUSED
-        return self.asked_at_s + (_REFUSED_KEPT_S if refused else _KEPT_S)
+        pod, refused = self.answer.pod, self.answer.outcome is CreationOutcome.REFUSED
+        waits = pod is not None and pod.spec is not None and any(waits_for_others(pod.spec, ""))
+        return self.asked_at_s + (_REFUSED_KEPT_S if refused or waits else _KEPT_S)
 
 
 class _Read(NamedTuple):

@@ -15,7 +15,7 @@ from rescheduler.migrations.gate_in_force import prepare
 from rescheduler.migrations.migration_lifecycle import CONDITION_START_FIRST
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.observed_migration import ObservedStartFirst
-from rescheduler.migrations.replacement_checks import FRESH_S, asked, note_source, reference_fits
+from rescheduler.migrations.replacement_checks import FRESH_S, LAST_LOOK_S, asked, note_source, reference_fits
 from rescheduler.model import names
 from rescheduler.model.migration import MigrationPhase, MoveMode
 from rescheduler.model.outcomes import NO_RIGHT, QUOTA_USED_UP
@@ -45,7 +45,9 @@ def may_begin(draft: Draft) -> bool:
     if observed.waits.begins_after:
         _wait_for_earlier_moves(draft)
         return False
-    if observed.held_back is None and not asked(draft, FRESH_S):
+    # What refuses may have been mended since, and who asks for a move is told what holds now.
+    ends = not (observed.movable.ok or observed.movable.passes)
+    if observed.held_back is None and not asked(draft, LAST_LOOK_S if ends else FRESH_S):
         return False
     if not observed.movable.ok:
         # A Deployment counts as rolling out for a moment after each of its pods comes or goes, and for as long as its status lags.

@@ -29,7 +29,7 @@ from rescheduler.reservations.observed_reservation import soft_mode
 FRESH_S: Final = 60.0
 """How old a dry-run creation may be when room is reserved."""
 LAST_LOOK_S: Final = 5.0
-"""How old it may be when the eviction is rehearsed."""
+"""How old it may be when the eviction is rehearsed, and when the move ends by it."""
 LOOK_LASTS_S: Final = 0.5
 """How old it may be when the pod is evicted, so that admission that changed a moment ago counts."""
 _LAST_BACKOFF_S: Final = 10.0

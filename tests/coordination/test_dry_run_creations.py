@@ -19,6 +19,7 @@ GROWN = AdmittedPod(spec=PodSpec(requests=Resources(cpu_milli=700)))
 ADMITTED = CreationAnswer(CreationOutcome.ADMITTED, pod=GROWN)
 REFUSED = CreationAnswer(CreationOutcome.REFUSED, "no", AdmittedPod(refusal="no"))
 NO_RIGHT = CreationAnswer(CreationOutcome.NO_RIGHT, "cannot create resource")
+GATED = CreationAnswer(CreationOutcome.ADMITTED, pod=AdmittedPod(spec=PodSpec(gates=("queue.example/hold",))))
 UNANSWERED = CreationAnswer(CreationOutcome.UNANSWERED, "503")
 
 
@@ -59,7 +60,7 @@ def test_an_answer_ends_with_the_template_that_it_was_made_from(kept):
     assert kept.observed(changed, web(changed)).outcome is None
 
 
-@pytest.mark.parametrize(("answer", "lasts_s"), [(ADMITTED, 3_600), (REFUSED, 300)])
+@pytest.mark.parametrize(("answer", "lasts_s"), [(ADMITTED, 3_600), (REFUSED, 300), (GATED, 300)])
 def test_an_answer_ends_after_its_time(kept, answer, lasts_s):
     ask(kept, answer)
     assert kept.informed(world(), NOW + lasts_s - 1).admitted
@@ -73,8 +74,7 @@ def test_a_refusal_means_that_nothing_comes_back(kept):
 
 
 def test_a_pod_that_admission_gates_would_wait_for_another_program(kept):
-    gated = AdmittedPod(spec=PodSpec(gates=("queue.example/hold",)))
-    ask(kept, CreationAnswer(CreationOutcome.ADMITTED, pod=gated))
+    ask(kept, GATED)
     snapshot = kept.informed(world(), NOW + 1)
     found = Replacements(snapshot).of(web(snapshot))
     assert found.reason is NoReplacement.TEMPLATE_GATED

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from test_migration_machine import NOW, PHASE, kinds, look, migration, pod, reservation
 
-from rescheduler.migrations.observed_migration import Calls, ObservedCreation
+from rescheduler.migrations.observed_migration import Calls, ObservedCreation, Permission
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.outcomes import CreationOutcome as Outcome
 from rescheduler.model.outcomes import EvictionOutcome, EvictionResult
@@ -71,6 +71,15 @@ def test_the_changes_of_its_hand_over_are_tried_with_it_unless_they_were_a_momen
 def test_an_old_answer_is_asked_again_before_room_is_reserved(age_s, expected):
     seen = creation(Outcome.ADMITTED, at=NOW - age_s)
     assert expected in kinds(look(migration(), creation=seen, replacement=coming(500)))
+
+
+@pytest.mark.parametrize(("age_s", "asks"), [(4.0, False), (6.0, True)])
+@pytest.mark.parametrize("answer", [Outcome.REFUSED, Outcome.ADMITTED])
+def test_no_move_ends_by_an_answer_of_before_what_refused_it_was_mended(answer, age_s, asks):
+    """The API server refuses the new pod, or gives it gates of another program."""
+    seen = creation(answer, at=NOW - age_s)
+    outcome = look(migration(), creation=seen, movable=Permission(ok=False, message="the pod would wait"))
+    assert ("try_creation" in kinds(outcome), outcome.status.phase is PHASE.FAILED) == (asks, not asks)
 
 
 def test_an_answer_of_this_round_is_read_in_the_next_one():
