@@ -10,8 +10,8 @@ from rescheduler.migrations.observed_migration import ALLOWED, Permission
 from rescheduler.model.records import Pod
 from rescheduler.planning.budgets import BudgetLedger
 from rescheduler.planning.limits import Protections
-from rescheduler.planning.plan import SkipReason
-from rescheduler.planning.protections import Lifted, Protectors
+from rescheduler.planning.plan import Blocked, SkipReason
+from rescheduler.planning.protections import CONFIGURED, Lifted, Protectors
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile
@@ -65,6 +65,11 @@ def protection_of(
         if refusal is None:
             return ALLOWED
         passes = refusal.reason is SkipReason.WORKLOAD_BUSY
-        return Permission(ok=False, message=f"the pod {refusal.message}", passes=passes)
+        return Permission(ok=False, message=f"the pod {refusal.message}{_set_by(refusal)}", passes=passes)
 
     return judged
+
+
+def _set_by(refusal: Blocked) -> str:
+    """Which key of the configuration says so, in brackets; "": none does."""
+    return f" ({refusal.by})" if refusal.by.startswith(CONFIGURED) else ""

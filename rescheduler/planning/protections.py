@@ -22,14 +22,16 @@ from rescheduler.model.names import (
 )
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.pod_volumes import VolumeKind
-from rescheduler.model.records import Pod, PodPhase, Workload
+from rescheduler.model.records import ObjectKey, Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
 from rescheduler.planning.plan import Blocked, SkipReason
+from rescheduler.replacements.identity import keeps_name
 from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
+from rescheduler.scheduling.dynamic_resources import allocated_devices
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
@@ -43,6 +45,9 @@ _NEVER: Final = {
     NeverMoves.NO_CONTROLLER: "no controller",
 }
 _CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
+CONFIGURED: Final = "protections."
+"""What the names of protections of the configuration begin with."""
 
 
 class Lifted(enum.Flag):
@@ -70,6 +75,7 @@ class Protector:
         self._protections = protections
         self._covered = covered
         self._judges = judges
+        self._devices = allocated_devices(replacements.snapshot)
         self._replacements = replacements
         self._shared: dict[tuple[object, ...], Blocked | None] = {}
         self._young: dict[float, Blocked] = {}
@@ -118,6 +124,7 @@ class Protector:
             self._protections.without_budget and self._covered(one),
             self._snapshot.top_workload(one),
             self._replacements.follows_from(one),
+            self._devices,
         )
         if not known.memo.of(Protector, stamp, lambda: self._shared_refusal(one) is None):
             return False
@@ -137,7 +144,7 @@ class Protector:
             words = f"cannot end: node/{pod.node} is not Ready or unreachable"
             return _protected(words, f"node/{pod.node}")
         if pod.node in self._kept_nodes:
-            return _protected(f"node/{pod.node} is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT)
+            return _protected(f"is on node/{pod.node}, which is annotated {DO_NOT_DISRUPT}", DO_NOT_DISRUPT)
         return self._shared_refusal(pod, lifted=lifted) or self._by_age(pod, lifted=lifted)
 
     def _shared_refusal(self, pod: Pod, *, lifted: Lifted = Lifted.NOTHING) -> Blocked | None:
@@ -198,6 +205,23 @@ class Protector:
             reason = SkipReason.WORKLOAD_BUSY if found.reason.passes else SkipReason.NOT_SUPPORTED
             yield Blocked(reason, found.message, str(found.reason))
         yield from _unjudged(pod, self._judges)
+        for name, amount in pod.spec.requests.scalars if self._devices else ():
+            if amount and name in self._devices:
+                yield Blocked(
+                    SkipReason.NOT_SUPPORTED,
+                    f"is given devices for {name}, whose placement is not judged here",
+                    name,
+                )
+        if not keeps_name(pod):
+            yield from self._exclusive(pod)
+
+    def _exclusive(self, pod: Pod) -> Iterator[Blocked]:
+        """A claim that one pod may use at a time keeps the replacement off every node while the pod ends, whatever room there is."""
+        for volume in pod.spec.volumes:
+            claim = self._snapshot.claims.get(ObjectKey(pod.namespace, volume.source))
+            if volume.kind is VolumeKind.CLAIM and claim and READ_WRITE_ONCE_POD in claim.access_modes:
+                words = f"uses claim {volume.source}, {READ_WRITE_ONCE_POD}, which keeps its replacement off every node until it has ended"
+                yield Blocked(SkipReason.NOT_SUPPORTED, words, f"{READ_WRITE_ONCE_POD} ({volume.source})")
 
     def _not_disrupted_yet(self, pod: Pod) -> bool:
         """Karpenter also takes a duration since the start of the pod; an unreadable one is ignored."""
@@ -214,13 +238,13 @@ class Protector:
         rules, spec = self._protections, pod.spec
         if not rules.namespaces.admits(pod.namespace, SYSTEM_NAMESPACES):
             yield _protected(
-                f"namespace {pod.namespace} is left alone", f"protections.namespaces ({pod.namespace})"
+                "is in a namespace that is left alone", f"protections.namespaces ({pod.namespace})"
             )
         if rules.label_selector is not None and not rules.label_selector.matches(pod.labels):
-            yield _protected("its labels are outside of what may be moved", "protections.labelSelector")
+            yield _protected("has labels outside of what may be moved", "protections.labelSelector")
         if spec.priority >= rules.priority_threshold:
             yield _protected(
-                f"priority {spec.priority} is at or above {rules.priority_threshold}",
+                f"has priority {spec.priority}, at or above {rules.priority_threshold}",
                 "protections.priorityThreshold",
             )
         if rules.local_storage and keeps_local_data(pod):
@@ -229,7 +253,7 @@ class Protector:
             yield _protected("uses persistent volumes", "protections.persistentVolumes")
         yield from self._below_min_replicas(pod)
         if rules.without_budget and not self._covered(pod):
-            yield _protected("no PodDisruptionBudget selects it", "protections.withoutBudget")
+            yield _protected("is selected by no PodDisruptionBudget", "protections.withoutBudget")
         if rules.prefer_no_eviction and pod.annotations.get(DESCHEDULER_PREFER_NO_EVICTION) is not None:
             yield _protected(f"is annotated {DESCHEDULER_PREFER_NO_EVICTION}", "protections.preferNoEviction")
 
@@ -239,7 +263,7 @@ class Protector:
         if workload is not None and least > 1 and workload.replicas < least:
             yield Blocked(
                 SkipReason.SINGLE_REPLICA,
-                f"its {_named(workload)} has {workload.replicas} of at least {least} replicas",
+                f"belongs to {_named(workload)}, which has {workload.replicas} of at least {least} replicas",
                 "protections.minReplicas",
             )
 

@@ -5,7 +5,6 @@ or not. Which rules count such pods (kube-scheduler 1.37):
 
 * InterPodAffinity counts terminating pods. Required anti-affinity, of either side, is judged with all of them; required
   affinity with every subset of them, because a term that holds now may not hold when the replacement comes.
-* VolumeRestrictions counts terminating pods that use a ReadWriteOncePod claim, on every node.
 * PodTopologySpread skips terminating pods: see ``PlannedSpread``. Where moves run at once it is judged also as if none of
   them had begun, so that no move relies on another one.
 * What pods hold on their own node (room, ports, disks, attached volumes) is kept by ``Trial``.
@@ -23,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rescheduler.model.pod_volumes import VolumeKind
-from rescheduler.model.records import ObjectKey, Pod, PodSpec
+from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.policies.planned_moves import PlannedMove
@@ -36,9 +34,7 @@ from rescheduler.scheduling.lasting_affinity import TransientPod, lasting_affini
 from rescheduler.scheduling.matching import Matcher, demanded_label, matcher_of
 from rescheduler.scheduling.pod_topology_spread import CountedPod, SpreadAfter, hard_matchers, spread_after
 from rescheduler.scheduling.state import SchedulingState
-from rescheduler.scheduling.volume_restrictions import VolumeRestrictions
 
-_READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 _Kind = tuple[str, PodSpec, LabelSet]
 Label = tuple[str, str]
 
@@ -116,8 +112,6 @@ class TransientPods:
         self._restrict(unadopted, feasible, None)
 
     def _restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None) -> None:
-        if VolumeRestrictions.name not in self._disabled and self._claims_in_use(replacement, ending):
-            feasible[:] = False
         if InterPodAffinity.name in self._disabled:
             return
         for key, kept_off in self._kept_off(replacement, ending).items():
@@ -180,15 +174,6 @@ class TransientPods:
         label = demanded_label(matcher.selector)
         return self._all if label is None else self._labelled.get(label, ())
 
-    def _claims_in_use(self, replacement: Pod, ending: Pod | None) -> bool:
-        """True if an old pod that may still be there uses a ReadWriteOncePod claim of the replacement."""
-        wanted = exclusive_claims(self._snapshot, replacement)
-        if not wanted:
-            return False
-        old = (ending,) if ending is not None else ()
-        users = (*old, *(move.pod for move in self._moves if move.pod.spec.volumes))
-        return any(not wanted.isdisjoint(exclusive_claims(self._snapshot, user)) for user in users)
-
     def _kept_off(self, replacement: Pod, ending: Pod | None) -> dict[str, set[int]]:
         """By topology key, the domains that required anti-affinity of old pods or against them keeps it off."""
         found: dict[str, set[int]] = {}
@@ -230,13 +215,12 @@ class TransientPods:
 def minds_the_old_pod(snapshot: Snapshot, pod: Pod, replacement: Pod) -> bool:
     """False if ``replacement`` fits the same nodes, other than that of ``pod``, whether ``pod`` still ends or is gone; cheap.
 
-    It is gone before a StatefulSet creates the next one. Pods on one node share its room, ports and disks only; what is left are InterPodAffinity and ReadWriteOncePod claims.
+    It is gone before a StatefulSet creates the next one. Pods on one node share its room, ports and disks only; what is left is
+    InterPodAffinity. Pods with a ReadWriteOncePod claim, which terminating pods use on every node, are not moved (``protections``).
     """
     if keeps_name(pod):
         return False
-    if replacement.spec.pod_affinity or any(keys_apart(snapshot, pod, replacement)):
-        return True
-    return not exclusive_claims(snapshot, pod).isdisjoint(exclusive_claims(snapshot, replacement))
+    return bool(replacement.spec.pod_affinity) or any(keys_apart(snapshot, pod, replacement))
 
 
 def keys_apart(snapshot: Snapshot, standing: Pod, coming: Pod) -> Iterator[str]:
@@ -245,14 +229,6 @@ def keys_apart(snapshot: Snapshot, standing: Pod, coming: Pod) -> Iterator[str]:
         for key in _anti_terms(owner):
             if key.matcher.matches(match.namespace, match.labels, snapshot.namespaces, own=owner is coming):
                 yield key.topology_key
-
-
-def exclusive_claims(snapshot: Snapshot, pod: Pod) -> frozenset[ObjectKey]:
-    """The claims of the pod that only one pod may use at a time."""
-    keys = (ObjectKey(pod.namespace, v.source) for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM)
-    return frozenset(
-        key for key in keys if (c := snapshot.claims.get(key)) and _READ_WRITE_ONCE_POD in c.access_modes
-    )
 
 
 def _passing(move: PlannedMove) -> list[TransientPod]:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from rescheduler.model.snapshot import Snapshot
 from rescheduler.scheduling.classes import Ask, Nominated
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, IntArray, NodeIndices, Refusal
@@ -89,9 +90,21 @@ def may_be_devices(resource: str) -> bool:
 
 def is_devices(resource: str, cluster: Cluster) -> bool:
     """True if a DeviceClass of the cluster stands behind the resource."""
-    classes = cluster.snapshot.device_classes
-    if not classes or not may_be_devices(resource):
-        return False
-    if resource.startswith(_DEVICE_CLASS_PREFIX):
-        return resource.removeprefix(_DEVICE_CLASS_PREFIX) in classes
-    return any(known.extended_resource == resource for known in classes.values())
+    return bool(cluster.snapshot.device_classes) and resource in _names_of_devices(cluster.snapshot)
+
+
+def allocated_devices(snapshot: Snapshot) -> frozenset[str]:
+    """Resources that devices stand behind and no node offers itself: wherever pods that request them run, devices were allocated."""
+    names = _names_of_devices(snapshot)
+    if not names:
+        return names
+    offered = (
+        name for node in snapshot.nodes.values() for name, amount in node.allocatable.scalars if amount
+    )
+    return names.difference(offered)
+
+
+def _names_of_devices(snapshot: Snapshot) -> frozenset[str]:
+    classes = snapshot.device_classes
+    names = (known.extended_resource for known in classes.values() if is_extended(known.extended_resource))
+    return frozenset((*names, *(_DEVICE_CLASS_PREFIX + name for name in classes)))

@@ -81,6 +81,20 @@ def test_what_lacks_a_flag_is_refused_with_it_and_done_with_all_of_them(owner, c
     assert plan(*nodes(), owner, pod, options=EVERYTHING).refused == ()
 
 
+def test_a_claim_that_keeps_the_replacement_out_while_the_old_pod_ends_is_no_lack_of_room(owner):
+    """No node that anybody adds would help: a node autoscaler is not asked, and a flag evicts it."""
+    mode = "ReadWriteOncePod"
+    volume = b.volume("v").set("spec.accessModes", [mode])
+    claim = b.claim("data").set("spec.accessModes", [mode]).bound_to("v")
+    cluster = [*nodes(), owner, volume, claim, owner.pod("web-0").claim("data").on("n1")]
+    asks = DrainOptions(asks_for_nodes=True)
+    ((_, why),) = plan(*cluster, options=asks).refused
+    assert why.startswith(f"the pod uses claim data, {mode}, which keeps its replacement off every node")
+    assert why.endswith("with --evict-unmovable")
+    ((evicted, _),) = plan(*cluster, options=EVERYTHING).evictions
+    assert evicted.name == "web-0"
+
+
 def test_protections_of_the_configuration_keep_no_pod_on_a_drained_node(owner):
     found = plan(*nodes(), owner, owner.pod("important").priority(1_500_000).on("n1"))
     assert [(m.pod.name, m.stage) for m in found.moves] == [("important", 0)]

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -12,6 +13,8 @@ from rescheduler.cli.main import main
 from rescheduler.cli.move_checks import check_moves
 from rescheduler.configuration.document import default_configuration
 from rescheduler.model.selectors import LabelSet
+from rescheduler.planning.limits import Protections
+from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.testing import builders as b
 
 WEB = {"app": "web", "tier": "front"}
@@ -133,3 +136,21 @@ def test_a_move_of_a_pod_under_two_budgets_is_refused_as_a_drain_does(app):
     snapshot = b.snapshot(b.node("n1"), b.node("n2"), owner, pod, *budgets)
     (checked,) = check_moves(snapshot, default_configuration(), list(snapshot.pods.values()))
     assert "2 PodDisruptionBudgets select it (shop/one, shop/two)" in checked.refusal
+
+
+@pytest.mark.parametrize(("change", "protections", "refusal"), [
+    (lambda p: p.claim("data"), {}, "uses persistent volumes (protections.persistentVolumes)"),
+    (lambda p: p.priority(2_000_000), {}, "has priority 2000000, at or above 1000000 (protections.priorityThreshold)"),
+    (lambda p: p.label(a="b"), {"without_budget": True}, "is selected by no PodDisruptionBudget (protections.withoutBudget)"),
+    (lambda p: p.label(a="b"), {"namespaces": NamespaceFilter(exclude=("shop",))}, "is in a namespace that is left alone (protections.namespaces (shop))"),
+    (lambda p: p.label(a="b"), {"min_replicas": 2}, "belongs to ReplicaSet shop/web, which has 1 of at least 2 replicas (protections.minReplicas)"),
+    (lambda p: p.annotate({"rescheduler.dev/evict": "false"}), {}, "is annotated rescheduler.dev/evict=false"),
+])  # fmt: skip
+def test_the_refusal_of_a_move_names_the_key_of_the_configuration_that_keeps_the_pod(
+    app, change, protections, refusal
+):
+    owner, pod = app("web", ["n1"], namespace="shop")
+    snapshot = b.snapshot(b.node("n1"), b.node("n2"), owner, change(pod))
+    configured = msgspec.structs.replace(default_configuration(), protections=Protections(**protections))
+    (checked,) = check_moves(snapshot, configured, list(snapshot.pods.values()))
+    assert checked.refusal == f"the pod {refusal}"

@@ -129,7 +129,7 @@ def test_a_pod_of_higher_priority_stays_unless_it_may_move():
 
 @pytest.mark.parametrize(("held", "reason", "words"), [
     ({"budget": True}, "DisruptionBudget", "default/a-1: PodDisruptionBudget default/a allows 0 disruptions now"),
-    ({"priority": 5}, "Protected", "default/a-1: priority 5 is at or above 5"),
+    ({"priority": 5}, "Protected", "default/a-1: has priority 5, at or above 5"),
 ])  # fmt: skip
 def test_what_holds_a_pod_is_said(held, reason, words):
     items = [*nodes("2", "1"), *web("a", "n1", spec=lambda s: s.priority(held.get("priority", 0)))]

@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescheduler.model.kinds import Kind
 from rescheduler.planning.limits import Protections
 from rescheduler.planning.protections import Protector
 from rescheduler.policies.wire import NamespaceFilter
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b
+from rescheduler.testing.builder_base import Builder, object_manifest
 
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
@@ -93,6 +95,33 @@ def test_an_ordinary_pod_may_move(web, owner):
 )
 def test_pods(web, owner, change, expected):
     assert refusal(change(web), owner) == expected
+
+
+def test_devices_that_no_node_offers_itself_are_allocated_by_rules_that_are_not_judged(web, owner):
+    """A DeviceClass stands behind the resource; where a device plugin offers it, NodeResourcesFit judges."""
+    device = Builder(
+        object_manifest(Kind.DEVICE_CLASS, "gpu", spec={"extendedResourceName": "example.com/gpu"})
+    )
+    using = web.requests({"example.com/gpu": "1"})
+    assert refusal(using, owner, None, device) == ("NotSupported", "example.com/gpu")
+    implicit = "deviceclass.resource.kubernetes.io/gpu"
+    assert refusal(web.requests({implicit: "1"}), owner, None, device) == ("NotSupported", implicit)
+    plugin = b.node("n2").allocatable({"example.com/gpu": "4"})
+    assert refusal(using, owner, None, device, plugin) is None
+    assert refusal(using, owner) is None
+    assert refusal(web, owner, None, device) is None
+
+
+@pytest.mark.parametrize("kind", [b.replicaset, b.statefulset])
+@pytest.mark.parametrize("mode", ["ReadWriteOncePod", "ReadWriteOnce"])
+def test_a_claim_for_one_pod_keeps_a_replacement_out_that_comes_while_the_old_pod_ends(kind, mode):
+    """A StatefulSet creates the next pod once the old one has ended."""
+    owner = kind("web").replicas(3)
+    claim = b.claim("data").set("spec.accessModes", [mode]).bound_to("v")
+    pod = owner.pod("web-0").claim("data").on("n1")
+    found = refusal(pod, owner, Protections(persistent_volumes=False), claim)
+    kept = kind is b.replicaset and mode == "ReadWriteOncePod"
+    assert found == (("NotSupported", "ReadWriteOncePod (data)") if kept else None)
 
 
 @pytest.mark.parametrize(("rules", "expected"), [

@@ -119,17 +119,6 @@ def test_a_stateful_set_starts_the_next_pod_after_the_old_one_ended():
     assert move_refusal(*asked(cluster), "n2") is None
 
 
-@pytest.mark.parametrize(("mode", "fits"), [("ReadWriteOncePod", False), ("ReadWriteMany", True)])
-def test_a_claim_for_one_pod_is_in_use_while_the_old_pod_ends(app, mode, fits):
-    volume = b.volume("v").set("spec.accessModes", [mode])
-    claim = b.claim("data").set("spec.accessModes", [mode]).bound_to("v")
-    replacements, state, pod = asked(
-        b.snapshot(ONE_ZONE, volume, claim, app("web", ["n1"], lambda s: s.claim("data")))
-    )
-    assert (move_refusal(replacements, state, pod, "n2") is None) is fits
-    assert bool(choose_target(replacements, state, pod).node) is fits
-
-
 @pytest.mark.parametrize(("near", "word"), [(["n1"], "still ends"), (["n1", "n2"], None)])
 def test_the_last_pod_of_its_zone_does_not_leave_it_while_it_ends(app, near, word):
     """kube-scheduler counts a terminating pod for required affinity; once it is gone, the first pod may start anywhere."""
