@@ -15,10 +15,10 @@ import structlog
 
 from harness.rest.clusters import random_cluster
 from harness.rest.controller import controller_course
-from harness.rest.cycles import course_of
+from harness.rest.course import course_of
 from harness.rest.sets import DOCUMENTS, PolicySet, documents, pairs
 
-_COUNTED = ("moves", "restless", "returns", "returns after others", "swaps")
+_COUNTED = ("moves", "restless", "returns after others")
 
 
 @click.command()
@@ -82,11 +82,9 @@ def _tried(one: PolicySet, seeds: range) -> tuple[Counter[str], list[str]]:
     faults: list[str] = []
     for seed in seeds:
         course = course_of(random_cluster(seed), one.policies, one.inputs, hints=one.hints)
-        counts["moves"] += sum(course.moves)
-        counts["restless"] += not course.at_rest
-        counts["returns"] += len(course.returns)
-        counts["returns after others"] += len(course.returns_after_others)
-        counts["swaps"] += len(course.swaps)
+        counts["moves"] += course.moves
+        counts["restless"] += course.restless
+        counts["returns after others"] += course.returns_after_others
         faults.extend(f"seed {seed}: {fault}" for fault in course.faults)
     return counts, faults
 

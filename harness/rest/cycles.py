@@ -1,15 +1,11 @@
-"""Plan, move, plan again, until nothing moves: what happened on the way, and whether it came to an end.
-
-The moves of each plan are carried out in full before the next plan, by the records of what comes back; nothing else changes.
-Pure but for the time that it takes.
-"""
+"""One cycle of planning: the moves of a plan carried out in full, by the records of what comes back; and what must hold of it. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,82 +14,14 @@ from rescheduler.model.holding import placed_on
 from rescheduler.model.records import ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.avoid import entry_for, with_entry
-from rescheduler.planning.limits import PlanningInputs
-from rescheduler.planning.plan import Move, Plan
-from rescheduler.planning.planner import plan
+from rescheduler.planning.badness import Badness, MoveEffect, by_policy
+from rescheduler.planning.plan import Move, Plan, PolicySummary
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.objective import TIERS
 from rescheduler.replacements.replacement import Replacements
-from rescheduler.scheduling.framework import IntArray
+from rescheduler.scheduling.framework import IntArray, Profile
+from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.state import SchedulingState
-
-CYCLES: Final = 50
-"""A cluster that moves pods for longer is called restless; with one move at once a cycle makes one move."""
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """What planning a cluster again and again did."""
-
-    cluster: Snapshot
-    """As it stands at the end."""
-    moves: tuple[int, ...]
-    """By cycle."""
-    returns: tuple[str, ...]
-    """Pods that came back to a node that they had left, and nothing had become better by it; in words."""
-    returns_after_others: tuple[str, ...]
-    """Pods that came back after others had moved, which made it worth while: see ``Been.words``."""
-    swaps: tuple[str, ...]
-    """Pods of one owner that a plan moved to each other's node, in words."""
-    badness: tuple[tuple[int, ...], ...]
-    """Of the placement before each cycle, and at the end."""
-
-    @property
-    def at_rest(self) -> bool:
-        """True if the last plan moved nothing."""
-        return not self.moves or self.moves[-1] == 0
-
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """What must not happen, in words."""
-        restless = () if self.at_rest else (f"restless: moves by cycle {self.moves}",)
-        rising = tuple(
-            f"cycle {i}: badness {before} -> {after}"
-            for i, (before, after) in enumerate(zip(self.badness, self.badness[1:], strict=False))
-            if self.moves[i] and not after < before
-        )
-        return (*restless, *self.returns, *self.swaps, *rising)
-
-
-def course_of(
-    cluster: Snapshot,
-    policies: Sequence[Policy],
-    inputs: PlanningInputs,
-    *,
-    hints: bool,
-) -> Course:
-    """Plan and move until a plan moves nothing, at most ``CYCLES`` times.
-
-    ``hints``: moves leave hints on the nodes that pods left, as the controller does; they must not be needed for rest.
-    """
-    been = Been()
-    moves: list[int] = []
-    swaps: list[str] = []
-    state = SchedulingState(cluster)
-    badness = [badness_of(cluster, policies, state)]
-    for number in range(CYCLES):
-        made = plan(cluster, policies, inputs, state)
-        moves.append(len(made.moves))
-        if not made.moves:
-            break
-        been.carried_out(number, made, badness[-1])
-        swaps.extend(f"cycle {number}: {found}" for found in swapped(made))
-        cluster = moved(cluster, made)
-        if hints:
-            cluster = _hinted(cluster, made)
-        badness.append(badness_of(cluster, policies, state))
-    returns, after_others = tuple(been.returns), tuple(been.after_others)
-    return Course(cluster, tuple(moves), returns, after_others, tuple(swaps), tuple(badness))
 
 
 class _Left(NamedTuple):
@@ -164,7 +92,7 @@ def moved(cluster: Snapshot, made: Plan) -> Snapshot:
     return dataclasses.replace(cluster, pods=pods)
 
 
-def _hinted(cluster: Snapshot, made: Plan) -> Snapshot:
+def hinted(cluster: Snapshot, made: Plan) -> Snapshot:
     """The nodes that pods left carry hints, which hold for as long as the course takes."""
     nodes, now_s = dict(cluster.nodes), cluster.taken_at_s
     for move in made.moves:
@@ -196,3 +124,72 @@ def _landed(old: Pod, new: Pod, node: str) -> Pod:
 
 def _words(move: Move) -> str:
     return f"{move.pod.name} {move.source} -> {move.target} ({move.policy}, {move.reason})"
+
+
+def wrong_sums(made: Plan) -> Iterator[str]:
+    """Policies whose numbers before, with what the moves change, are not those after.
+
+    Not asked where pending pods get rooms, nor of a policy with two entries: ``balance`` in a pool goes by the mean of the pool, which
+    falls when pods leave it.
+    """
+    if any(room.node for room in made.rooms):
+        return
+    entries = Counter(summary.name for summary in made.before.policies)
+    before, after = (_by_name(summary.policies) for summary in (made.before, made.after))
+    change = by_policy(effect for move in made.moves for effect in move.effects)
+    for name, badness in before.items():
+        if entries[name] == 1 and badness + change.get(name, Badness()) != after[name]:
+            yield f"{name}: {badness} and {change.get(name)} is not {after[name]}"
+
+
+def _by_name(policies: Sequence[PolicySummary]) -> Mapping[str, Badness]:
+    return by_policy(MoveEffect(policy.name, policy.badness) for policy in policies)
+
+
+def company_broken(cluster: Snapshot, made: Plan, profile: Profile | None) -> Iterator[str]:
+    """Pods that stay and break their required pod (anti-)affinity now, though no rule is repaired by the plan."""
+    repaired = {move.pod.uid for move in made.moves if _repairs(move)}
+    if not made.moves or repaired:
+        return
+    before, after = (_breaking(one, profile) for one in (cluster, moved(cluster, made)))
+    gone = {move.pod.uid for move in made.moves}
+    for uid, words in after.items():
+        if uid not in before and uid not in gone:
+            yield f"{words} breaks its required pod (anti-)affinity where it stands"
+
+
+def _repairs(move: Move) -> bool:
+    return any(effect.change.hard < 0 for effect in move.effects)
+
+
+def _breaking(cluster: Snapshot, profile: Profile | None) -> dict[str, str]:
+    """Pods that kube-scheduler's InterPodAffinity would refuse where they stand, by uid."""
+    state, found = SchedulingState(cluster, profile), dict[str, str]()
+    for pod in cluster.pods.values():
+        social = pod.spec.pod_affinity or pod.spec.pod_anti_affinity
+        if not social or pod.node not in state.node_index or pod.terminal or pod.deleting:
+            continue
+        mark = state.checkpoint()
+        state.remove(pod)
+        result = state.filter(msgspec.structs.replace(pod, node=""))
+        code = int(result.refused_by[state.node_index[pod.node]])
+        if code >= 0 and result.plugins[code] == InterPodAffinity.name:
+            found[pod.uid] = str(pod.key)
+        state.rollback(mark)
+    return found
+
+
+def untrue(before: Plan, made: Plan) -> Iterator[str]:
+    """What the plan before said of the cluster after it, and is not so."""
+    said, found = before.after, made.before
+    for one, other in zip(said.policies, found.policies, strict=True):
+        if one != other:
+            yield f"after the plan before: {one}, and now: {other}"
+    for node, now in zip(said.nodes, found.nodes, strict=True):
+        if node != now:
+            yield f"after the plan before: {node}, and now: {now}"
+    counts = [
+        (s.pods, s.pending_pods, s.empty_nodes, s.cpu_imbalance, s.memory_imbalance) for s in (said, found)
+    ]
+    if counts[0] != counts[1]:
+        yield f"after the plan before: {counts[0]}, and now: {counts[1]}"

@@ -12,10 +12,10 @@ import click
 
 from harness.differential.plans.case import Case
 from harness.differential.plans.dumps import Form, read
+from harness.rest.course import course_of
+from harness.rest.settling import settled
 from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of
 from harness.shapes.clusters import random_shapes
-from harness.shapes.course import course_of
-from harness.shapes.settling import settled
 
 
 @click.command()
@@ -42,7 +42,8 @@ def _faults(case: Case, seed: int, counts: Counter[str]) -> list[str]:
     cluster = read(case.objects, Form.OBJECTS)
     found = list(inexact_changes(case, cluster, seed))
     found += order_of_reading(case, planned(case, cluster), seed)
-    course = course_of(case, settled(cluster, profile_of(case)))
+    profile = profile_of(case)
+    course = course_of(settled(cluster, profile), case.policies, case.inputs, profile)
     counts.update(cycles=course.cycles, moves=course.moves, staged=course.staged, rooms=course.rooms)
     counts.update({"returns after others": course.returns_after_others, "restless": int(course.restless)})
     return [*found, *course.faults]

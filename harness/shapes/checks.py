@@ -1,4 +1,4 @@
-"""What must hold of every plan and of every policy on any cluster: exact changes, no order of reading, company that is kept.
+"""What must hold of every plan and of every policy on any cluster: exact changes, and no order of reading.
 
 Each check gives its faults in words.
 """
@@ -6,27 +6,24 @@ Each check gives its faults in words.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from harness.differential.comparison import snapshot_of
 from harness.differential.manifests import Manifest
 from harness.differential.plans.case import Case
-from harness.rest.cycles import moved
 from rescheduler.model.kinds import RESOURCES
 from rescheduler.model.never_moves import belongs_to_node
 from rescheduler.model.records import Pod
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.planning.badness import Badness, MoveEffect, by_policy
-from rescheduler.planning.plan import Move, Plan, PolicySummary
+from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
 from rescheduler.policies.framework import Policy, PolicyView
 from rescheduler.policies.objective import Tier
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
-from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.state import SchedulingState
 
 PODS_ASKED = 4
@@ -92,51 +89,3 @@ def order_of_reading(case: Case, made: Plan, seed: int) -> Iterator[str]:
     other = planned(case, snapshot_of(objects))
     if msgspec.json.encode(other) != msgspec.json.encode(made):
         yield f"read in another order the plan differs: {len(made.moves)} moves and {len(other.moves)}"
-
-
-def wrong_sums(made: Plan) -> Iterator[str]:
-    """Policies whose numbers before, with what the moves change, are not those after; not asked where pending pods get rooms."""
-    if any(room.node for room in made.rooms):
-        return
-    before, after = (_by_name(summary.policies) for summary in (made.before, made.after))
-    change = by_policy(effect for move in made.moves for effect in move.effects)
-    for name, badness in before.items():
-        if badness + change.get(name, Badness()) != after[name]:
-            yield f"{name}: {badness} and {change.get(name)} is not {after[name]}"
-
-
-def _by_name(policies: Sequence[PolicySummary]) -> Mapping[str, Badness]:
-    return by_policy(MoveEffect(policy.name, policy.badness) for policy in policies)
-
-
-def company_broken(case: Case, cluster: Snapshot, made: Plan) -> Iterator[str]:
-    """Pods that stay and break their required pod (anti-)affinity now, though no rule is repaired by the plan."""
-    repaired = {move.pod.uid for move in made.moves if _repairs(move)}
-    if not made.moves or repaired:
-        return
-    before, after = (_breaking(case, one) for one in (cluster, moved(cluster, made)))
-    gone = {move.pod.uid for move in made.moves}
-    for uid, words in after.items():
-        if uid not in before and uid not in gone:
-            yield f"{words} breaks its required pod (anti-)affinity where it stands"
-
-
-def _repairs(move: Move) -> bool:
-    return any(effect.change.hard < 0 for effect in move.effects)
-
-
-def _breaking(case: Case, cluster: Snapshot) -> dict[str, str]:
-    """Pods that kube-scheduler's InterPodAffinity would refuse where they stand, by uid."""
-    state, found = SchedulingState(cluster, profile_of(case)), dict[str, str]()
-    for pod in cluster.pods.values():
-        social = pod.spec.pod_affinity or pod.spec.pod_anti_affinity
-        if not social or pod.node not in state.node_index or pod.terminal or pod.deleting:
-            continue
-        mark = state.checkpoint()
-        state.remove(pod)
-        result = state.filter(msgspec.structs.replace(pod, node=""))
-        code = int(result.refused_by[state.node_index[pod.node]])
-        if code >= 0 and result.plugins[code] == InterPodAffinity.name:
-            found[pod.uid] = str(pod.key)
-        state.rollback(mark)
-    return found

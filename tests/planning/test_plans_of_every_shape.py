@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from harness.differential.plans.dumps import Form, read
+from harness.rest.course import course_of
+from harness.rest.settling import settled
 from harness.shapes.checks import inexact_changes, order_of_reading, planned, profile_of
 from harness.shapes.clusters import random_shapes
-from harness.shapes.course import course_of
-from harness.shapes.settling import settled
 
 SEEDS = (1200, 1290, 3002, 3012, 3025, 3049, 12096)
 """Clusters whose plans have stages, rooms for pending pods, pools beside each other, prices, and pods that others require near."""
@@ -16,7 +16,9 @@ SEEDS = (1200, 1290, 3002, 3012, 3025, 3049, 12096)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_they_come_to_rest_and_say_what_is_true(seed):
     case = random_shapes(seed)
-    course = course_of(case, settled(read(case.objects, Form.OBJECTS), profile_of(case)))
+    profile = profile_of(case)
+    cluster = settled(read(case.objects, Form.OBJECTS), profile)
+    course = course_of(cluster, case.policies, case.inputs, profile)
     assert course.faults == []
     assert course.moves > 0
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.differential.plans.case import Case
-from harness.rest.cycles import Been, badness_of, moved, swapped
-from harness.shapes.checks import company_broken, profile_of, wrong_sums
-from harness.shapes.settling import settled, with_rooms_taken
+from harness.rest.cycles import (
+    Been,
+    badness_of,
+    company_broken,
+    hinted,
+    moved,
+    swapped,
+    untrue,
+    wrong_sums,
+)
+from harness.rest.settling import settled, with_rooms_taken
 from rescheduler.model.snapshot import Snapshot
+from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.plan import Plan
 from rescheduler.planning.planner import plan
+from rescheduler.policies.framework import Policy
+from rescheduler.scheduling.framework import Profile
 from rescheduler.scheduling.state import SchedulingState
 
 CYCLES = 150
@@ -34,30 +44,42 @@ class Course:
     """In words."""
 
 
-def course_of(case: Case, cluster: Snapshot) -> Course:
-    """From a cluster in which the scheduler has placed what it can."""
-    profile, course, been = profile_of(case), Course(), Been()
+def course_of(
+    cluster: Snapshot,
+    policies: Sequence[Policy],
+    inputs: PlanningInputs,
+    profile: Profile | None = None,
+    *,
+    hints: bool = False,
+) -> Course:
+    """From a cluster in which the scheduler has placed what it can.
+
+    ``hints``: moves leave hints on the nodes that pods left, as the controller does; they must not be needed for rest.
+    """
+    profile, course, been = profile or Profile(), Course(), Been()
     state = SchedulingState(cluster, profile)
-    badness = badness_of(cluster, case.policies, state)
+    badness = badness_of(cluster, policies, state)
     before: Plan | None = None
     for number in range(CYCLES):
-        made = plan(cluster, case.policies, case.inputs, state)
-        found = list(_untrue(before, made)) if before is not None else []
+        made = plan(cluster, policies, inputs, state)
+        found = list(untrue(before, made)) if before is not None else []
         if not made.moves:
             course.faults += [f"cycle {number}: {words}" for words in found]
             break
         been.carried_out(number, made, badness)
-        found += [*swapped(made), *wrong_sums(made), *company_broken(case, cluster, made)]
+        found += [*swapped(made), *wrong_sums(made), *company_broken(cluster, made, profile)]
         _count(course, made)
         cluster = with_rooms_taken(moved(cluster, made), made.rooms)
-        now = badness_of(cluster, case.policies, state)
+        if hints:
+            cluster = hinted(cluster, made)
+        now = badness_of(cluster, policies, state)
         if not now < badness:
             found.append(f"badness {badness} -> {now}")
         course.faults += [f"cycle {number}: {words}" for words in found]
         after = settled(cluster, profile)
         # What a plan says of the cluster after it is compared only if nobody else landed meanwhile.
         before = made if _standing(after) == _standing(cluster) else None
-        cluster, badness = after, badness_of(after, case.policies, state)
+        cluster, badness = after, badness_of(after, policies, state)
     else:
         course.restless = True
         course.faults.append(f"moves in each of {CYCLES} cycles")
@@ -75,19 +97,3 @@ def _count(course: Course, made: Plan) -> None:
 
 def _standing(cluster: Snapshot) -> int:
     return sum(1 for pod in cluster.pods.values() if pod.node)
-
-
-def _untrue(before: Plan, made: Plan) -> Iterator[str]:
-    """What the plan before said of the cluster after it, and is not so."""
-    said, found = before.after, made.before
-    for one, other in zip(said.policies, found.policies, strict=True):
-        if one != other:
-            yield f"after the plan before: {one}, and now: {other}"
-    for node, now in zip(said.nodes, found.nodes, strict=True):
-        if node != now:
-            yield f"after the plan before: {node}, and now: {now}"
-    counts = [
-        (s.pods, s.pending_pods, s.empty_nodes, s.cpu_imbalance, s.memory_imbalance) for s in (said, found)
-    ]
-    if counts[0] != counts[1]:
-        yield f"after the plan before: {counts[0]}, and now: {counts[1]}"
