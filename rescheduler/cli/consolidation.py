@@ -300,7 +300,4 @@ def _why(skipped: Sequence[Skipped], *, receives: bool) -> str:
     first = named[0]
     by = f" ({first.blocked_by})" if first.blocked_by else ""
     more = f"; {plural(len(named) - 1, 'pod')} more" if len(named) > 1 else ""
-    # What a node gains is a matter of the policy; here it says only that an empty node, or one that goes, receives nothing.
-    nowhere = first.reason is SkipReason.NO_BETTER_TARGET
-    message = "no node in use that stays would take it" if nowhere else first.message
-    return f"{first.pod.namespace}/{first.pod.name}: {message}{by}{more}"
+    return f"{first.pod.namespace}/{first.pod.name}: {first.message}{by}{more}"

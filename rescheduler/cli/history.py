@@ -59,7 +59,7 @@ def run(
         text=lambda: _text(found, wide=output == "wide") if found else "",
     )
     if is_text(output) and not found:
-        tell("no moves")
+        tell(f"no moves in namespace {wanted}; -A looks in all" if wanted else "no moves")
 
 
 def entries(moves: Iterable[PodMigration], past: Mapping[str, PastMove], since_s: float) -> list[PastEntry]:

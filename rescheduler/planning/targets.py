@@ -102,16 +102,15 @@ class Targets:
 
     def choose(self, wish: TargetWish) -> Target | Blocked:
         """The best node, or why there is none, for a pod without a ``known_refusal``."""
-        pod, replacement, gains, unadopted = wish.pod, wish.replacement, wish.gains, wish.unadopted
-        if not (gains > 0).any():
-            words = f"no node would be better than node/{pod.node}: {self._nearest(pod, gains)}"
-            return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
+        pod, replacement, unadopted = wish.pod, wish.replacement, wish.unadopted
+        if not (wish.gains > 0).any():
+            return self._none_better(wish, None)
         trial = self._trial
         if swaps := trial.planned.left_for(trial.state.node_index[pod.node], pod):
-            gains = gains.copy()
+            gains = wish.gains.copy()
             gains[swaps] = 0.0
             wish = wish._replace(gains=gains)
-        fitting = self._fitting(pod, replacement, gains, unadopted)
+        fitting = self._fitting(wish)
         if isinstance(fitting, Blocked):
             return fitting
         allowed, required = fitting
@@ -134,11 +133,9 @@ class Targets:
             allowed[trial.state.node_index[found.node]] = False
         return refused or found
 
-    def _fitting(
-        self, pod: Pod, replacement: Pod, gains: FloatArray, unadopted: Pod | None
-    ) -> tuple[BoolArray, Required | None] | Blocked:
+    def _fitting(self, wish: TargetWish) -> tuple[BoolArray, Required | None] | Blocked:
         """The nodes that take the pod, and who requires it near; or why none does that gains anything, whatever a move changes."""
-        trial = self._trial
+        trial, pod, replacement, unadopted = self._trial, wish.pod, wish.replacement, wish.unadopted
         # Bound before the old pod ends, it must fit beside that; and it must be able to stay once that is gone.
         beside = None if unadopted is None else trial.targets_beside(pod, unadopted)
         with trial.without(pod):
@@ -150,16 +147,28 @@ class Targets:
                 found = self._explained(pod, replacement)
             else:
                 required = trial.required_near(pod, replacement)
-                if required is not None or (fits & (gains > 0)).any():
+                if required is not None or (fits & (wish.gains > 0)).any():
                     return fits, required
-                found = self._none_better(pod, fits, gains, int(np.count_nonzero(fits)))
+                found = self._none_better(wish, fits)
         if found.reason is SkipReason.NO_TARGET:
             self._remember(pod, replacement, unadopted, found)
         return found
 
-    def _none_better(self, pod: Pod, fits: BoolArray, gains: FloatArray, number: int) -> Blocked:
-        nearest = self._nearest(pod, np.where(fits, gains, -np.inf))
-        words = f"{plural(number, 'node')} would take it, none is better than node/{pod.node}: {nearest}"
+    def _none_better(self, wish: TargetWish, fits: BoolArray | None) -> Blocked:
+        """``fits``: the nodes that take the pod, none of which gains anything; None: no node at all would gain anything."""
+        if wish.in_group:
+            # Its gain is that of the group, on every node that the policy lets receive it.
+            words = f"no node that {wish.reason} fills has room for it"
+            if fits is not None:
+                words = f"{plural(int(np.count_nonzero(fits)), 'node')} would take it, {wish.reason} fills none of them"
+        elif fits is None:
+            words = (
+                f"no node would be better than node/{wish.pod.node}: {self._nearest(wish.pod, wish.gains)}"
+            )
+        else:
+            nearest = self._nearest(wish.pod, np.where(fits, wish.gains, -np.inf))
+            taking = plural(int(np.count_nonzero(fits)), "node")
+            words = f"{taking} would take it, none is better than node/{wish.pod.node}: {nearest}"
         return Blocked(SkipReason.NO_BETTER_TARGET, words, "")
 
     def _choose(self, wish: TargetWish, allowed: BoolArray, required: Required | None) -> Target | Blocked:
@@ -174,7 +183,7 @@ class Targets:
                 return Blocked(SkipReason.NO_BETTER_TARGET, words, by)
         fit: BoolArray = feasible_targets & (gains > 0)
         if not fit.any():
-            return self._none_better(pod, feasible_targets, gains, number)
+            return self._none_better(wish, feasible_targets)
         if not wish.in_group:
             better = fit & falls(wish.change.total)
             if not better.any():

@@ -131,7 +131,8 @@ def _in_use(plan: Plan, before: Badness, after: Badness) -> Iterator[str]:
     if then > nodes:
         yield f"takes {plural(then - nodes, 'node')} more in use"
     if nodes and not plan.moves:
-        yield f"{plural(nodes, 'node')} {verb(nodes, 'stays', 'stay')} in use"
+        full = "" if _to_empty(plan.before) else ": none that may be emptied is at or below thresholds"
+        yield f"{plural(nodes, 'node')} {verb(nodes, 'stays', 'stay')} in use{full}"
     if (
         then == nodes
         and after.consolidation == before.consolidation

@@ -105,7 +105,7 @@ def test_a_node_that_stays_although_its_pods_fit_elsewhere_says_what_keeps_it(we
     assert dict(found(*nodes, nodes=1).stay) == {"n2": "it could go, too", "n3": "it could go, too"}
     full = found(*nodes, web, web.pod("web-0").cpu("3").on("n1"), until=0.7)
     assert dict(full.stay) == {
-        "n1": "default/web-0: no node in use that stays would take it",
+        "n1": "default/web-0: no node that HighNodeUtilization fills has room for it",
         "n3": "without it the nodes that stay would be requested to 75%, more than 70%",
     }
 

@@ -62,6 +62,8 @@ def test_a_plan_without_moves_says_what_stays_and_why():
     assert headline(made(full, ("LowNodeUtilization", {"target_thresholds": {"cpu": 50.0}}))) == above
     in_use = "Nothing to move; 2 nodes stay in use."
     assert headline(made(full, ("HighNodeUtilization", {"thresholds": {"cpu": 95.0}}))) == in_use
+    none = "Nothing to move; 2 nodes stay in use: none that may be emptied is at or below thresholds."
+    assert headline(made(full, ("HighNodeUtilization", {"thresholds": {"cpu": 50.0}}))) == none
 
 
 def test_overloaded_nodes_and_emptied_nodes_are_counted():
