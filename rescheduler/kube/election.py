@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from rescheduler.model.object_meta import ObjectMeta
+from rescheduler.model.times import format_micros
 
 RELEASED_DURATION_S: Final = 1
 CATCHES_UP_S: Final = 5.0
@@ -113,7 +113,7 @@ class Election:
     def desired(self, action: LeaseAction, wall_s: float) -> LeaseSpec:
         """The spec to write for CREATE, TAKE or RENEW. ``wall_s``: seconds since the epoch."""
         old = self.observed.spec if self.observed else LeaseSpec()
-        renewed = microtime(wall_s)
+        renewed = format_micros(wall_s)
         transitions = old.lease_transitions or 0
         same = action is LeaseAction.RENEW
         return LeaseSpec(
@@ -151,10 +151,5 @@ class Election:
             old,
             holder_identity="",
             lease_duration_seconds=RELEASED_DURATION_S,
-            renew_time=microtime(wall_s),
+            renew_time=format_micros(wall_s),
         )
-
-
-def microtime(wall_s: float) -> str:
-    """Kubernetes MicroTime: RFC 3339 in UTC with exactly six digits."""
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

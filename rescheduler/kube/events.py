@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.election import microtime
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.event_correlator import EventCorrelator, EventFate, ObjectReference, Occurrence
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.names import CONTROLLER_NAME
+from rescheduler.model.times import format_micros
 
 _NOTE_BYTES: Final = 1_000
 _NAME_CHARACTERS: Final = 220
@@ -132,7 +132,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": microtime(recorded.at_ns / 1e9),
+            "eventTime": format_micros(recorded.at_ns / 1e9),
             "reportingController": CONTROLLER_NAME,
             "reportingInstance": self._instance[:128],
             "action": what.action,

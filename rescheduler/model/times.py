@@ -153,6 +153,11 @@ def format_seconds(seconds: float) -> str:
     return _text(dt.datetime.fromtimestamp(whole_s, dt.UTC), "seconds")
 
 
+def format_micros(seconds: float) -> str:
+    """RFC 3339 in UTC with six digits, also where they are 0: a ``metav1.MicroTime``. Years 1 to 9999."""
+    return _text(dt.datetime.fromtimestamp(seconds, dt.UTC), "microseconds")
+
+
 def _text(moment: dt.datetime, precision: str) -> str:
     # Not strftime: it writes year 1 as "1", which no parser takes.
     return f"{moment.replace(tzinfo=None).isoformat(timespec=precision)}Z"

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from rescheduler.kube.election import CATCHES_UP_S, Election, LeaseAction, LeaseTiming, microtime, parse_lease
+from rescheduler.kube.election import CATCHES_UP_S, Election, LeaseAction, LeaseTiming, parse_lease
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.transport import Request, Response, TransportError
+from rescheduler.model.times import format_micros
 
 TIMING = LeaseTiming(duration_s=30, renew_s=20, retry_s=4)
 FAST = LeaseTiming(duration_s=3.5, renew_s=1.5, retry_s=0.2)
@@ -77,7 +78,7 @@ def test_a_released_lease_is_taken_at_once_and_the_change_is_counted(election):
     assert election.look(lease(holder=""), 0.0) is LeaseAction.TAKE
     spec = election.desired(LeaseAction.TAKE, 10.0)
     assert spec.lease_transitions == 4
-    assert spec.acquire_time == spec.renew_time == microtime(10.0)
+    assert spec.acquire_time == spec.renew_time == format_micros(10.0)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +114,8 @@ def test_our_time_counts_from_before_the_write_and_ends_before_others_may_start(
 
 
 def test_times_have_microseconds_even_on_whole_seconds():
-    assert microtime(0.0) == "1970-01-01T00:00:00.000000Z"
-    assert microtime(1.25) == "1970-01-01T00:00:01.250000Z"
+    assert format_micros(0.0) == "1970-01-01T00:00:00.000000Z"
+    assert format_micros(1.25) == "1970-01-01T00:00:01.250000Z"
 
 
 @pytest.mark.parametrize("times", [(10, 20, 4), (30, 20, 20), (30, 20, 0)])

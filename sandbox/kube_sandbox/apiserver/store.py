@@ -378,7 +378,7 @@ class ObjectStore:
         if not metadata.get("name"):
             fault = required("metadata.name", "name or generateName is required")
             raise invalid(resource.group, resource.kind, "", [fault])
-        _drop_empty(metadata)
+        strategies.drop_empty(metadata)
         metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.stamp()
         strategies.prepare_create(resource, obj)
@@ -418,19 +418,12 @@ class ObjectStore:
         new["apiVersion"], new["kind"] = old["apiVersion"], old["kind"]
         have, want = old["metadata"], new["metadata"]
         want["name"] = have["name"]
-        _drop_empty(want)
+        strategies.drop_empty(want)
         for key in (*_IMMUTABLE, "generation", "resourceVersion", "namespace", "generateName"):
             if key in have:
                 want[key] = have[key]
             else:
                 want.pop(key, None)
-
-
-def _drop_empty(metadata: Json) -> None:
-    """Remove empty maps and lists of the metadata."""
-    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-        if not metadata.get(key, True):
-            del metadata[key]
 
 
 def _match_namespace(resource: ResourceType, namespace: str, metadata: Json) -> None:

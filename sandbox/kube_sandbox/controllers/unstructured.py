@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from kube_sandbox.apiserver.json_values import seconds
@@ -215,8 +214,3 @@ def scaled_value(value: int | str | None, total: int, *, round_up: bool) -> int:
         return value
     part = total * int(value.removesuffix("%")) / 100
     return math.ceil(part) if round_up else math.floor(part)
-
-
-def micro_timestamp(moment_s: float) -> str:
-    """Seconds since the epoch as a metav1.MicroTime."""
-    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -20,7 +20,6 @@ from kube_sandbox.controllers.unstructured import (
     POD,
     Obj,
     condition,
-    micro_timestamp,
     new_condition,
     status,
     with_condition,
@@ -40,6 +39,7 @@ from rescheduler.model.pod_volumes import VolumeKind
 from rescheduler.model.records import Node, ObjectKey, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.model.storage_records import PersistentVolumeClaim
+from rescheduler.model.times import format_micros
 from rescheduler.scheduling.framework import BoolArray, Profile, Refusal
 from rescheduler.scheduling.state import SchedulingState
 
@@ -299,7 +299,7 @@ class StatusWriter:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"namespace": pod.namespace, "name": f"{pod.name[:230]}.{digest}"},
-            "eventTime": micro_timestamp(now_s),
+            "eventTime": format_micros(now_s),
             "type": kind,
             "reason": reason,
             "action": action,
