@@ -37,15 +37,17 @@ _SETTINGS: Final = {
 }
 """Keys at the top that have no equivalent."""
 
-_BARE: Final = "FailedBarePods"
+BARE: Final = "FailedBarePods"
+_CRITICAL: Final = "SystemCriticalPods"
+DAEMONS: Final = "DaemonSetPods"
 _LOCAL: Final = "PodsWithLocalStorage"
 _CLAIMS: Final = "PodsWithPVC"
 _NO_BUDGET: Final = "PodsWithoutPDB"
 _DEFAULTS_DISABLED: Final = {
     _LOCAL: "",
-    "DaemonSetPods": _GONE,
-    _BARE: "section failedPods deletes them, which RemoveFailedPods becomes; no policy moves them",
-    "SystemCriticalPods": "pods of system priority are never moved",
+    DAEMONS: _GONE,
+    BARE: "section failedPods deletes them, which RemoveFailedPods becomes; no policy moves them",
+    _CRITICAL: "pods of system priority are never moved",
 }
 """Protections that can be taken back, with the reason why one has no equivalent; "": it has."""
 _EXTRA_ENABLED: Final = {
@@ -56,11 +58,16 @@ _EXTRA_ENABLED: Final = {
     "without a gap",
 }
 """The same of those that can be added."""
+_LISTS: Final = ("defaultDisabled", "extraEnabled")
 _OLD_NAMES: Final = {
-    "evictDaemonSetPods": "DaemonSetPods",
-    "evictFailedBarePods": _BARE,
-    "evictSystemCriticalPods": "SystemCriticalPods",
+    "evictLocalStoragePods": _LOCAL,
+    "evictDaemonSetPods": DAEMONS,
+    "evictFailedBarePods": BARE,
+    "evictSystemCriticalPods": _CRITICAL,
+    "ignorePvcPods": _CLAIMS,
+    "ignorePodsWithoutPDB": _NO_BUDGET,
 }
+"""Keys that descheduler refuses beside a list of podProtections."""
 
 
 def convert_settings(policy: DeschedulerPolicy, result: Result) -> None:
@@ -110,6 +117,7 @@ def convert_evictors(policy: DeschedulerPolicy, result: Result) -> None:
             if selector is not None:
                 line = profile.evictor.line_of("labelSelector")
                 part.protections.put("labelSelector", selector, line=line)
+            _refused(profile.evictor, part)
             _without_equivalent(profile.evictor, part)
         part.off += [_filter_words(name) for name, _ in profile.filters]
         known = {plugin.name for plugin in profile.plugins}
@@ -167,7 +175,7 @@ def _priority(sources: Sequence[Fields], profile: ProfilePart) -> None:
     for source in sources:
         inner = source.within("priorityThreshold")
         # Where pods of system priority may be evicted, descheduler asks for no pod's priority.
-        if inner is not None and not _evicts_any_priority(source):
+        if inner is not None and not takes_back(source, _CRITICAL):
             value = threshold(inner, part, value_key="value", name_key="name")
             if value is not None:
                 found.append((value, inner.line))
@@ -182,10 +190,32 @@ def _priority(sources: Sequence[Fields], profile: ProfilePart) -> None:
         part.put("priorityThreshold", SYSTEM_CRITICAL_PRIORITY, note)
 
 
-def _evicts_any_priority(source: Fields) -> bool:
+def _refused(evictor: Fields, profile: ProfilePart) -> None:
+    """What descheduler refuses: nobody knows whom it was to keep, so all stay."""
+    wrong: list[tuple[str, str]] = []
+    if (evictor.get("noEvictionPolicy", str) or "Preferred") not in ("Preferred", "Mandatory"):
+        wrong.append(("noEvictionPolicy", "use Preferred or Mandatory"))
+    threshold = evictor.within("priorityThreshold")
+    if threshold is not None and threshold.raw("name") and threshold.raw("value") is not None:
+        wrong.append(("priorityThreshold", "keep its value or its name"))
+    protections = evictor.within("podProtections")
+    if protections is not None and any(protections.raw(key) for key in _LISTS):
+        reason = "name it in podProtections, as the others"
+        wrong += [(key, reason) for key in _OLD_NAMES if evictor.raw(key)]
+    for key, remedy in wrong:
+        reason = f"descheduler refuses it: {remedy}"
+        evictor.leave_out(profile.protections, key, reason, evictor.raw(key))
+        profile.off.append(f"descheduler refuses {key}: {remedy}, and switch it on")
+
+
+def takes_back(source: Fields | None, protection: str) -> bool:
+    """True if descheduler evicts these pods, too, which it protects otherwise."""
+    if source is None:
+        return False
     protections = source.within("podProtections")
-    disabled = protections.get("defaultDisabled", list[str]) if protections is not None else None
-    return bool(source.get("evictSystemCriticalPods", bool)) or "SystemCriticalPods" in (disabled or ())
+    words = protections.get("defaultDisabled", list[str]) if protections is not None else None
+    old = next(key for key, word in _OLD_NAMES.items() if word == protection)
+    return bool(source.get(old, bool)) or protection in (words or ())
 
 
 def _replicas_and_age(sources: Sequence[Fields], profile: ProfilePart) -> None:
@@ -218,22 +248,22 @@ def _replicas_and_age(sources: Sequence[Fields], profile: ProfilePart) -> None:
 def _protected_kinds(sources: Sequence[Fields], profile: ProfilePart, deletes_failed: bool) -> None:  # noqa: FBT001 - of the profile
     """``deletes_failed``: section failedPods says what becomes of failed pods without a controller."""
     part = profile.protections
-    known = frozenset({_BARE} if deletes_failed else ())
+    known = frozenset({BARE} if deletes_failed else ())
     local = volumes = budget = False
     for source in sources:
         for key, word in _OLD_NAMES.items():
-            if source.get(key, bool) and word not in known:
-                source.leave_out(part, key, _DEFAULTS_DISABLED[word])
+            reason = _DEFAULTS_DISABLED.get(word, "")
+            if source.get(key, bool) and reason and word not in known:
+                source.leave_out(part, key, reason)
         protections = source.within("podProtections")
         if protections is not None:
-            off = _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED, known)
+            _words(protections, "defaultDisabled", part, _DEFAULTS_DISABLED, known)
             on = _words(protections, "extraEnabled", part, _EXTRA_ENABLED)
-            local |= _LOCAL in off
             volumes |= _CLAIMS in on
             budget |= _NO_BUDGET in on
             _storage_classes(protections, part)
             _misspelt(protections, on, profile)
-        local |= bool(source.get("evictLocalStoragePods", bool))
+        local |= takes_back(source, _LOCAL)
         volumes |= bool(source.get("ignorePvcPods", bool))
         budget |= bool(source.get("ignorePodsWithoutPDB", bool))
     if local:
@@ -246,13 +276,6 @@ def _protected_kinds(sources: Sequence[Fields], profile: ProfilePart, deletes_fa
     part.put("persistentVolumes", volumes, note)
     if budget:
         part.put("withoutBudget", True)
-
-
-def evicts_failed_bare(source: Fields | None) -> bool:
-    """True if descheduler also evicts failed pods that nothing controls."""
-    protections = source.within("podProtections") if source is not None else None
-    disabled = protections.get("defaultDisabled", list[str]) if protections is not None else None
-    return source is not None and bool(source.get("evictFailedBarePods", bool) or _BARE in (disabled or ()))
 
 
 def _words(

@@ -11,21 +11,24 @@ from rescheduler.conversion.policy_document import Fields, Plugin
 PLUGIN: Final = "RemoveFailedPods"
 _WITHOUT_MEANING: Final = ("apiVersion", "kind", "nodeFit")
 _INIT_TOO: Final = "those of init containers count, too"
+_BY_DEFAULT: Final = "as descheduler without minPodLifetimeSeconds, which counts from the creation"
 _FROM_CREATION: Final = "minPodLifetimeSeconds counts from the creation, this from the failure"
 
 
-def convert_failed_pods(plugin: Plugin, off: Sequence[str], result: Result, *, bare: bool) -> None:
+def convert_failed_pods(
+    plugin: Plugin, off: Sequence[str], result: Result, *, bare: bool, daemons: bool
+) -> None:
     """Set the section. ``off``: why it must stay off, because descheduler leaves pods that it would delete.
 
-    ``bare``: also pods without a controller.
+    ``bare``: also pods without a controller. ``daemons``: also those of DaemonSets.
     """
     part = result.failed_pods
     if part.values:
         result.left_out.append(Remark(plugin.line, plugin.name, "another profile has it already"))
         return
     part.put("enabled", True, line=plugin.line)
-    part.put("after", "0s")
-    part.put("excludeOwnerKinds", [])
+    part.put("after", "1h", _BY_DEFAULT)
+    part.put("excludeOwnerKinds", [] if daemons else ["DaemonSet"])
     if bare:
         part.put("withoutController", True)
     part.put(
@@ -43,15 +46,16 @@ def _arguments(arguments: Fields, part: Section) -> Iterator[str]:
     for key in _WITHOUT_MEANING:
         arguments.get(key, object)
     with_init = bool(arguments.get("includingInitContainers", bool))
-    least_s = arguments.get("minPodLifetimeSeconds", int) or 0
-    if least_s > 0:
+    least_s = arguments.get("minPodLifetimeSeconds", int)
+    if least_s is not None and least_s >= 0:
         part.put("after", f"{least_s}s", _FROM_CREATION)
-    elif least_s < 0:
+    elif least_s is not None:
         arguments.leave_out(part, "minPodLifetimeSeconds", "must be at least 0", least_s)
         yield "descheduler refuses a negative minPodLifetimeSeconds"
-    for key in ("reasons", "excludeOwnerKinds"):
-        if words := arguments.get(key, list[str]):
-            part.put(key, words, _INIT_TOO if key == "reasons" and not with_init else "")
+    if words := arguments.get("reasons", list[str]):
+        part.put("reasons", words, "" if with_init else _INIT_TOO)
+    if kinds := arguments.get("excludeOwnerKinds", list[str]):
+        part.put("excludeOwnerKinds", sorted({*part.values["excludeOwnerKinds"], *kinds}))
     yield from _namespaces(arguments.within("namespaces"), part)
     for key in arguments.unread():
         arguments.leave_out(part, key, "failedPods has no such key", arguments.raw(key))
@@ -66,4 +70,6 @@ def _namespaces(written: Fields | None, part: Section) -> Iterator[str]:
             part.put("namespaces", {key: names})
         elif written.raw(key) and key == "include":
             yield "no namespace that it includes can exist, so descheduler deletes no pod"
+    if written.raw("include") and written.raw("exclude"):
+        yield "descheduler refuses namespaces to include beside others to exclude"
     written.tell_unread(part, "namespaces")

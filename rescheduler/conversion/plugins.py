@@ -13,8 +13,10 @@ from typing import Any, Final, NamedTuple
 from rescheduler.conversion.converted_document import PolicyEntry, ProfilePart, Remark, Result
 from rescheduler.conversion.evictor import (
     ALWAYS_FITS,
+    BARE,
+    DAEMONS,
     UNKNOWN_CLASS,
-    evicts_failed_bare,
+    takes_back,
     threshold,
 )
 from rescheduler.conversion.failed_pods import PLUGIN as FAILED_PODS
@@ -37,10 +39,11 @@ def convert_plugins(policy: DeschedulerPolicy, result: Result) -> None:
     if selector.left_out:
         result.left_out.append(selector.left_out)
     for profile, part in zip(policy.profiles, result.profiles, strict=True):
-        bare = evicts_failed_bare(profile.evictor) or evicts_failed_bare(policy.settings)
+        sources = (profile.evictor, policy.settings)
+        bare, daemons = (any(takes_back(one, kind) for one in sources) for kind in (BARE, DAEMONS))
         for plugin in profile.plugins:
             if plugin.name == FAILED_PODS and plugin.enabled:
-                convert_failed_pods(plugin, tuple(_off(selector, part)), result, bare=bare)
+                convert_failed_pods(plugin, tuple(_off(selector, part)), result, bare=bare, daemons=daemons)
             else:
                 _plugin(plugin, selector, part, result)
     _not_both(result)
@@ -264,7 +267,7 @@ def _measured(arguments: Fields, part: PolicyEntry) -> bool:
             part, "source", f"use {' or '.join(_SOURCES)}", source, name="metricsUtilization.source"
         )
         part.switch_off(f"descheduler refuses the source {source}")
-    if source == "KubernetesMetrics" or metrics.get("metricsServer", bool):
+    if metrics.get("metricsServer", bool) or source == "KubernetesMetrics":
         part.put("usage", "actual")
     metrics.get("prometheus", object)
     metrics.tell_unread(part, "metricsUtilization")

@@ -10,17 +10,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from rescheduler.model.failed_pods import FailedPod
-from rescheduler.model.names import ANNOTATION_EVICT
+from rescheduler.model.names import ANNOTATION_EVICT, DESCHEDULER_PREFER_NO_EVICTION
 from rescheduler.model.written import DocumentSection, Duration
 from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
 from rescheduler.policies.wire import NamespaceFilter
 
 MOST_AT_ONCE: Final = 20
 """Pods that one look deletes."""
+_MIRRORS: Final = "Node"
+"""What owns the mirrors of static pods, which the kubelet creates anew."""
 
 
 class FailedPods(DocumentSection, frozen=True, kw_only=True):
-    """Which failed pods are deleted; the namespaces and labels of ``protections`` hold, too."""
+    """Which failed pods are deleted; the namespaces, labels and annotations of ``protections`` hold, too."""
 
     enabled: bool = False
     after_s: Duration = 3600.0
@@ -55,7 +57,7 @@ def _goes(pod: FailedPod, rule: FailedPods, protections: Protections, now_s: flo
     chosen, marks = protections.label_selector, pod.annotations
     return bool(
         not pod.deleting
-        and pod.controller_kind not in rule.exclude_owner_kinds
+        and pod.controller_kind not in (*rule.exclude_owner_kinds, _MIRRORS)
         and (pod.controller_kind or rule.without_controller)
         and 0.0 < pod.failed_at_s <= now_s - rule.after_s
         and (not rule.reasons or not pod.reasons.isdisjoint(rule.reasons))
@@ -63,4 +65,5 @@ def _goes(pod: FailedPod, rule: FailedPods, protections: Protections, now_s: flo
         and rule.namespaces.admits(pod.key.namespace, SYSTEM_NAMESPACES)
         and (chosen is None or chosen.matches(pod.labels))
         and marks.get(ANNOTATION_EVICT) != "false"
+        and not (protections.prefer_no_eviction and DESCHEDULER_PREFER_NO_EVICTION in marks)
     )

@@ -298,8 +298,11 @@ FAILED_PODS = (
 ])  # fmt: skip
 def test_failed_pods_are_a_section_of_their_own(text):
     found = parse_configuration(converted(text).text, "out").failed_pods
-    everywhere = NamespaceFilter(exclude=())
-    assert found == FailedPods(enabled=True, reasons=("NodeAffinity", "OutOfcpu"), namespaces=everywhere)
+    everywhere, kinds = NamespaceFilter(exclude=()), ("DaemonSet", "Job")
+    reasons = ("NodeAffinity", "OutOfcpu")
+    assert found == FailedPods(
+        enabled=True, reasons=reasons, exclude_owner_kinds=kinds, namespaces=everywhere
+    )
 
 
 def test_failed_pods_of_named_namespaces():

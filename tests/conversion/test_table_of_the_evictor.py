@@ -12,6 +12,7 @@ N1 = small("n1").taint("leave")
 SPARE = small("spare")
 GPU = small("n2").taint("hardware", "gpu")
 ANYWAY = {"descheduler.alpha.kubernetes.io/evict": "true"}
+LEFT_ALONE = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
 AGE = "{minPodAge: 50m}"
 WITHOUT_BUDGET = "{ignorePodsWithoutPDB: true}"
 
@@ -127,10 +128,25 @@ ROWS = [
     row("it is not selected", one(), 0, "{labelSelector: {matchLabels: {app: other}}}"),
     row("its own node is selected", one(), {"web-0"}, "{nodeSelector: pool=a}", [N1.label(pool="a"), SPARE.label(pool="a")]),
     row("it may go to nodes that the evictor does not select", one(), {"web-0"}, "{nodeFit: true, nodeSelector: pool=a}", [N1.label(pool="a"), SPARE]),
-    row("annotated to be left alone", changed(one(), lambda pod: pod.annotate({"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""})), 0,
+    row("annotated to be left alone", changed(one(), lambda pod: pod.annotate(LEFT_ALONE)), 0,
         "{noEvictionPolicy: Mandatory}"),
     row("annotated to be left alone if possible",
-        changed(one(), lambda pod: pod.annotate({"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""})), {"web-0"}),
+        changed(one(), lambda pod: pod.annotate(LEFT_ALONE)), {"web-0"}),
+    row("annotated to be left alone, and to go", changed(one(), lambda pod: pod.annotate({**ANYWAY, **LEFT_ALONE})), {"web-0"},
+        "{noEvictionPolicy: Mandatory}"),
+    row("annotated, and not selected", annotated(one()), {"web-0"}, "{labelSelector: {matchLabels: {app: other}}}"),
+    row("annotated, of too few replicas", annotated(one()), {"web-0"}, "{minReplicas: 3}"),
+    row("annotated, ten minutes old", annotated(started(10)), {"web-0"}, AGE),
+    row("annotated, without a budget", annotated(one()), {"web-0"}, WITHOUT_BUDGET),
+    row("created long ago and started ten minutes ago", changed(started(10), lambda pod: pod.created("2027-01-14T00:00:00Z")), 0, AGE),
+    row("a class of storage is protected: all are", with_claim(), 0,
+        "{podProtections: {extraEnabled: [PodsWithPVC], config: {PodsWithPVC: {protectedStorageClasses: [{name: other}]}}}}"),
+    row("a class of storage without its protection", with_claim(), {"web-0"},
+        "{podProtections: {config: {PodsWithPVC: {protectedStorageClasses: [{name: other}]}}}}"),
+    row("descheduler refuses the word", one(), 0, "{noEvictionPolicy: mandatory}"),
+    row("descheduler refuses a value beside a name", one(), 0, "{priorityThreshold: {value: 800, name: system-cluster-critical}}"),
+    row("descheduler refuses an old name beside new ones", local(), 0,
+        "{evictLocalStoragePods: true, podProtections: {extraEnabled: [PodsWithPVC]}}"),
     row("it tolerates no taint of the others", one(), 0, "{nodeFit: true}", [N1, GPU]),
     row("it tolerates the taint of another", one(lambda s: s.tolerate("hardware", "gpu", "NoSchedule")), {"web-0"}, "{nodeFit: true}", [N1, GPU]),
     row("no other node meets its selector", west("fail"), 0, "{nodeFit: true}", [N1, WEST]),
