@@ -31,6 +31,8 @@ class GateAnswers(NamedTuple):
     """When it was found not to be in force; 0.0: the last proof did not find that."""
     single: bool = False
     """It was proven on the only API server."""
+    problem: str = ""
+    """Why no proof succeeds, as far as an API server said so."""
 
 
 class _Row(NamedTuple):
@@ -65,6 +67,8 @@ class GateProofs:
     _failed: dict[_Pods, float] = field(default_factory=dict)
     _tried: set[_Pods] = field(default_factory=set)
     """Pods whose gate is wanted and was asked about."""
+    _refused: dict[_Pods, str] = field(default_factory=dict)
+    """What the API server said last, of those whose pod it refused in the dry run."""
     problem: str = ""
     """Why the keys cannot be stored now; "": they are, or were not written since they last were."""
 
@@ -76,6 +80,7 @@ class GateProofs:
             self._asked.pop(pods, None)
             if not any(key in wanted for key in controller_keys(*pods)):
                 self._failed.pop(pods, None)
+                self._refused.pop(pods, None)
                 self._tried.discard(pods)
 
     def of(self, owner: OwnerRef, namespace: str, now_s: float) -> GateAnswers:
@@ -84,7 +89,10 @@ class GateProofs:
         row = self._rows.get(pods)
         fresh = row is not None and now_s <= row.asked_s + FRESH_S
         since_s, single = (row.since_s, row.single) if row is not None and fresh else (0.0, False)
-        return GateAnswers(self._on(pods), since_s, self._failed.get(pods, 0.0), single)
+        problem = f"ConfigMap gate-keys cannot be written: {self.problem}" if self.problem else ""
+        if not problem and (refused := self._refused.get(pods)):
+            problem = f"the API server refuses the pod of the dry run: {refused}"
+        return GateAnswers(self._on(pods), since_s, self._failed.get(pods, 0.0), single, problem)
 
     def asks(self, owner: OwnerRef, namespace: str, now_s: float) -> None:
         """A proof is sent."""
@@ -99,6 +107,7 @@ class GateProofs:
         """A proof was answered. ``single``: by the only API server."""
         pods = namespace, owner.uid
         asked_s = self._asked.pop(pods, None)
+        self._refused.pop(pods, None)
         if not proven:
             self._rows.pop(pods, None)
             self._failed[pods] = now_s
@@ -107,6 +116,11 @@ class GateProofs:
         if asked_s is not None:
             row = self._rows.get(pods)
             self._rows[pods] = _Row(row.since_s if row is not None else now_s, asked_s, single)
+
+    def refused(self, owner: OwnerRef, namespace: str, now_s: float, message: str) -> None:
+        """The API server refused the pod of the dry run, so that nothing is known of the gate."""
+        self.answered(owner, namespace, now_s, proven=False)
+        self._refused[namespace, owner.uid] = message
 
     def machines(self) -> Iterable[ObjectKey]:
         """Under which machines the proofs of keys that are wanted are sent."""

@@ -184,7 +184,7 @@ class MigrationObserver:
             gate_proven_at_s=gate.since_s,
             gate_failed_at_s=gate.failed_at_s,
             gate_single=gate.single,
-            gate_problem=self.memory.proofs.problem,
+            gate_problem=gate.problem,
         )
 
     def _modes_judged(

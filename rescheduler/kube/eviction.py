@@ -90,5 +90,6 @@ def _outcome_of_429(error: ApiError) -> EvictionOutcome:
 
 def _message(error: ApiError) -> str:
     """What the server says, with the cause that names the budget."""
-    details = "; ".join(cause.message for cause in error.causes if cause.message)
+    causes = (cause.message for cause in error.causes if cause.message not in error.message)
+    details = "; ".join(causes)
     return f"{error.message} {details}".strip() if details else error.message

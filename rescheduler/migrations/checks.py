@@ -407,7 +407,8 @@ def _not_available(draft: Draft, reservation: Reservation) -> None:
             draft.fail(Why.RESERVATION_UNFIT, f"Reservation {reservation.name} is claimed by another pod")
         case _:
             refused = draft.observed.refused
-            draft.say(Why.RESERVING, f"{words}; the API server refuses: {refused}" if refused else words)
+            told_already = not refused or refused in words
+            draft.say(Why.RESERVING, words if told_already else f"{words}; the API server refuses: {refused}")
 
 
 def reason_of(reservation: Reservation) -> str:

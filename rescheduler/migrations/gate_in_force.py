@@ -90,12 +90,11 @@ def gate_proven(draft: Draft) -> bool:
         return False
     # The move ends only if a proof was tried and failed, not if the API server could not be reached.
     if draft.now_s >= requested_s + draft.settings.gate_limit_s and calls.gate_failed_at_s >= requested_s:
-        message = "new pods of the controller do not get the gate: a pod created in a dry run was not held"
-        because = (
-            f"; ConfigMap gate-keys cannot be written: {calls.gate_problem}" if calls.gate_problem else ""
-        )
-        draft.fail(Why.GATE_NOT_IN_FORCE, f"{message}{because}")
+        because = calls.gate_problem or "a pod created in a dry run was not held"
+        draft.fail(Why.GATE_NOT_IN_FORCE, f"new pods of the controller do not get the gate: {because}")
         return False
+    if calls.gate_problem:
+        draft.say(Why.PROVING_GATE, f"the gate is not proven: {calls.gate_problem}")
     pod = draft.observed.pod
     if pod is not None and pod.controller is not None:
         draft.do(GateProbe(pod.controller, pod.namespace))

@@ -105,7 +105,7 @@ class Calls:
     gate_single: bool = False
     """The gate was proven on the only API server."""
     gate_problem: str = ""
-    """Why ConfigMap ``gate-keys`` cannot be written now."""
+    """Why no proof of the gate succeeds, as far as an API server said so."""
     pod_gone_at_s: float = 0.0
     """When the old pod was first seen to be gone."""
     start_refused: str = ""

@@ -85,22 +85,22 @@ def test_a_failed_proof_ends_the_row_and_is_told_while_the_key_is_wanted():
     found = proofs()
     prove(found, 10.0, 10.1)
     prove(found, 11.0, 13.0, proven=False)
-    assert found.of(WEB, "shop", 13.0) == (True, 0.0, 13.0, False)
+    assert found.of(WEB, "shop", 13.0) == (True, 0.0, 13.0, False, "")
     prove(found, 13.1, 13.2)
-    assert found.of(WEB, "shop", 13.2) == (True, 13.2, 0.0, False)
+    assert found.of(WEB, "shop", 13.2) == (True, 13.2, 0.0, False, "")
     prove(found, 14.0, 16.0, proven=False)
     found.follow({}, KEY, ends=False)  # the key cannot be stored, and that is why
-    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 16.0, False)
+    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 16.0, False, "")
     assert list(found.machines())
     found.follow({}, {}, ends=False)
-    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 0.0, False)
+    assert found.of(WEB, "shop", 17.0) == (False, 0.0, 0.0, False, "")
     assert not list(found.machines())
 
 
 def test_pods_of_another_namespace_have_a_gate_of_their_own():
     found = proofs()
     prove(found, 10.0, 10.1)
-    assert found.of(WEB, "other", 10.2) == (False, 0.0, 0.0, False)
+    assert found.of(WEB, "other", 10.2) == (False, 0.0, 0.0, False, "")
 
 
 def test_a_key_of_all_namespaces_serves_as_well():
@@ -109,3 +109,14 @@ def test_a_key_of_all_namespaces_serves_as_well():
     found.follow(everywhere, everywhere, ends=False)
     prove(found, 10.0, 10.1)
     assert since(found, 10.2) == 10.1
+
+
+def test_a_refused_pod_of_the_dry_run_is_no_proof_and_is_told_until_the_next_answer():
+    found = proofs()
+    prove(found, 10.0, 10.1)
+    found.asks(WEB, "shop", 11.0)
+    found.refused(WEB, "shop", 11.1, "422 Invalid")
+    because = "the API server refuses the pod of the dry run: 422 Invalid"
+    assert found.of(WEB, "shop", 11.2) == (True, 0.0, 11.1, False, because)
+    prove(found, 12.0, 12.1)
+    assert found.of(WEB, "shop", 12.2) == (True, 12.1, 0.0, False, "")

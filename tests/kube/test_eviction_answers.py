@@ -162,3 +162,11 @@ def test_a_lost_answer_is_unknown_and_not_repeated(fake_transport):
     transport = fake_transport(lambda _: TransportError("reset"))
     assert KubeApi(transport).evict("ns", "p", "u-1").outcome is Outcome.UNKNOWN
     assert len(transport.sent) == 1
+
+
+def test_a_cause_that_repeats_the_message_is_said_once(refusal):
+    """As a ValidatingAdmissionPolicy answers."""
+    denied = "policy 'p' denied request: no"
+    words = f'pods "web-0" is forbidden: {denied}'
+    result = interpret(refusal(422, "Invalid", words, causes=[{"message": denied}]))
+    assert result.message == words

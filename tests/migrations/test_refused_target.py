@@ -54,3 +54,11 @@ def test_a_room_that_its_node_did_not_keep(reason, fields, ends_as):
     failed = msgspec.structs.replace(failed, status=msgspec.structs.replace(failed.status, conditions=said))
     ended = look(migration(PHASE.RESERVING, **fields), reservation=failed)
     assert (ended.status.phase, ended.status.reason) == (PHASE.FAILED, ends_as)
+
+
+def test_what_the_api_server_says_of_the_placeholder_is_told_once():
+    said = "422 Invalid: denied by a policy"
+    waits = look(migration(PHASE.RESERVING), reservation=pending("Unschedulable", said), refused=said)
+    assert waits.status.message == f"Reservation {reservation().name}: {said}"
+    other = look(migration(PHASE.RESERVING), reservation=pending("Unschedulable", said), refused="403 Frozen")
+    assert other.status.message.endswith(f"{said}; the API server refuses: 403 Frozen")
