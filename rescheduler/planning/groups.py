@@ -244,7 +244,7 @@ class Groups:
                 return _NOTHING
             wanted = chosen.wanted(i) if chosen is not None else None
             turn = self._turn(candidate)
-            with self._plan.trial.following(turn.after):
+            with self._plan.trial.following({pod.uid for pod in turn.after}):
                 refused = self._refusals.of(candidate, in_turn=True)
                 found = refused or plan.find(policy, candidate, wanted)
             if not isinstance(found, Target):

@@ -10,13 +10,14 @@ policies of the controller's own namespace select it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from rescheduler.model.names import CREATED_BY, LABEL_CREATED_BY, LABEL_PLACEHOLDER
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.selectors import LabelSet
-from rescheduler.policies.planned_moves import PlannedMove
+from rescheduler.policies.planned_moves import PlannedMove, others
 from rescheduler.scheduling.framework import BoolArray
 from rescheduler.scheduling.inter_pod_affinity import InterPodAffinity
 from rescheduler.scheduling.matching import matcher_of, parsed
@@ -103,35 +104,45 @@ class PlannedHolders:
 
     def __init__(self, rules: PlaceholderRules) -> None:
         self._rules = rules
-        self._leaving: list[tuple[Pod, int]] = []
-        """Old pods whose rules are about placeholders, with their nodes."""
-        self._targets: list[int] = []
-        self._minds: list[bool] = []
-        """By move, whether its old pod is one of them."""
+        self._moves: list[PlannedMove] = []
+        self._minding: list[PlannedMove] = []
+        """Those whose old pods have rules about placeholders."""
 
     def add(self, move: PlannedMove) -> None:
         """A move is planned."""
-        minds = bool(self._rules.shunned(move.pod))
-        self._minds.append(minds)
-        self._targets.append(move.target)
-        if minds:
-            self._leaving.append((move.pod, move.source))
+        self._moves.append(move)
+        if self._rules.shunned(move.pod):
+            self._minding.append(move)
 
     def pop(self) -> None:
         """The last one is taken back."""
-        self._targets.pop()
-        if self._minds.pop():
-            self._leaving.pop()
+        last = self._moves.pop()
+        if self._minding and self._minding[-1] is last:
+            self._minding.pop()
+
+    @contextmanager
+    def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
+        """Meanwhile these moves are done."""
+        before = self._moves, self._minding
+        self._moves, self._minding = others(self._moves, landed), others(self._minding, landed)
+        try:
+            yield
+        finally:
+            self._moves, self._minding = before
 
     def allowed(self, pod: Pod, source: int, replacement: Pod) -> BoolArray | None:
         """Nodes where the placeholder for ``replacement`` and it itself are not refused because of placeholders; None: everywhere.
 
         The old ``pod`` and those of the other moves still stand when placeholders come: several moves run at once.
         """
-        leaving = [*self._leaving, (pod, source)] if pod.spec.pod_anti_affinity else self._leaving
-        apart = self._rules.apart(replacement, self._targets) if replacement.spec.pod_anti_affinity else None
-        return both(self._rules.takes_holder(leaving), apart)
+        leaving = [(move.pod, move.source) for move in self._minding]
+        if pod.spec.pod_anti_affinity:
+            leaving.append((pod, source))
+        return both(self._rules.takes_holder(leaving), self._apart(replacement))
 
     def arrivals(self, pod: Pod) -> BoolArray | None:
         """The same for the room of a pending pod, which is kept until others have left."""
-        return both(self._rules.takes_holder(), self._rules.apart(pod, self._targets))
+        return both(self._rules.takes_holder(), self._apart(pod))
+
+    def _apart(self, coming: Pod) -> BoolArray | None:
+        return self._rules.apart(coming, (move.target for move in self._moves))

@@ -17,6 +17,7 @@ whole union passes beside every part of it. That is not so for required affinity
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ import numpy as np
 from rescheduler.model.records import Pod, PodSpec
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
-from rescheduler.policies.planned_moves import PlannedMove
+from rescheduler.policies.planned_moves import PlannedMove, others
 from rescheduler.replacements.identity import keeps_name
 from rescheduler.scheduling.classes import PodClass, TermKey, TermKind
 from rescheduler.scheduling.framework import BoolArray
@@ -91,6 +92,28 @@ class TransientPods:
             self._carrying[key].pop()
         if move.replacement.spec.pod_affinity:
             self._near[_kind(move.replacement)].pop()
+
+    @contextmanager
+    def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
+        """Meanwhile these moves are done, their replacements pods like others, and no transient pods."""
+        before = self._moves, self._all, self._labelled, self._carrying, self._near
+        passing = [one for move in landed for one in _passing(move)]
+        pods = {id(one.pod) for one in passing}
+        self._moves = others(self._moves, landed)
+        self._all = [one for one in self._all if id(one.pod) not in pods]
+        labels = {label for one in passing for label in one.pod.labels.items()}
+        standing = ((label, self._labelled[label]) for label in labels)
+        self._labelled = self._labelled | {
+            label: [one for one in held if id(one.pod) not in pods] for label, held in standing
+        }
+        terms = {key for move in landed for key in _anti_terms(move.pod)}
+        self._carrying = self._carrying | {key: others(self._carrying[key], landed) for key in terms}
+        self._near = {kind: others(moves, landed) for kind, moves in self._near.items()}
+        try:
+            with self._spread.without(landed):
+                yield
+        finally:
+            self._moves, self._all, self._labelled, self._carrying, self._near = before
 
     def restrict(self, replacement: Pod, feasible: BoolArray, ending: Pod | None, stage: int) -> None:
         """Leave those of the ``feasible`` nodes on which the rules hold whichever transient pods are there.
@@ -288,6 +311,20 @@ class PlannedSpread:
         kind = self._state.cluster.kind_of(move.replacement)
         for key in self._keys(move.replacement):
             self._minding[key][kind].pop()
+
+    @contextmanager
+    def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
+        """Meanwhile these moves are done."""
+        before = self._following, self._minding
+        keys = {key for move in landed for key in self._keys(move.replacement)}
+        self._following = others(self._following, landed)
+        self._minding = self._minding | {
+            key: {kind: others(moves, landed) for kind, moves in self._minding[key].items()} for key in keys
+        }
+        try:
+            yield
+        finally:
+            self._following, self._minding = before
 
     def restrict(self, replacement: Pod, feasible: BoolArray, stage: int) -> None:
         """Leave those of the ``feasible`` nodes that a move of this stage may count on before any later stage begins."""

@@ -17,7 +17,7 @@ the pod that stays when the old one is gone; both whichever of the other moves h
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -114,7 +114,9 @@ class Trial:
         while len(self._expected) > mark.expected:
             self.hypothetical.discard(self._expected.pop().uid)
         while len(self.planned.moves) > mark.moves:
-            self.hypothetical.discard(self._forget_last().replacement.uid)
+            self._passing.pop()
+            self._holders.pop()
+            self.hypothetical.discard(self.planned.pop().replacement.uid)
         self.state.rollback(mark.state)
 
     def end(self) -> None:
@@ -180,23 +182,19 @@ class Trial:
 
         For a move that begins after them. No move may be planned meanwhile.
         """
-        first = next((i for i, move in enumerate(self.planned.moves) if move.pod.uid in pods), None)
-        moves = [] if first is None else self.planned.moves[first:]
-        others = [move for move in moves if move.pod.uid not in pods]
-        self._stage = self._stage_after(pods)
-        self._replan(len(moves), others)
-        self.planned.landed = tuple(move for move in moves if move.pod.uid in pods)
-        try:
+        moves = [move for move in self.planned.moves if move.pod.uid in pods]
+        with (
+            self.following(pods),
+            self.planned.without(moves),
+            self._passing.without(moves),
+            self._holders.without(moves),
+        ):
             yield
-        finally:
-            self._stage = 1
-            self.planned.landed = ()
-            self._replan(len(others), moves)
 
     @contextmanager
-    def following(self, pods: Iterable[Pod]) -> Iterator[None]:
-        """Meanwhile a target is looked for that a pod goes to after the planned moves of these pods; the rooms they leave are not used."""
-        self._stage = self._stage_after({pod.uid for pod in pods})
+    def following(self, pods: Collection[str]) -> Iterator[None]:
+        """Meanwhile a target is looked for that a pod goes to after the planned moves of pods with these uids; the rooms they leave are not used."""
+        self._stage = self._stage_after(pods)
         try:
             yield
         finally:
@@ -328,20 +326,6 @@ class Trial:
     def _stage_after(self, pods: Collection[str]) -> int:
         """Of a move that begins after the planned moves of pods with these uids."""
         return 1 + max(map(self.planned.stage_of, pods), default=0)
-
-    def _replan(self, forgotten: int, moves: Sequence[PlannedMove]) -> None:
-        """These moves in place of the last so many, which stand where they stood."""
-        for _ in range(forgotten):
-            self._forget_last()
-        for move in moves:
-            self.planned.add(move)
-            self._passing.add(move)
-            self._holders.add(move)
-
-    def _forget_last(self) -> PlannedMove:
-        self._passing.pop()
-        self._holders.pop()
-        return self.planned.pop()
 
     def _restrict(self, pod: Pod, replacement: Pod, feasible: BoolArray) -> None:
         """Only nodes that may be targets, with what pods that leave still hold there."""

@@ -6,7 +6,8 @@ those old pods still hold, and how the cluster was before the plan: that is told
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ class PlannedMove(NamedTuple):
     """In mode StartFirst: what stands on ``target`` with other labels before the ReplicaSet adopts it."""
 
 
+def others(moves: Iterable[PlannedMove], landed: Sequence[PlannedMove]) -> list[PlannedMove]:
+    """The moves that have not landed."""
+    gone = {move.pod.uid for move in landed}
+    return [move for move in moves if move.pod.uid not in gone]
+
+
 def cover(pods: Iterable[Pod], missing: Iterable[tuple[str, int]]) -> bool:
     """True if these pods hold as much together of each resource as is missing."""
     leaving = tuple(pods)
@@ -50,8 +57,6 @@ class PlannedMoves:
         self._arrived: dict[tuple[str, bool], IntArray] = {}
         self._departed: dict[tuple[str, bool], IntArray] = {}
         """By resource, and whether kube-scheduler's defaults count (``scheduling.amounts``)."""
-        self.landed: tuple[PlannedMove, ...] = ()
-        """Moves of an earlier stage that are taken as done for a moment, and are not among ``moves`` then."""
         self._stages: dict[str, int] = {}
         """By uid of the pod that moves."""
         self._ways: dict[tuple[str, int], list[int]] = {}
@@ -74,24 +79,28 @@ class PlannedMoves:
             self._ways[last.pod.controller.uid, last.target].pop()
         return last
 
+    @contextmanager
+    def without(self, landed: Sequence[PlannedMove]) -> Iterator[None]:
+        """Meanwhile these moves are done: they are none of ``moves``, and their old pods hold nothing."""
+        moves, self.moves = self.moves, others(self.moves, landed)
+        for move in landed:
+            self._stages.pop(move.pod.uid, None)
+            self._carry(move, -1)
+        try:
+            yield
+        finally:
+            self.moves = moves
+            for move in landed:
+                self._stages[move.pod.uid] = move.stage
+                self._carry(move, 1)
+
     def stage_of(self, uid: str) -> int:
         """The stage of the move of a pod; 0: it is not planned."""
         return self._stages.get(uid, 0)
 
     def left_for(self, node: int, pod: Pod) -> list[int]:
         """Nodes that pods of the same controller leave for this one in any stage: a pod that went back would only swap with them."""
-        owner = pod.controller
-        if owner is None:
-            return []
-        ways = self._ways.get((owner.uid, node), [])
-        earlier = [
-            move.source
-            for move in self.landed
-            if move.target == node
-            and move.pod.controller is not None
-            and move.pod.controller.uid == owner.uid
-        ]
-        return [*ways, *earlier] if earlier else ways
+        return [] if pod.controller is None else self._ways.get((pod.controller.uid, node), [])
 
     def arrived(self, resource: str, *, defaults: bool = False) -> IntArray:
         """What the moves bring to each node. Do not change the array. ``defaults``: see ``scheduling.amounts``."""
