@@ -215,6 +215,8 @@ def _low_node_utilization(arguments: Fields, part: PolicyEntry) -> None:
         reason = "limits.perNode holds for the moves of all policies"
         if (most := limits.get("node", int)) is not None:
             limits.leave_out(part, "node", reason, most, name="evictionLimits.node")
+            if most <= 0:
+                part.switch_off(f"descheduler evicts no pod with evictionLimits.node: {most}")
         limits.tell_unread(part, "evictionLimits")
     part.put("minimumRelief", 0, "as descheduler, which moves the smallest pods, too; the default here is 2")
     if not _measured(arguments, part):

@@ -64,6 +64,7 @@ RESTARTS = [
     row("the other node has enough CPU", restarted(25), 1, TEN, nodes=[N1, small("n2", 100)], evictor=FIT),
     row("running or waiting for the next start", restarted(25), 1,
         "{podRestartThreshold: 10, states: [Running, CrashLoopBackOff]}"),
+    row("no threshold: it is switched off", restarted(25), 0, "{}"),
     row("only one of these states: it is switched off", restarted(25), 0, "{podRestartThreshold: 10, states: [CrashLoopBackOff]}"),
 ]  # fmt: skip
 OLD = "{maxPodLifeTimeSeconds: 600}"
@@ -74,6 +75,9 @@ AGES = [
     row("595 seconds", aged(595), 0, OLD),
     row("only those of a label", aged(20_000, 20_000), {"web1-0"},
         "{maxPodLifeTimeSeconds: 600, labelSelector: {matchLabels: {app: web1}}}"),
+    row("it is terminating", changed(aged(20_000)[0], lambda pod, _number: pod.deleting()), 0, OLD),
+    row("running pods among others", aged(20_000), 1, "{maxPodLifeTimeSeconds: 600, states: [Pending, Running]}"),
+    row("a state and no age: it is switched off", aged(20_000), 0, "{states: [Running]}"),
     row("pods in another state: it is switched off", aged(20_000), 0, "{maxPodLifeTimeSeconds: 600, states: [Pending]}"),
 ]  # fmt: skip
 
