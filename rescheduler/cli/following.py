@@ -117,9 +117,13 @@ class _FollowedMoves:
 
     def look(self) -> Moves:
         """Also those that were deleted, as they were seen last."""
-        namespaces = sorted({key.namespace for key in self._keys})
-        found = (move for namespace in namespaces for move in self._client.select(namespace))
-        self._there = {move.key: move for move in found if move.key in self._keys}
+        ended = {key: move for key, move in self._there.items() if move.status.phase in FINISHED}
+        if self._last:
+            found = self._client.again(move for key, move in self._there.items() if key not in ended)
+        else:
+            namespaces = sorted({key.namespace for key in self._keys})
+            found = (move for namespace in namespaces for move in self._client.select(namespace))
+        self._there = ended | {move.key: move for move in found if move.key in self._keys}
         self._last |= self._there
         self._seen.update(self._there)
         return self._last

@@ -6,7 +6,7 @@ The moves of one command share a label with a random word. Who interrupts the co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,6 +97,16 @@ class MigrationClient:
         """PodMigrations of a namespace ("": of all) by a label query, sorted by name; without damaged ones."""
         kind = Kind.POD_MIGRATION
         return select(self.api, kind, PodMigration, right=RIGHT, namespace=namespace, label=label)
+
+    def again(self, moves: Iterable[PodMigration]) -> Iterator[PodMigration]:
+        """The moves as they are now, and others; those that are gone are left out.
+
+        They are asked for by the groups of their commands: a namespace may have thousands that ended within the last hour.
+        """
+        for namespace, group in sorted(
+            {(move.namespace, move.labels.get(LABEL_GROUP) or "") for move in moves}
+        ):
+            yield from self.select(namespace, f"{LABEL_GROUP}={group}" if group else "")
 
     def group(self, namespaces: Iterable[str], group: str) -> dict[ObjectKey, PodMigration]:
         """The moves of one command."""

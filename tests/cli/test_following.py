@@ -1,21 +1,28 @@
-"""Which of its moves a command gives up while it follows them."""
+"""What a command reads while it follows its moves, and which of them it gives up."""
 
+import msgspec
 import pytest
 
 from rescheduler.cli import following
 from rescheduler.cli.following import follow_moves
+from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.names import LABEL_GROUP
+from rescheduler.model.selectors import LabelSet
 from tests import records
 
 
-class Client:
-    """A cluster in which the moves are as the next of ``rounds`` says."""
+class Client(MigrationClient):
+    """A cluster in which the moves are as the next of ``rounds`` says, each time that they are listed."""
 
     def __init__(self, *rounds):
+        super().__init__(None)
         self.rounds = list(rounds)
+        self.asked = []
         self.withdrawn = []
 
-    def select(self, _namespace):
+    def select(self, namespace, label=""):
+        self.asked.append((namespace, label))
         shown = self.rounds.pop(0) if len(self.rounds) > 1 else self.rounds[0]
         return [move for move in shown if move.key not in self.withdrawn]
 
@@ -44,3 +51,17 @@ def test_a_move_that_waits_for_a_node_onto_which_others_move_is_not_given_up(mon
     follow_moves(client, keys, ttl_s=5.0, how_to_go_on="", gives_up=lambda _: True, seen=seen)
     assert [key.name for key in client.withdrawn] == withdrawn
     assert {key.name for key in seen} == {"waits", "other"} - set(withdrawn)
+
+
+def test_moves_that_ended_earlier_are_read_once_however_long_others_are_followed(monkeypatch):
+    """A namespace keeps those of the last hour: up to two thousand, which no command needs twice a second."""
+    monkeypatch.setattr(following, "POLL_S", 0.0)
+    label = LabelSet({LABEL_GROUP: "ours"})
+    begun = msgspec.structs.replace(other(MigrationPhase.EVICTING), labels=label)
+    landed = msgspec.structs.replace(other(MigrationPhase.SUCCEEDED, finished_at_s=3.0), labels=label)
+    earlier = [records.move(f"earlier-{i}", MigrationPhase.SUCCEEDED, finished_at_s=1.0) for i in range(3)]
+    client = Client([*earlier, begun], [begun], [landed])
+    found = follow_moves(client, [begun.key], ttl_s=5.0, how_to_go_on="")
+    assert found[begun.key].status.phase is MigrationPhase.SUCCEEDED
+    namespace = begun.namespace
+    assert client.asked == [(namespace, ""), *[(namespace, f"{LABEL_GROUP}=ours")] * 2]
