@@ -48,8 +48,6 @@ from rescheduler.model.usage import MeasuredUsage
 
 _AT_A_TIME: Final = 5_000
 """The most events that one turn takes: a turn must end, however fast they come."""
-_BACKLOG: Final = 1_000
-"""Before the first decision, this many queued events mean that the first lists are not applied yet."""
 _GATHERED_S: Final = 0.02
 """How long events gather at most between two rounds of less CPU time."""
 _LONGEST_REST_S: Final = 30.0
@@ -104,6 +102,8 @@ class Loop:
         self._decide_at_s = began_s
         self._decide_after_s = began_s
         """Events bring the next decision forward, but not to before this time."""
+        self._taken_in = False
+        """All events of the first lists are taken. Before that, objects that exist are not known."""
         self._put_off = False
         """The decision that is due is counted as ``not_ready`` already."""
         self._issue: Issue | None = None
@@ -134,7 +134,9 @@ class Loop:
             NotLeaderError: leadership was lost right before a call; it was not sent.
         """
         self._ports.reports.heartbeat.beat()
-        self._take_queued()
+        listed = self._informers.synced()  # a list that is complete a moment later is not taken below
+        emptied = self._take_queued()
+        self._taken_in = self._taken_in or (listed and emptied)
         self._attempt(Step.ANSWER, self._land, self._wall())
         self._attempt(Step.CONFIGURATION, self._reload, self._clock())
         now_s = self._clock()
@@ -177,8 +179,8 @@ class Loop:
             return HealthReport(
                 ok=False, reason=f"not read yet: {waiting}" + (f" ({problems})" if problems else "")
             )
-        # The lists are complete, but their events are still queued: a decision would plan for half of the cluster.
-        if self.decision is None and self._informers.events.qsize() >= _BACKLOG:
+        # The lists are complete, but events of them are still queued: a part of the cluster is not known.
+        if not self._taken_in:
             return HealthReport(ok=False, reason="the first lists are being taken in")
         unknown = "; ".join(f"{kind}: {why}" for kind, why in self._informers.unknown().items())
         if unknown:
@@ -388,12 +390,14 @@ class Loop:
         except queue.Empty:
             return
 
-    def _take_queued(self) -> None:
+    def _take_queued(self) -> bool:
+        """True if none is left."""
         try:
             for _ in range(_AT_A_TIME):
                 self._take(self._informers.events.get_nowait())
         except queue.Empty:
-            return
+            return True
+        return False
 
     def _take(self, event: InformerEvent) -> None:
         if event.type is ChangeType.SYNCED:

@@ -156,13 +156,13 @@ class Queue(queue.SimpleQueue):
         return super().get(block, 0)
 
 
-def assembled(scene, events, **ports):
-    """A loop with caches that are complete and fresh."""
+def assembled(scene, events, *, read=lambda: None, synced=lambda: True, **ports):
+    """A loop with caches that are fresh, and complete unless ``synced`` says otherwise. ``read``: of its configuration."""
     caches = SimpleNamespace(
-        events=events, synced=lambda: True, stale_for_s=lambda: 0.0, gaps=lambda _: Gaps(), problems=dict,
+        events=events, synced=synced, stale_for_s=lambda: 0.0, gaps=lambda _: Gaps(), problems=dict,
         unknown=dict,
     )  # fmt: skip
-    configuration = LiveConfiguration(SimpleNamespace(read=lambda: None))
+    configuration = LiveConfiguration(SimpleNamespace(read=read))
     configuration.start()
     given = {
         "leads": lambda: True,
@@ -176,7 +176,6 @@ def assembled(scene, events, **ports):
 def test_first_lists_are_taken_in_before_anything_is_decided(scene, monkeypatch):
     """The lists are in the queue, and one turn takes only so many events: the rest of the pods is not known yet."""
     monkeypatch.setattr(loop_module, "_AT_A_TIME", 50)
-    monkeypatch.setattr(loop_module, "_BACKLOG", 10)
     events = queue.SimpleQueue()
     for index in range(65):
         events.put(InformerEvent(Kind.NODE, ChangeType.ADDED, b.node(f"node-{index}").build()))
@@ -188,6 +187,26 @@ def test_first_lists_are_taken_in_before_anything_is_decided(scene, monkeypatch)
     loop.turn()
     assert loop.decision is not None
     assert len(loop.snapshot().nodes) == 65
+
+
+def test_a_list_that_is_complete_while_a_turn_is_under_way_is_taken_in_before_anything_is_decided(scene):
+    """It is complete between the look into the queue and the question whether all are: what it has would not exist."""
+    events, reads = queue.SimpleQueue(), []
+
+    def read():
+        """The first time before the loop begins, the second time in the middle of its first turn."""
+        reads.append(len(reads))
+        if len(reads) == 2:
+            events.put(InformerEvent(Kind.NODE, ChangeType.ADDED, b.node("node").build()))
+
+    loop = assembled(scene, events, read=read, synced=lambda: len(reads) >= 2)
+    loop.turn()
+    assert len(reads) == 2
+    assert loop.ready().reason == "the first lists are being taken in"
+    assert loop.decision is None
+    loop.turn()
+    assert loop.ready().ok
+    assert len(loop.decision.plan.before.nodes) == 1
 
 
 def test_the_loop_waits_until_something_is_due_and_no_longer(scene):
