@@ -3,6 +3,7 @@
 import pytest
 
 from harness.differential.plans.judging import Tally, judge
+from harness.differential.plans.replay import When
 from harness.shapes.clusters import random_shapes
 from tests.planning.test_plans_of_every_shape import SEEDS
 
@@ -18,5 +19,6 @@ def test_kube_scheduler_takes_every_replacement_where_it_is_planned(program):
         refused += [str(found) for found in judge(case, program, tally)]
     assert not refused, "\n".join(refused[:5])
     assert tally.moves > 80
+    assert tally.asked[When.ROOM]
     assert set(tally.modes) == {"ReserveFirst", "StartFirst"}
     assert {"ReplicaSet", "StatefulSet", "ReplicationController"} <= set(tally.owners)

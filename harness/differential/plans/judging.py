@@ -11,7 +11,7 @@ from harness.differential.plans.case import Case
 from harness.differential.plans.dumps import read
 from harness.differential.plans.replay import Script, script
 from harness.differential.program import Program
-from rescheduler.planning.plan import Move
+from rescheduler.planning.plan import Move, Plan
 from rescheduler.planning.planner import plan
 from rescheduler.scheduling.configuration import parse_scheduler_configuration
 from rescheduler.scheduling.framework import Profile
@@ -55,11 +55,11 @@ class Tally:
     """By mode, moment and plugin."""
 
 
-def planned(case: Case) -> tuple[Move, ...]:
-    """The moves that our planner plans for the case."""
+def planned(case: Case) -> Plan:
+    """What our planner plans for the case."""
     snapshot = read(case.objects, case.form)
     profile = Profile() if case.configuration is None else parse_scheduler_configuration(case.configuration)
-    return plan(snapshot, case.policies, case.inputs, SchedulingState(snapshot, profile)).moves
+    return plan(snapshot, case.policies, case.inputs, SchedulingState(snapshot, profile))
 
 
 def judge(case: Case, program: Program, tally: Tally) -> list[Refused]:
@@ -69,25 +69,26 @@ def judge(case: Case, program: Program, tally: Tally) -> list[Refused]:
         Misread: the dump of the cluster is not read as what it is.
         ValueError: kube-scheduler's code cannot read the case.
     """
-    moves = planned(case)
+    made = planned(case)
+    moves = made.moves
     tally.plans += 1
     if not moves:
         return []
-    asked = script(case, moves)
+    asked = script(case, moves, made.rooms)
     others = [item for item in case.objects if _read_by_kube_scheduler(item)]
     answer = program.ask_moments(others, asked.pods, asked.moments, case.configuration)
     if answer.error:
         raise ValueError(answer.error)
     _count(case, moves, asked, tally)
-    found = [
+    refused = [
         Refused(moves[number], number, "never", "", why) for number, why in asked.without_replacement.items()
     ]
-    for (number, when), verdicts in zip(asked.asked, answer.pods or (), strict=True):
-        said = verdicts.nodes[moves[number].target]
+    for (number, when, node), verdicts in zip(asked.asked, answer.pods or (), strict=True):
+        said = verdicts.nodes[node]
         if not said.feasible:
-            found.append(Refused(moves[number], number, when, said.plugin, ", ".join(said.reasons)))
-    tally.refused.update(f"{one.move.mode} {one.when}: {one.plugin}" for one in found)
-    return found
+            refused.append(Refused(moves[number], number, when, said.plugin, ", ".join(said.reasons)))
+    tally.refused.update(f"{one.move.mode} {one.when}: {one.plugin}" for one in refused)
+    return refused
 
 
 def _read_by_kube_scheduler(item: Manifest) -> bool:

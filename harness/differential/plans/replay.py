@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from harness.differential.manifests import Manifest
@@ -12,7 +12,7 @@ from harness.differential.plans.case import Case
 from harness.differential.plans.controllers import Controllers, NoReplacement, bound, ending
 from harness.differential.program import Moment
 from rescheduler.model.migration import MoveMode
-from rescheduler.planning.plan import Move
+from rescheduler.planning.plan import Move, PendingRoom
 
 
 class When(enum.StrEnum):
@@ -35,6 +35,8 @@ class When(enum.StrEnum):
     """StartFirst: its old pod runs, those of the moves before it are gone."""
     ADOPTED = "after its adoption"
     """StartFirst: all old pods are gone, and the replacement is a pod of its ReplicaSet as any other."""
+    ROOM = "a pending pod, after all moves"
+    """PendingPods: those before it in the plan stand where room was made for them."""
 
 
 class Asked(NamedTuple):
@@ -43,6 +45,8 @@ class Asked(NamedTuple):
     number: int
     """The move's place in the plan, from 0."""
     when: When
+    node: str
+    """Where the pod is to go."""
 
 
 class Script(NamedTuple):
@@ -57,9 +61,9 @@ class Script(NamedTuple):
     """Moves whose pod does not come back, and why."""
 
 
-def script(case: Case, moves: Sequence[Move]) -> Script:
-    """The questions about the moves, in their order."""
-    return _Replay(case).run(moves)
+def script(case: Case, moves: Sequence[Move], rooms: Iterable[PendingRoom] = ()) -> Script:
+    """The questions about the moves, in their order, and about the pods that they make room for."""
+    return _Replay(case).run(moves, rooms)
 
 
 def placeholder(replacement: Manifest) -> Manifest:
@@ -106,7 +110,7 @@ class _Replay:
         """By the id of each moved pod, the moves that have landed before its own begins: their old pods are gone by then."""
         self._script = Script(dict(self._pods), [], [], {})
 
-    def run(self, moves: Sequence[Move]) -> Script:
+    def run(self, moves: Sequence[Move], rooms: Iterable[PendingRoom]) -> Script:
         """All questions."""
         for number, move in enumerate(moves):
             earlier = frozenset(pod.uid for pod in move.after)
@@ -120,6 +124,12 @@ class _Replay:
                 self._script.without_replacement[number] = str(why)
                 del self._standing[move.pod.uid]
             self._left.append(move.pod.uid)
+        for room in rooms:
+            pending = self._pods.get(room.pod.uid)
+            if pending is not None and room.node:
+                del self._standing[room.pod.uid]
+                self._ask(len(moves) - 1, When.ROOM, room.pod.uid, room.node)
+                self._stand(f"{room.pod.uid}/new", bound(pending, room.node))
         return self._script
 
     def _reserve_first(self, number: int, move: Move) -> None:
@@ -127,15 +137,15 @@ class _Replay:
         replacement = self._controllers.replacement(old)
         asked = self._known(f"{move.pod.uid}/asked", replacement)
         holder = self._known(f"{move.pod.uid}/holder", placeholder(replacement))
-        self._ask(number, When.HOLDER, holder, self._still_running(move))
+        self._ask(number, When.HOLDER, holder, move.target, self._still_running(move))
         ended = self._known(f"{move.pod.uid}/ending", ending(old))
         del self._standing[move.pod.uid]
         # A StatefulSet creates the pod of the same name only once the old one is gone.
         if replacement["metadata"]["name"] != old["metadata"]["name"]:
             self._ending[move.pod.uid] = ended
-        self._ask(number, When.ENDING, asked, self._still_ending(move))
-        self._ask(number, When.MIXED, asked, self._some_ending(number, move))
-        self._ask(number, When.IN_TURN, asked)
+        self._ask(number, When.ENDING, asked, move.target, self._still_ending(move))
+        self._ask(number, When.MIXED, asked, move.target, self._some_ending(number, move))
+        self._ask(number, When.IN_TURN, asked, move.target)
         self._stand(f"{move.pod.uid}/new", bound(replacement, move.target))
 
     def _start_first(self, number: int, move: Move) -> None:
@@ -144,12 +154,12 @@ class _Replay:
         adopted = self._controllers.adopted(replacement, old)
         sibling = self._known(f"{move.pod.uid}/sibling", self._controllers.replacement(old))
         asked = self._known(f"{move.pod.uid}/asked", replacement)
-        self._ask(number, When.BESIDE_ENDING, asked, self._still_ending(move))
-        self._ask(number, When.BESIDE_MIXED, asked, self._some_ending(number, move))
-        self._ask(number, When.BESIDE, asked)
+        self._ask(number, When.BESIDE_ENDING, asked, move.target, self._still_ending(move))
+        self._ask(number, When.BESIDE_MIXED, asked, move.target, self._some_ending(number, move))
+        self._ask(number, When.BESIDE, asked, move.target)
         del self._standing[move.pod.uid]
         # Asked without its pin, which narrows the domains of topology spread to its own node.
-        self._ask(number, When.ADOPTED, sibling)
+        self._ask(number, When.ADOPTED, sibling, move.target)
         self._ending[move.pod.uid] = self._known(f"{move.pod.uid}/ending", ending(old))
         self._stand(f"{move.pod.uid}/new", bound(adopted, move.target))
 
@@ -172,6 +182,6 @@ class _Replay:
     def _stand(self, name: str, pod: Manifest) -> None:
         self._standing[self._known(name, pod)] = None
 
-    def _ask(self, number: int, when: When, asked: str, also: Sequence[str] = ()) -> None:
+    def _ask(self, number: int, when: When, asked: str, node: str, also: Sequence[str] = ()) -> None:
         self._script.moments.append(Moment([*self._standing, *also], asked))
-        self._script.asked.append(Asked(number, when))
+        self._script.asked.append(Asked(number, when, node))
