@@ -5,6 +5,7 @@ So help and completion are there at once. ``rescheduler version`` and ``--help``
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 from collections.abc import Callable
@@ -88,6 +89,9 @@ def _called(work: str, **flags: Any) -> None:
         named = {name: flags.pop(name) for name in OF_CLUSTER if name in flags}
         flags["cluster"] = imported("rescheduler.cli.clients:NamedCluster")(**named)
     carry_out = imported(work)
+    if not gc.isenabled():  # as ``entry`` has left it while modules were imported
+        gc.freeze()
+        gc.enable()
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     ):  # as ``entry`` has left it while modules were imported

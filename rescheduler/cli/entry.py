@@ -7,6 +7,7 @@ the command can give back what it holds. A process that was started with SIGINT 
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run the command that ``words`` (default: the arguments of the process) name, and exit with its code."""
     _end_at_once()
+    gc.disable()  # modules stay: looking through them time and again is an eighth of importing them
     from rescheduler.cli import streams  # noqa: PLC0415 - Ctrl-C is in order only now
     from rescheduler.cli.main import main as commands  # noqa: PLC0415 - the same
 

@@ -37,7 +37,6 @@ from rescheduler.planning.plan import Plan, PodRef
 from rescheduler.planning.planner import decide
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.policies.registry import REGISTRY
-from rescheduler.reports.html.page import plan_html
 from rescheduler.reports.text import plan_text
 from rescheduler.scheduling.state import SchedulingState
 
@@ -196,6 +195,8 @@ def about(plan: Plan, snapshot: Snapshot, namespace: str, labels: LabelSelector)
 
 def _text(plan: Plan, output: str, *, coloured: bool) -> str:
     if output == "html":
+        from rescheduler.reports.html.page import plan_html  # noqa: PLC0415 - few ask for a page
+
         return plan_html(plan)
     if not coloured:
         return plan_text(plan)

@@ -7,10 +7,9 @@ the configuration names one of its policies: what is merely installed is never i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -27,6 +26,9 @@ from rescheduler.policies.registry import INTERFACE, REGISTRY, PolicyType
 from rescheduler.policies.simple import FAILURES, raised
 from rescheduler.policies.wire import NamespaceFilter, PolicyArgs, in_profile
 from rescheduler.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 DEFAULT_POLICIES: Final = (
     "NodeTaints",
@@ -237,7 +239,7 @@ class PolicyTypeError(ReschedulerError):
 
 def policy_names() -> tuple[str, ...]:
     """All names that a configuration can use here, sorted."""
-    return tuple(sorted({*REGISTRY, *(point.name for point in entry_points(group=GROUP))}))
+    return tuple(sorted({*REGISTRY, *(point.name for point in _offered())}))
 
 
 def policy_type(name: str) -> PolicyType:
@@ -248,8 +250,7 @@ def policy_type(name: str) -> PolicyType:
     """
     if name in REGISTRY:
         return REGISTRY[name]
-    # Reads the files of every installed package.
-    offered = sorted(entry_points(group=GROUP, name=name), key=_package)
+    offered = sorted((point for point in _offered() if point.name == name), key=_package)
     if not offered:
         names = policy_names()
         problem = f"unknown policy {name!r}{did_you_mean(_REMOVE.sub('', name), names)}"
@@ -258,6 +259,13 @@ def policy_type(name: str) -> PolicyType:
         packages = ", ".join(map(_package, offered))
         raise PolicyTypeError(f"policy {name!r} is offered by {packages}", "uninstall all but one")
     return _loaded(offered[0])
+
+
+def _offered() -> Iterable[EntryPoint]:
+    """What packages offer. Reads the files of every installed one."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - few name policies of others, and it takes 20 ms
+
+    return entry_points(group=GROUP)
 
 
 def _loaded(point: EntryPoint) -> PolicyType:

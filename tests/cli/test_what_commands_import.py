@@ -75,6 +75,25 @@ def test_commands_that_only_read_and_write_objects_do_without_numpy(work):
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+def test_a_plan_needs_nothing_that_tells_of_installed_packages():
+    """It takes a twentieth of the start; only policies of others are looked up there."""
+    program = "import sys, rescheduler.cli.plan; sys.exit('importlib.metadata' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_the_garbage_collector_is_off_while_modules_are_imported_and_on_while_a_command_works():
+    program = """
+import gc, sys
+from rescheduler.cli import deferred, entry
+from rescheduler.cli.main import main
+told = []
+deferred.imported = lambda _: told.append(gc.isenabled()) or (lambda **_: told.append(gc.isenabled()))
+entry._end = lambda _: sys.exit(told != [False, True])
+entry.main(["version"])
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 def test_choices_are_those_of_the_work():
     def option(words, name):
         return next(param for param in EVERY[words].params if param.name == name)

@@ -92,9 +92,7 @@ def offered(monkeypatch, found, name="Other"):
     """As if one installed package offered this object."""
     point = EntryPoint(name, "other:POLICY", policies_section.GROUP)
     monkeypatch.setattr(EntryPoint, "load", lambda _: found() if callable(found) else found)
-    monkeypatch.setattr(
-        policies_section, "entry_points", lambda **asked: [point] if asked.get("name", name) == name else []
-    )
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: [point])
 
 
 def broken():
