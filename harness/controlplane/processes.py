@@ -10,7 +10,7 @@ import socket
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 STOP_LIMIT_S: Final = 5.0
 LOG_TAIL_BYTES: Final = 4000
@@ -45,7 +45,7 @@ def free_port() -> int:
 
 @dataclass(slots=True)
 class Process:
-    """One program with its command line; may be started, ended and started again."""
+    """One program with its command line; may be started, ended and started again. Context manager: it runs."""
 
     name: str
     command: list[str]
@@ -54,6 +54,13 @@ class Process:
     wanted: bool = False
     """True while it should run: a supervisor starts it again when it has died."""
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     @property
     def running(self) -> bool:

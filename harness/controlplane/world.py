@@ -10,7 +10,6 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from harness import documents
@@ -45,9 +44,7 @@ class World:
         self.wait(lambda: self.api.get(self.path("serviceaccounts", "default")).ok, PATIENCE_S)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.api.delete(f"/api/v1/namespaces/{self.namespace}")
         for name in self._nodes:
             self.api.delete(f"/api/v1/nodes/{name}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -70,9 +69,7 @@ class Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
@@ -37,7 +36,7 @@ class Asked:
     error: str
 
 
-class Descheduler:
+class Descheduler(Process):
     """Context manager: one cycle after the other."""
 
     def __init__(
@@ -50,7 +49,6 @@ class Descheduler:
         limits: Mapping[str, Any] | None = None,
     ) -> None:
         """``plugins``: the extension point and the arguments of each, by name. ``limits``: more of its policy. Raises BinariesMissing."""
-        self._log = plane.folder / f"descheduler-{world.namespace}.log"
         policy = plane.folder / f"descheduler-{world.namespace}.yaml"
         policy.write_text(yaml.safe_dump(_policy(world, plugins, limits or {})))
         for obj in _rights():
@@ -63,16 +61,7 @@ class Descheduler:
             "--secure-port=0",
             "--v=3",
         ]
-        self._process = Process(DESCHEDULER.name, command, self._log)
-
-    def __enter__(self) -> Self:
-        self._process.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.stop()
+        super().__init__(DESCHEDULER.name, command, plane.folder / f"descheduler-{world.namespace}.log")
 
     @property
     def asked(self) -> list[Asked]:
@@ -87,9 +76,9 @@ class Descheduler:
     @property
     def said(self) -> str:
         """Its log. AssertionError if it has ended by itself."""
-        if not self._process.running:
-            raise AssertionError(self._process.log_tail())
-        return self._log.read_text(errors="replace")
+        if not self.running:
+            raise AssertionError(self.log_tail())
+        return self.log.read_text(errors="replace")
 
 
 def _rights() -> list[dict[str, Any]]:

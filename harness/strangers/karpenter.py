@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
-from types import TracebackType
+from collections.abc import Mapping
 from typing import Any, Final, Self
-
-import yaml
 
 from harness.controlplane.api import STRATEGIC, Json
 from harness.controlplane.nodes import ready_condition
 from harness.controlplane.processes import Process, free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import WORLD, World
-from harness.strangers.build import find, source
+from harness.strangers.build import definitions, find
 from harness.strangers.tools import KARPENTER
 from rescheduler.model.names import ZONE
 
@@ -35,19 +32,7 @@ _SIZES: Final = (2, 4, 8)
 _LOOK_S: Final = 0.3
 
 
-def definitions() -> Iterator[Json]:
-    """Its CustomResourceDefinitions and those of its provider."""
-    module = source(KARPENTER)
-    for folder in (module / "pkg" / "apis" / "crds", module / "kwok" / "apis" / "crds"):
-        for file in sorted(folder.glob("*.yaml")):
-            document: Json = yaml.safe_load(file.read_text())
-            if document["spec"]["group"].endswith(".k8s.io"):
-                annotations = document["metadata"].setdefault("annotations", {})
-                annotations.setdefault("api-approved.kubernetes.io", "unapproved")
-            yield document
-
-
-class Karpenter:
+class Karpenter(Process):
     """Context manager: Karpenter with one NodePool of this world. ``disruption``: as in a NodePool; ``delay``: a machine's start."""
 
     def __init__(
@@ -63,7 +48,7 @@ class Karpenter:
         self._disruption, self._sizes = dict(disruption), sizes
         self._api = plane.api()
         self._ended = threading.Event()
-        self._process = Process("karpenter", [], plane.folder / f"karpenter-{world.namespace}.log")
+        super().__init__("karpenter", [], plane.folder / f"karpenter-{world.namespace}.log")
         self.faults: list[Exception] = []
         """What the thread of the machines met."""
 
@@ -71,7 +56,7 @@ class Karpenter:
         self._define()
         types = self._plane.folder / f"karpenter-{self._world.namespace}.json"
         types.write_text(json.dumps([_instance_type(size) for size in self._sizes]))
-        self._process.command = [
+        self.command = [
             "/usr/bin/env",
             f"KUBECONFIG={self._plane.kubeconfig}",
             f"INSTANCE_TYPES_FILE_PATH={types}",
@@ -81,14 +66,12 @@ class Karpenter:
             f"HEALTH_PROBE_PORT={free_port()}",
             str(find(KARPENTER)),
         ]
-        self._process.start()
+        self.start()
         threading.Thread(target=self._kubelets, name="machines", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.stop()
+    def __exit__(self, *_: object) -> None:
+        self.stop()
         self._ended.set()
         for path in (CLAIMS, POOLS, _CLASSES):
             for obj in self._api.get(path).expect().items:
@@ -104,12 +87,8 @@ class Karpenter:
         found = self._api.get("/api/v1/nodes").expect().items
         return [node for node in found if node["spec"].get("providerID", "").startswith(_MACHINES)]
 
-    def log_tail(self) -> str:
-        """The end of its log."""
-        return self._process.log_tail()
-
     def _define(self) -> None:
-        for definition in definitions():
+        for definition in definitions(KARPENTER, "pkg/apis/crds", "kwok/apis/crds"):
             self._api.create(_DEFINITIONS, definition)
         self._world.wait(lambda: all(self._api.get(path).ok for path in (POOLS, CLAIMS, _CLASSES)))
         name, label = self._world.namespace, {WORLD: self._world.namespace}

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import yaml
 
 from harness.controlplane.processes import Process, free_port
 from harness.controlplane.servers import ControlPlane
-from harness.strangers.build import find, source
+from harness.strangers.build import definitions, find
 from harness.strangers.tools import KOORD_SCHEDULER
 
 SCHEDULER: Final = KOORD_SCHEDULER.name
-_APPROVAL: Final = "api-approved.kubernetes.io"
 _EXTENSION_POINTS: Final = ("preFilter", "filter", "preScore", "reserve", "preBind")
-
-
-def definitions() -> Iterator[dict[str, Any]]:
-    """Its CustomResourceDefinitions; those in groups of Kubernetes itself say that nobody approved them."""
-    for file in sorted((source(KOORD_SCHEDULER) / "config" / "crd" / "bases").glob("*.yaml")):
-        document: dict[str, Any] = yaml.safe_load(file.read_text())
-        if document["spec"]["group"].endswith(".k8s.io"):
-            annotations = document["metadata"].setdefault("annotations", {})
-            annotations.setdefault(_APPROVAL, "unapproved")
-        yield document
 
 
 class Koordinator:
@@ -46,7 +33,7 @@ class Koordinator:
     def __enter__(self) -> Self:
         api = self._plane.api()
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        for definition in definitions():
+        for definition in definitions(KOORD_SCHEDULER, "config/crd/bases"):
             api.create(path, definition).expect()
         self._process.command = [
             str(find(KOORD_SCHEDULER)),
@@ -61,9 +48,7 @@ class Koordinator:
         threading.Thread(target=self._supervise, name="koordinator-supervisor", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self.kill()
 

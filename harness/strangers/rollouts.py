@@ -6,8 +6,7 @@ A Rollout owns ReplicaSets as a Deployment does, and is none: the controller kno
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
@@ -30,7 +29,7 @@ _RIGHTS: Final = (
 )
 
 
-class Rollouts:
+class Rollouts(Process):
     """Context manager: its controller at work. Raises BinariesMissing."""
 
     def __init__(self, plane: ControlPlane) -> None:
@@ -47,20 +46,7 @@ class Rollouts:
             f"--healthzPort={free_port()}",
             f"--metricsPort={free_port()}",
         ]
-        self._process = Process(ROLLOUTS.name, command, plane.folder / f"{ROLLOUTS.name}.log")
-
-    def __enter__(self) -> Self:
-        self._process.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._process.stop()
-
-    def log_tail(self) -> str:
-        """The end of its log."""
-        return self._process.log_tail()
+        super().__init__(ROLLOUTS.name, command, plane.folder / f"{ROLLOUTS.name}.log")
 
 
 def canary(
