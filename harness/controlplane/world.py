@@ -14,7 +14,8 @@ from typing import Any, Final, Self, TypeVar
 
 from harness import documents
 from harness.controlplane.api import STRATEGIC, Answer, Api, Json
-from harness.controlplane.nodes import add_node, node_object
+from harness.controlplane.nodes import add_node
+from kube_sandbox.nodes import SandboxNode, node_object
 from rescheduler.model.names import ANNOTATION_VALID_UNTIL, API_VERSION, GATE
 
 RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
@@ -63,9 +64,9 @@ class World:
     def node(self, name: str, *, labels: Mapping[str, str] | None = None, **amounts: Any) -> str:
         """Adds a Ready node; gives its full name."""
         full = f"{self.namespace}-{name}"
-        taint = {"key": WORLD, "value": self.namespace, "effect": "NoSchedule"}
         labels = {WORLD: self.namespace, **(labels or {})}
-        add_node(self.api, node_object(full, labels=labels, taints=[taint], **amounts))
+        taints = [(WORLD, self.namespace, "NoSchedule")]
+        add_node(self.api, node_object(SandboxNode(name=full, labels=labels, taints=taints, **amounts)))
         self._nodes.append(full)
         return full
 

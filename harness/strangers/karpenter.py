@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from harness.controlplane.api import STRATEGIC, Json
-from harness.controlplane.nodes import ready_condition
 from harness.controlplane.processes import Process, free_port
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import WORLD, World
 from harness.strangers.build import definitions, find
 from harness.strangers.tools import KARPENTER
+from kube_sandbox.nodes import ready_condition
 from rescheduler.model.names import ZONE
 
 POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
@@ -129,7 +129,7 @@ class Karpenter(Process):
         status = node["status"]
         if any((c["type"], c["status"]) == ("Ready", "True") for c in status.get("conditions") or ()):
             return
-        said = {"conditions": [ready_condition(ready=True)], "capacity": status["allocatable"]}
+        said = {"conditions": [ready_condition("True")], "capacity": status["allocatable"]}
         self._api.patch(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": said}, STRATEGIC)
 
     def _remove(self, path: str) -> None:

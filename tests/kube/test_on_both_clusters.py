@@ -232,11 +232,12 @@ def budget(name, **selector):
 @pytest.fixture
 def running(server, api, namespace):
     """Factory: a pod that runs, on a node of its own."""
-    from harness.controlplane.nodes import add_node, node_object  # noqa: PLC0415
+    from harness.controlplane.nodes import add_node  # noqa: PLC0415
+    from kube_sandbox.nodes import SandboxNode, node_object  # noqa: PLC0415
 
     admin = server.admin
     node = f"node-{namespace}"
-    add_node(admin, node_object(node))
+    add_node(admin, node_object(SandboxNode(name=node)))
 
     def make(name, **labels):
         body = pod(name, **labels)
