@@ -9,16 +9,29 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeVar
 
 from harness import documents
 from harness.controlplane.api import STRATEGIC, Answer, Api, Json
 from harness.controlplane.nodes import add_node
 from kube_sandbox.nodes import SandboxNode, node_object
-from rescheduler.model.names import ANNOTATION_VALID_UNTIL, API_VERSION, GATE
+from rescheduler.model.names import (
+    ANNOTATION_MIGRATION,
+    ANNOTATION_VALID_UNTIL,
+    API_VERSION,
+    DEFAULT_NAMESPACE,
+    GATE,
+    GATE_CONFIG_MAP,
+    GROUP,
+    LABEL_PLACEHOLDER,
+)
 
 RESERVATIONS: Final = f"/apis/{API_VERSION}/reservations"
+PLACEHOLDERS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods"
+GATE_KEYS: Final = f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps/{GATE_CONFIG_MAP}"
+ENDED: Final = ("Succeeded", "Failed")
+"""Phases of a move or a Reservation that has ended."""
 WORLD: Final = "test.rescheduler.dev/world"
 FIRST_PAUSE_S: Final = 0.03
 LONGEST_PAUSE_S: Final = 0.3
@@ -251,6 +264,93 @@ class World:
         body = self.api.get(self.path("podmigrations", name, group=API_VERSION)).expect().body
         return body.get("status") or {}
 
+    def moves(self) -> list[Json]:
+        """The PodMigrations of the namespace."""
+        return self.api.get(self.path("podmigrations", group=API_VERSION)).expect().items
+
+    def rooms(self) -> list[Json]:
+        """The Reservations of its moves."""
+        mine = f"{self.namespace}/"
+        rooms = self.api.get(RESERVATIONS).expect().items
+        return [r for r in rooms if annotation(r, ANNOTATION_MIGRATION).startswith(mine)]
+
+    def ended(self, moves: Iterable[str], seconds: float = 60.0) -> dict[str, Json]:
+        """Waits until these moves have ended; gives the status of each."""
+        found: dict[str, Json] = {}
+
+        def all_ended() -> bool:
+            found.update({name: self.move_status(name) for name in moves})
+            return all(status.get("phase") in ENDED for status in found.values())
+
+        try:
+            self.wait(all_ended, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; moves: {found}") from error
+        return found
+
+    def end_of(self, move: str, seconds: float = 60.0) -> Json:
+        """Waits until the move has ended; gives its status."""
+        return self.ended([move], seconds)[move]
+
+    def landed(self, wanted: Mapping[str, str], seconds: float = 60.0) -> None:
+        """Waits until these moves have ended. AssertionError unless each replacement is on its target."""
+        found = self.ended(wanted, seconds)
+        places = {
+            name: node_of(self.get_pod(status["replacement"]["name"]))
+            for name, status in found.items()
+            if status["phase"] == "Succeeded" and status["nodeName"] == wanted[name]
+        }
+        if places != wanted:
+            raise AssertionError(f"{places} is not {wanted}; moves: {found}; pods: {self.summary()}")
+
+    def full_node(self, kind: str, count: int, **spec: Any) -> list[tuple[Json, str]]:
+        """A full node with so many pods of workload ``web``: each pod with another node, which has room for one."""
+        source = self.node("src", cpu=str(count))
+        self.workload(kind, "web", count, **spec)
+        pods = self.wait_ready("web", count, PATIENCE_S)
+        if {node_of(pod) for pod in pods} != {source}:
+            raise AssertionError(self.summary())
+        targets = [self.node(f"t{index}", cpu="2") for index in range(count)]
+        for index, target in enumerate(targets):
+            self.pod(f"old-{index}", nodeName=target)
+        return list(zip(pods, targets, strict=True))
+
+    def stampede(self, pods: Sequence[tuple[Json, str]], *, ttl: str = "2m", **spec: Any) -> dict[str, str]:
+        """Moves of ``full_node`` under a budget of one; when all rooms are held, three pods for each want them. PodMigration -> target."""
+        self.budget("web", "web", maxUnavailable=1)
+        wanted = {self.migrate(pod, target, ttl=ttl): target for pod, target in pods}
+
+        def held() -> bool:
+            phases = [(room.get("status") or {}).get("phase") for room in self.rooms()]
+            return sum(phase in ("Available", "Succeeded") for phase in phases) >= len(wanted)
+
+        self.wait(held, 60)
+        self.crowd(3 * len(wanted), **spec)
+        return wanted
+
+    def crowd(self, count: int, **spec: Any) -> None:
+        """Pods that would take any room, half of them of 1 CPU."""
+        for index in range(count):
+            self.pod(f"crowd-{index}", "1" if index % 2 else "500m", labels={"app": "crowd"}, **spec)
+
+    def leftovers(self) -> list[str]:
+        """Names of what may not be there once its moves and rooms have ended."""
+        rooms = [r for r in self.api.get(RESERVATIONS).expect().items if self.namespace in str(r)]
+        keys = self.api.get(GATE_KEYS).expect().body.get("data") or {}
+        owners = {o["uid"] for p in self.pods() for o in p["metadata"].get("ownerReferences") or ()}
+        taints = [
+            t["key"]
+            for n in self._nodes
+            for t in self.api.get(f"/api/v1/nodes/{n}").expect().body["spec"]["taints"]
+        ]
+        return [
+            *(p["metadata"]["name"] for p in placeholders(self.api)),
+            *(r["metadata"]["name"] for r in rooms if (r.get("status") or {}).get("phase") not in ENDED),
+            *(key for key in keys if any(uid in key for uid in owners)),
+            *(p["metadata"]["name"] for p in self.pods() if gates_of(p)),
+            *(key for key in taints if key.startswith(f"{GROUP}/")),
+        ]
+
     def nominate(self, pod: Json, node: str) -> Answer:
         """Merge patch of pods/status with the uid: nominatedNodeName."""
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"nominatedNodeName": node}}
@@ -289,6 +389,16 @@ def controller_reference(owner: Json) -> Json:
 def node_of(pod: Json) -> str:
     """spec.nodeName, or ""."""
     return str(pod["spec"].get("nodeName", ""))
+
+
+def annotation(obj: Json, key: str) -> str:
+    """An annotation, or ""."""
+    return str((obj["metadata"].get("annotations") or {}).get(key, ""))
+
+
+def placeholders(api: Api) -> list[Json]:
+    """All pods that hold room, and those that ask for a node."""
+    return api.get(PLACEHOLDERS, labelSelector=LABEL_PLACEHOLDER).expect().items
 
 
 def condition(obj: Json, kind: str) -> Json:

@@ -4,8 +4,8 @@ import pytest
 
 from harness import documents
 from harness.controlplane.world import RESERVATIONS, condition, node_of
+from harness.controlplane.world import placeholders as all_placeholders
 
-PLACEHOLDERS = "/api/v1/namespaces/rescheduler/pods"
 SANDBOX = pytest.mark.parametrize("cluster", ["embedded_api"], indirect=True)
 """Of tests of which the real control plane would say the same: what they look at is the controller's alone."""
 
@@ -70,14 +70,8 @@ def on(world, node, app="web"):
     return [p["metadata"]["name"] for p in world.pods(app) if node_of(p) == node]
 
 
-def crowd(world, count):
-    """Pods that would take any room."""
-    for index in range(count):
-        world.pod(f"crowd-{index}", "1" if index % 2 else "500m", labels={"app": "crowd"})
-
-
 def placeholders(world, name):
     """Placeholders of a Reservation."""
-    found = world.api.get(PLACEHOLDERS).expect().items
+    found = all_placeholders(world.api)
     owner = f"{world.namespace}-{name}"
     return [p for p in found if any(o["name"] == owner for o in p["metadata"].get("ownerReferences") or ())]

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from reserving import PLACEHOLDERS, look, of_web, on, phase, reserve, scale
+from reserving import look, of_web, on, phase, reserve, scale
 
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import PLACEHOLDERS, World, node_of, placeholders
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.records import ObjectKey
@@ -18,7 +18,7 @@ def decoded(wire):
 
 
 def probes(world):
-    pods = [decoded(wire) for wire in world.api.get(PLACEHOLDERS).expect().items]
+    pods = [decoded(wire) for wire in placeholders(world.api)]
     return [pod for pod in pods if is_probe(pod)]
 
 
@@ -96,7 +96,7 @@ def test_a_room_is_not_given_up_while_the_scheduler_is_away(control_plane, reser
         world.wait(lambda: look(world, "room").get("currentOwners"))
         world.wait(lambda: probes(world))
         nominated = [p for p in world.pods("web") if p["status"].get("nominatedNodeName")]
-        holders = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+        holders = [p for p in placeholders(world.api) if node_of(p) == node]
         assert (len(nominated), len(holders)) == (0, 1)
         assert "deletionTimestamp" not in holders[0]["metadata"]
     finally:

@@ -14,9 +14,8 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import node_of
+from harness.controlplane.world import node_of, placeholders
 from rescheduler.model.kinds import RESOURCES, Kind
-from rescheduler.model.names import DEFAULT_NAMESPACE, LABEL_PLACEHOLDER
 
 pytestmark = pytest.mark.realcluster
 
@@ -48,10 +47,11 @@ class Counting:
     held_at_s: float = -math.inf
 
     def held(self):
-        found = self.api.get(
-            f"/api/v1/namespaces/{DEFAULT_NAMESPACE}/pods", labelSelector=LABEL_PLACEHOLDER
-        ).items
-        return [p for p in found if node_of(p) == self.target and "deletionTimestamp" not in p["metadata"]]
+        return [
+            p
+            for p in placeholders(self.api)
+            if node_of(p) == self.target and "deletionTimestamp" not in p["metadata"]
+        ]
 
     def send(self, request):
         evicts = request.path.endswith("/eviction") and "dryRun" not in request.query

@@ -5,6 +5,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import STRATEGIC, Api
 from harness.controlplane.controllers import running
+from harness.controlplane.nodes import cordon
 from harness.controlplane.world import World, condition, node_of
 
 pytestmark = pytest.mark.realcluster
@@ -36,7 +37,7 @@ def grown(world, kind, more):
     source = world.node("source", cpu="4")
     world.workload(kind, "web", 1, more=more)
     (pod,) = world.wait_ready("web", 1)
-    world.api.patch(f"/api/v1/nodes/{source}", {"spec": {"unschedulable": True}}).expect()
+    cordon(world.api, source).expect()
     path = world.path(kind.lower() + "s", "web", group="apps/v1")
     container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
     spec = {"template": {"spec": {"containers": [container]}}}
@@ -50,16 +51,6 @@ def two_revisions(status):
     return status["updateRevision"] != status["currentRevision"]
 
 
-def moved(world, pod, target):
-    name = world.migrate(pod, target, ttl="15s")
-
-    def ended():
-        status = world.move_status(name)
-        return status if status.get("phase") in ("Succeeded", "Failed") else None
-
-    return world.wait(ended, 60)
-
-
 @pytest.mark.parametrize(
     ("kind", "more", "cpu"),
     [("ReplicaSet", {}, "2"), ("StatefulSet", ON_DELETE, "2"), ("StatefulSet", BELOW_PARTITION, "1")],
@@ -68,7 +59,7 @@ def moved(world, pod, target):
 def test_the_replacement_has_room(world, right, kind, more, cpu):
     pod = grown(world, kind, more)
     target = world.node("target", cpu="2")
-    status = moved(world, pod, target)
+    status = world.end_of(world.migrate(pod, target, ttl="15s"))
     assert (status["phase"], status["nodeName"]) == ("Succeeded", target), status
     noted = condition({"status": status}, "ReplacementAdmitted")
     assert (noted["status"] == "True") is right

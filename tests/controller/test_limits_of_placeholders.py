@@ -6,10 +6,10 @@ On the sandbox, and on the real control plane, whose own quota and LimitRange ad
 import time
 
 import pytest
-from reserving import PLACEHOLDERS, look, of_web, path_of, phase, reserve
+from reserving import look, of_web, path_of, phase, reserve
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, node_of
+from harness.controlplane.world import World, node_of, placeholders
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 OWN = "/api/v1/namespaces/rescheduler"
@@ -89,9 +89,7 @@ def test_a_pod_moves_where_limits_are_required(world, demanding):
     world.workload("Deployment", "web", 1)
     (pod,) = world.wait_ready("web", 1)
     target = world.node("target", cpu="2")
-    name = world.migrate(pod, target)
-    world.wait(lambda: world.move_status(name).get("phase") in ("Succeeded", "Failed"), 60)
-    assert world.move_status(name)["phase"] == "Succeeded", world.move_status(name)
+    world.landed({world.migrate(pod, target): target})
     assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]
 
 
@@ -134,9 +132,7 @@ def test_quotas_of_limits_and_a_limit_range_refuse_no_room_and_change_none(contr
                 reserve(world, name, of_web(world), template={"containers": [container]}, **shared).expect()
                 phase(world, name, "Available")
             held = [
-                p
-                for p in world.api.get(PLACEHOLDERS).items
-                if world.namespace in str(p["metadata"]["ownerReferences"])
+                p for p in placeholders(world.api) if world.namespace in str(p["metadata"]["ownerReferences"])
             ]
             stored = [p["spec"]["containers"][0]["resources"]["requests"] for p in held]
             assert sorted(r["cpu"] for r in stored) == ["0", "0", "1", "1"]

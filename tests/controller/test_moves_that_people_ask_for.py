@@ -30,38 +30,24 @@ def move(world, name, **spec):
     return world.api.create(world.path("podmigrations", group=MOVES), body).expect().body
 
 
-def status(world, name):
-    return world.api.get(world.path("podmigrations", name, group=MOVES)).expect().body.get("status") or {}
-
-
 def wait_reason(world, name, reason, phase=""):
     def look():
-        found = status(world, name)
+        found = world.move_status(name)
         return found if found.get("reason") == reason and phase in ("", found.get("phase")) else None
 
     try:
         return world.wait(look, 60.0)
     except AssertionError as error:
-        raise AssertionError(f"{error}; {status(world, name)}") from error
+        raise AssertionError(f"{error}; {world.move_status(name)}") from error
 
 
 def node(world, name):
     return f"{world.namespace}-{name}"
 
 
-def rooms_of(world):
-    mark = f"{world.namespace}/"
-    items = world.api.get(RESERVATIONS).expect().items
-    return [
-        r
-        for r in items
-        if r["metadata"].get("annotations", {}).get("rescheduler.dev/migration", "").startswith(mark)
-    ]
-
-
 def undisturbed(world, pod):
     found = world.get_pod(pod["metadata"]["name"])
-    return found["metadata"]["uid"] == pod["metadata"]["uid"] and is_ready(found) and not rooms_of(world)
+    return found["metadata"]["uid"] == pod["metadata"]["uid"] and is_ready(found) and not world.rooms()
 
 
 def name_of(pod):

@@ -7,7 +7,7 @@ import pytest
 
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
-from harness.controlplane.world import World, controller_reference, node_of
+from harness.controlplane.world import ENDED, World, controller_reference, node_of
 
 pytestmark = pytest.mark.realcluster
 
@@ -61,7 +61,7 @@ def test_pods_of_others_are_no_siblings(control_plane, controller, evil):
         def ended():
             forge(evil, owner, f"zz-{next(numbers)}", "64")
             time.sleep(0.5)
-            return world.move_status(name).get("phase") in ("Succeeded", "Failed")
+            return world.move_status(name).get("phase") in ENDED
 
         forge(evil, owner, "zz-first", "64")
         evil.wait(lambda: "deletionTimestamp" in evil.get_pod("zz-first")["metadata"], PATIENCE_S)

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from harness.controlplane.controllers import running
-from harness.controlplane.world import RESERVATIONS, World, controller_reference, gates_of, is_ready, node_of
+from harness.controlplane.world import World, controller_reference, is_ready, node_of
 from kube_sandbox.kubelet.objects import ANNOTATION_STOP_AFTER
-from rescheduler.model.names import GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 
 IGNORE = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
 IGNORED = {"podFailurePolicy": {"rules": [IGNORE]}}
@@ -37,46 +36,19 @@ def at_work(world, replacements=None, **more):
     return running(world.api.transport, replacements=replacements or {}, **changes)
 
 
-def leftovers(world):
-    """What a controller must not leave behind, of this world."""
-    mine = world.namespace
-    pods = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
-    rooms = world.api.get(RESERVATIONS).expect().items
-    keys = (
-        world.api.get(f"/api/v1/namespaces/rescheduler/configmaps/{GATE_CONFIG_MAP}").body.get("data") or {}
-    )
-    owners = {o["uid"] for p in world.pods() for o in p["metadata"].get("ownerReferences") or ()}
-    return [
-        *(p["metadata"]["name"] for p in pods if LABEL_PLACEHOLDER in p["metadata"].get("labels", {})),
-        *(r["metadata"]["name"] for r in rooms if mine in str(r) and live(r)),
-        *(uid for uid in keys if uid in owners),
-        *(p["metadata"]["name"] for p in world.pods() if gates_of(p)),
-    ]
-
-
-def live(reservation):
-    return reservation.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-
-
-def ended(world, move, seconds=60.0):
-    return world.wait(
-        lambda: (s := world.move_status(move)).get("phase") in ("Succeeded", "Failed") and s, seconds
-    )
-
-
 def outcome(status):
     return status["phase"], status["reason"]
 
 
 def stays(world, pod, move):
     """The pod is neither evicted by a policy nor by somebody's wish; gives the message."""
-    status = ended(world, move)
+    status = world.end_of(move)
     assert outcome(status) == ("Failed", "NotMovable")
     time.sleep(4.0)
     now = world.get_pod(pod["metadata"]["name"])
     assert now["metadata"]["uid"] == pod["metadata"]["uid"]
     assert is_ready(now)
-    assert world.wait(lambda: not leftovers(world) or None)
+    assert world.wait(lambda: not world.leftovers() or None)
     return status["message"]
 
 
@@ -104,10 +76,10 @@ def test_a_pod_of_a_job_that_ignores_disruptions_is_moved_to_its_room(world, mod
     pod = job(world, completionMode=mode, **IGNORED)
     target = world.node("dst")
     with at_work(world, JOBS):
-        status = ended(world, world.migrate(pod, target))
+        status = world.end_of(world.migrate(pod, target))
         assert outcome(status) == ("Succeeded", "Landed")
         (new,) = world.wait_ready("work", 1, 30)
-        assert world.wait(lambda: not leftovers(world) or None)
+        assert world.wait(lambda: not world.leftovers() or None)
     assert (node_of(new), node_of(pod)) == (target, source)
     assert new["metadata"]["name"] != pod["metadata"]["name"]
     assert job_conditions(world) == []
@@ -127,8 +99,8 @@ def test_a_job_that_ends_while_its_pod_moves_leaves_nothing_behind(world, happen
             world.api.delete(path, propagationPolicy="Background").expect()
         else:
             world.api.patch(path, {"spec": {"suspend": True}}).expect()
-        assert outcome(ended(world, move, 20)) == ("Failed", "ReplacementMissing")
-        assert world.wait(lambda: not leftovers(world) or None)
+        assert outcome(world.end_of(move)) == ("Failed", "ReplacementMissing")
+        assert world.wait(lambda: not world.leftovers() or None)
         assert world.wait(lambda: not world.pods("work") or None)
 
 
@@ -204,7 +176,7 @@ def test_a_pod_of_a_custom_controller_is_moved_once_that_was_seen_to_replace_one
     with keeper(world, owner) as pod:
         target = world.node("dst")
         with at_work(world):
-            status = ended(world, world.migrate(pod, target))
+            status = world.end_of(world.migrate(pod, target))
             assert outcome(status) == ("Failed", "NotMovable")
             assert "was not seen to replace a pod" in status["message"]
             lost = pod["metadata"]["name"]
@@ -219,11 +191,11 @@ def ready_other(pod, lost):
 
 def moves_to(world, pod, target):
     target = target or world.node("dst-2")
-    status = ended(world, world.migrate(pod, target))
+    status = world.end_of(world.migrate(pod, target))
     assert outcome(status) == ("Succeeded", "Landed"), status
     (new,) = world.wait_ready("kept", 1, 30)
     assert node_of(new) == target
-    assert world.wait(lambda: not leftovers(world) or None)
+    assert world.wait(lambda: not world.leftovers() or None)
 
 
 # Pods that are more than themselves
@@ -239,7 +211,7 @@ def test_a_pod_that_owns_the_statefulset_of_others_stays_with_them(world):
     world.api.patch(path, {"metadata": {"ownerReferences": [owner]}}).expect()
     (worker,) = world.wait_ready("work", 1, 30)
     target = world.node("dst")
-    world.taint(source, "test.rescheduler.dev/old")
+    world.taint(source, "old")
     with at_work(world):
         assert "which the garbage collector deletes with it" in stays(
             world, leader, world.migrate(leader, target)

@@ -15,7 +15,7 @@ import pytest
 from harness.controlplane.controllers import running
 from harness.controlplane.world import WORLD, World, is_ready, node_of
 from rescheduler.controller.ports import LoopTimings
-from rescheduler.model.names import API_VERSION, HOSTNAME
+from rescheduler.model.names import HOSTNAME
 from rescheduler.model.times import format_seconds
 from rescheduler.policies import pod_life_time as policy
 from rescheduler.policies.registry import REGISTRY
@@ -254,10 +254,6 @@ def world(request, monkeypatch):
         yield world
 
 
-def moves(world):
-    return world.api.get(world.path("podmigrations", group=API_VERSION)).expect().items
-
-
 def settings_of(world, *policies, **more):
     return {
         "interval": "1s",
@@ -273,13 +269,13 @@ def mended(world, fault, name, settings):
     """The moves, once the pods have landed and some decisions more have moved nothing."""
     with running(world.api.transport, timings=TIMINGS, **settings) as work:
         if fault.moves:
-            world.wait(lambda: len(moves(world)) >= fault.moves)
+            world.wait(lambda: len(world.moves()) >= fault.moves)
         world.wait(fault.landed)
-        world.wait(lambda: all(m.get("status", {}).get("phase") == "Succeeded" for m in moves(world)))
+        world.wait(lambda: all(m.get("status", {}).get("phase") == "Succeeded" for m in world.moves()))
         for _ in range(DECISIONS + 1):  # the first may have begun before
             last = work.controller.decision
             world.wait(lambda last=last: work.controller.decision is not last)
-        found = moves(world)
+        found = world.moves()
     assert fault.landed()
     assert len(found) == fault.moves, [(m["spec"], m["status"]) for m in found]
     assert {m["spec"]["policy"] for m in found} <= {name}
@@ -355,4 +351,4 @@ def test_a_node_whose_kubelet_does_not_take_a_pod_is_no_target_for_that_namespac
         world.taint(first, "old")
         patch(world, first, unschedulable=None)
         world.wait(lambda: places(world, "web") == [free])
-    assert not [m for m in moves(world) if m["spec"].get("target", {}).get("nodeName") == full]
+    assert not [m for m in world.moves() if m["spec"].get("target", {}).get("nodeName") == full]

@@ -1,9 +1,9 @@
 """Reservations that people make, on the real control plane: shared and preallocated rooms, every kind of owner."""
 
 import pytest
-from reserving import PLACEHOLDERS, crowd, look, of_web, on, phase, reserve, scale
+from reserving import look, of_web, on, phase, reserve, scale
 
-from harness.controlplane.world import World, condition, gates_of, node_of
+from harness.controlplane.world import World, condition, gates_of, node_of, placeholders
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
 pytestmark = pytest.mark.realcluster
@@ -21,7 +21,7 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
     world.workload("Deployment", "web", 0)
     reserve(world, "pool", of_web(world), node=node, cpu="6", allocateOnce=False).expect()
     phase(world, "pool", "Available")
-    crowd(world, 12)
+    world.crowd(12)
     scale(world, 2)
     world.wait(lambda: len(on(world, node)) == 2, 30)
     scale(world, 5)
@@ -33,7 +33,7 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
         "6",
         5,
     )
-    holders = [p for p in world.api.get(PLACEHOLDERS).expect().items if node_of(p) == node]
+    holders = [p for p in placeholders(world.api) if node_of(p) == node]
     assert [p["spec"]["containers"][0]["resources"]["requests"]["cpu"] for p in holders] == ["1"]
     assert on(world, node, "crowd") == []
     scale(world, 6)
@@ -51,7 +51,7 @@ def test_several_pods_share_a_room_and_the_rest_stays_held(world):
 def test_preallocated_rooms_come_in_pieces_and_disturb_nobody(world):
     nodes = [world.node(f"full{i}", cpu="2") for i in range(3)]
     old = [world.pod(f"old-{i}-{half}", nodeName=node) for i, node in enumerate(nodes) for half in "ab"]
-    crowd(world, 9)
+    world.crowd(9)
     world.workload("Deployment", "web", 0)
     for index, node in enumerate(nodes):
         reserve(world, f"p{index}", of_web(world), node=node, cpu="2", preAllocation=True).expect()
@@ -89,7 +89,7 @@ def test_pods_without_a_controller_get_their_room(world, owner):
     owner = {k: {**v, "namespace": world.namespace} if k == "object" else v for k, v in owner.items()}
     reserve(world, "room", owner, node=node).expect()
     phase(world, "room", "Available")
-    crowd(world, 3)
+    world.crowd(3)
     world.pod("mine", labels=labels)
     assert world.wait_bound("mine") == node
     assert world.get_pod("mine")["metadata"]["annotations"][ANNOTATION_RESERVATION].endswith("-room")

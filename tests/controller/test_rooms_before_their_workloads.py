@@ -1,7 +1,7 @@
 """Rooms for workloads that do not exist yet, or not in this revision: their first pods land there, on both clusters."""
 
 import pytest
-from reserving import SANDBOX, crowd, look, of_web, on, phase, reserve
+from reserving import SANDBOX, look, of_web, on, phase, reserve
 from test_scaling_into_rooms import KINDS
 
 from harness.controlplane.world import World, gates_of
@@ -20,7 +20,7 @@ def test_the_first_pods_of_a_workload_that_is_created_later_use_its_rooms(world,
         reserve(world, f"r{index}", owner, node=node).expect()
     for index in range(2):
         phase(world, f"r{index}", "Available")
-    crowd(world, 4)
+    world.crowd(4)
     world.workload(kind, "web", 2)
     for index, node in enumerate(nodes):
         phase(world, f"r{index}", "Succeeded", 120)

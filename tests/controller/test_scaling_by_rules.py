@@ -34,8 +34,7 @@ def lands(world, kind, replicas, *, crowd, **spec):
     world.wait_ready("web", 1)
     job = scale_up(world, f"{kind.lower()}/web", replicas)
     held = {room.name: room.status.node_name for room in job.reserve()}
-    for index in range(crowd):
-        world.pod(f"crowd-{index}", "500m")
+    world.crowd(crowd)
     job.scale()
     landing = job.land()
     assert not landing.missed, stuck(world, landing)

@@ -6,7 +6,7 @@ import time
 import pytest
 from reserving import SANDBOX
 
-from harness.controlplane.world import gates_of, node_of
+from harness.controlplane.world import gates_of, node_of, placeholders
 from rescheduler.cli.errors import CommandError
 from rescheduler.cli.reservation_client import ReservationClient
 from rescheduler.cli.scale_up import ScaleUp
@@ -35,7 +35,7 @@ def scale_up(world, text, replicas, clock=time.monotonic):
 
 def stuck(world, landing):
     """What became of rooms that nobody landed in, for the failure message."""
-    holders = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
+    holders = placeholders(world.api)
     found = [reservation_line(room) for room in landing.missed]
     for room in landing.missed:
         for pod in [p for p in holders if p["metadata"]["name"].startswith(room.name)] + [
@@ -63,8 +63,7 @@ def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(worl
     job = scale_up(world, f"{kind.lower()}/web", 21)
     held = {room.name: room.status.node_name for room in job.reserve()}
     assert len(held) == 20
-    for index in range(60):
-        world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
+    world.crowd(60)
     job.scale()
     landing = job.land()
     assert not landing.missed, stuck(world, landing)
@@ -75,7 +74,7 @@ def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(worl
         r.status.current_owners[0].name: r.status.node_name for r in landing.landed
     }.items() <= where.items()
     assert not [p for p in world.pods("web") if not node_of(p)]
-    assert not any(node_of(world.get_pod(f"crowd-{index}")) for index in range(60))
+    assert not any(map(node_of, world.pods("crowd")))
 
 
 @SANDBOX
@@ -101,9 +100,4 @@ def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(world):
     assert "1 x Pending: 0/" in str(refused.value)
     assert rooms_of(job) == ()
     assert len(world.pods("web")) == 1
-    world.wait(lambda: not placeholders(world, job))
-
-
-def placeholders(world, job):
-    pods = world.api.get("/api/v1/namespaces/rescheduler/pods").expect().items
-    return [p for p in pods if job.group in p["metadata"]["name"]]
+    world.wait(lambda: not [p for p in placeholders(world.api) if job.group in p["metadata"]["name"]])

@@ -2,15 +2,12 @@
 
 import pytest
 
-from harness import documents
 from harness.controlplane.controllers import running
 from harness.controlplane.ready_counts import ReadyCounts
 from harness.controlplane.world import gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE, LABEL_START_FIRST
 
 pytestmark = pytest.mark.realcluster
-
-GROUP = "rescheduler.dev/v1alpha1"
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +32,6 @@ def closed_budget(world, name, healthy):
     world.wait(lambda: world.api.get(path).body.get("status", {}).get("currentHealthy") == healthy)
 
 
-def move(world, pod, target, **more):
-    name = f"move-{pod['metadata']['name']}"
-    body = documents.migration(name, pod["metadata"]["name"], target, **more)
-    world.api.create(world.path("podmigrations", group=GROUP), body).expect()
-    return ended(world, name)
-
-
-def ended(world, name):
-    def status_at_the_end():
-        status = (
-            world.api.get(world.path("podmigrations", name, group=GROUP)).expect().body.get("status") or {}
-        )
-        return status if status.get("phase") in ("Succeeded", "Failed") else None
-
-    return world.wait(status_at_the_end, 60)
-
-
 def nothing_left(world):
     pods = world.pods()
     assert not [p for p in pods if gates_of(p)]
@@ -70,7 +50,7 @@ def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
     for number in range(2):
         target = world.node(f"target{number}", cpu="1")
         old = min(world.pods("web"), key=node_of)
-        status = move(world, old, target)
+        status = world.end_of(world.migrate(old, target))
         assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
         world.wait_gone(old)
         assert target in {node_of(p) for p in world.wait_ready("web", replicas)}
@@ -87,10 +67,9 @@ def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller,
     world.node("target", cpu="1")
     watcher = ReadyCounts(world, 1)
     world.taint(source, "old")
-    moves = world.path("podmigrations", group=GROUP)
-    (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
+    (planned,) = world.wait(world.moves, 30)
     assert (planned["spec"]["policy"], planned["spec"]["mode"]) == ("NodeTaints", "Auto")
-    status = ended(world, planned["metadata"]["name"])
+    status = world.end_of(planned["metadata"]["name"])
     assert (status["phase"], status["mode"]) == ("Succeeded", "StartFirst"), status
     world.wait_gone(old)
     assert watcher.end() == (1, 2)

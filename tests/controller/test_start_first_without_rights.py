@@ -9,9 +9,6 @@ from rescheduler.model.names import ANNOTATION_MODE
 
 pytestmark = pytest.mark.realcluster
 
-GROUP = "rescheduler.dev/v1alpha1"
-ROOMS = f"/apis/{GROUP}/reservations"
-
 
 @pytest.fixture(scope="module")
 def controller(control_plane):
@@ -37,23 +34,6 @@ def workload(world, *, annotated=True):
     return source, old
 
 
-def ended(world, name):
-    def look():
-        status = world.move_status(name)
-        return status if status.get("phase") in ("Succeeded", "Failed") else None
-
-    return world.wait(look, 60)
-
-
-def rooms(world):
-    mine = f"{world.namespace}/"
-    return [
-        room
-        for room in world.api.get(ROOMS).expect().items
-        if room["metadata"].get("annotations", {}).get("rescheduler.dev/migration", "").startswith(mine)
-    ]
-
-
 def budget(world, **spec):
     world.budget("web", "web", **spec)
     path = world.path("poddisruptionbudgets", "web", group="policy/v1")
@@ -64,7 +44,7 @@ def test_a_move_that_leaves_its_mode_open_reserves_first_and_says_so(world):
     _, old = workload(world)
     budget(world, maxUnavailable=1)
     target = world.node("target", cpu="1")
-    status = ended(world, world.migrate(old, target))
+    status = world.end_of(world.migrate(old, target))
     assert (status["phase"], status["mode"], status["nodeName"]) == ("Succeeded", "ReserveFirst", target), (
         status
     )
@@ -81,22 +61,21 @@ def test_a_move_that_leaves_its_mode_open_reserves_first_and_says_so(world):
 def test_where_reserving_first_is_no_help_it_ends_and_nothing_is_left(world, mode, allowed):
     _, old = workload(world)
     budget(world, maxUnavailable=allowed)
-    status = ended(world, world.migrate(old, world.node("target", cpu="1"), mode=mode))
+    status = world.end_of(world.migrate(old, world.node("target", cpu="1"), mode=mode))
     assert (status["phase"], status["reason"]) == ("Failed", "Forbidden"), status
     assert "manifests/components/start-first" in status["message"]
     assert "in dry runs only" in status["message"]
     assert "evictedAt" not in status
     assert [p["metadata"]["uid"] for p in world.pods()] == [old["metadata"]["uid"]]
-    assert not rooms(world)
+    assert not world.rooms()
 
 
 def test_a_policy_declares_the_mode_in_the_status_with_these_rights(world):
     source, _ = workload(world, annotated=False)
     target = world.node("target", cpu="1")
     world.taint(source, "old")
-    moves = world.path("podmigrations", group=GROUP)
-    (planned,) = world.wait(lambda: world.api.get(moves).expect().items, 30)
-    status = ended(world, planned["metadata"]["name"])
+    (planned,) = world.wait(world.moves, 30)
+    status = world.end_of(planned["metadata"]["name"])
     # That it was tried to start first shows that the mode was in the status before the first look.
     assert condition({"status": status}, "StartFirst").get("reason") == "Forbidden", status
     assert (status["phase"], status["nodeName"]) == ("Succeeded", target), status

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.realcluster
 
 GATE_KEYS = "/api/v1/namespaces/rescheduler/configmaps/gate-keys"
 ROOMS = 6
+HAND_OVER = "rescheduler.dev/hand-over"
 
 
 @pytest.fixture
@@ -107,17 +108,14 @@ def test_waiting_pods_of_higher_priority_take_a_nominated_room_and_a_taint_keeps
     lost, kept = 0, 1
     for number in (lost, kept):
         world.nominate(claimants[number], targets[number]).expect(200)
-    world.taint(targets[kept], "rescheduler.dev/hand-over", value="room")
+    world.taint(targets[kept], HAND_OVER, value="room")
     probe = hold(world, "probe", targets[kept], cpu="1m")
     world.wait_unschedulable("probe", "untolerated taint")
     world.delete_pod(probe).expect(200)
     for number in (lost, kept):
         world.delete_pod(held[number]).expect(200)
         world.wait_gone(held[number])
-    tolerations = [
-        *claimants[kept]["spec"]["tolerations"],
-        {"key": "rescheduler.dev/hand-over", "operator": "Exists"},
-    ]
+    tolerations = [*claimants[kept]["spec"]["tolerations"], {"key": HAND_OVER, "operator": "Exists"}]
     body = {
         "metadata": {"uid": claimants[kept]["metadata"]["uid"]},
         "spec": {"tolerations": tolerations, "schedulingGates": [{"name": GATE, "$patch": "delete"}]},

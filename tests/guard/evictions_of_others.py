@@ -53,12 +53,8 @@ def drain(plane, node, *more, timeout="60s"):
     )
 
 
-def moves(world):
-    return world.api.get(world.path("podmigrations", group=MOVES)).expect().items
-
-
 def guarded_moves(world):
-    return [move for move in moves(world) if move["spec"].get("policy") == GUARD]
+    return [move for move in world.moves() if move["spec"].get("policy") == GUARD]
 
 
 def asked(world, pod, seconds=60.0):
@@ -87,8 +83,3 @@ def placed(world, replicas=2, **more):
     world.workload("Deployment", "web", replicas, **more)
     pods = world.wait_ready("web", replicas)
     return source, pods, world.node("target", cpu=str(replicas))
-
-
-def serves(reservation, world):
-    notes = reservation["metadata"].get("annotations", {})
-    return notes.get("rescheduler.dev/migration", "").startswith(f"{world.namespace}/")

@@ -14,7 +14,7 @@ from harness.controlplane.world import node_of
 from rescheduler.kube.client import KubeApi
 from rescheduler.model.names import GUARD
 
-from .evictions_of_others import HOOKS, MOVES, asked, guarded_moves, guarding, moves, opt_in, placed, serves
+from .evictions_of_others import HOOKS, MOVES, asked, guarded_moves, guarding, opt_in, placed
 
 pytestmark = pytest.mark.realcluster
 
@@ -43,7 +43,7 @@ def test_who_may_not_evict_starts_nothing(guarded_plane, world):
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
         viewer.create(world.path("pods", pod["metadata"]["name"], "eviction"), body).expect(403)
         time.sleep(2)
-        assert not moves(world)
+        assert not world.moves()
 
 
 def test_nobody_else_makes_a_guarded_move(guarded_plane, world):
@@ -87,8 +87,7 @@ def test_an_api_server_that_restarts_in_the_middle_of_a_drain_loses_nothing(guar
             world.wait_gone(pod)
         assert {node_of(pod) for pod in world.wait_ready("web", 2, 60)} == {target}
         world.wait(lambda: {m["status"]["phase"] for m in guarded_moves(world)} == {"Succeeded"}, 60)
-        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
-        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded"}
+        assert {room["status"]["phase"] for room in world.rooms()} <= {"Succeeded"}
 
 
 def replica(plane, folder, name, guard_port, *, known_at=0, health_port=0):
@@ -141,5 +140,4 @@ def test_a_leader_that_is_killed_blocks_nothing_and_its_moves_are_finished(guard
             90,
         )
         world.wait_ready("web", 2, 60)
-        rooms = [r for r in world.api.get(f"/apis/{MOVES}/reservations").items if serves(r, world)]
-        assert {room["status"]["phase"] for room in rooms} <= {"Succeeded", "Failed"}
+        assert {room["status"]["phase"] for room in world.rooms()} <= {"Succeeded", "Failed"}

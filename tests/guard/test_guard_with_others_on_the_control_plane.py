@@ -19,7 +19,6 @@ from rescheduler.webhook.secret import SECRET_NAME
 from .evictions_of_others import (
     DRAINED,
     HOOKS,
-    MOVES,
     OWN,
     asked,
     drain,
@@ -27,7 +26,6 @@ from .evictions_of_others import (
     guarding,
     opt_in,
     placed,
-    serves,
 )
 from .test_guard_under_attack_on_the_control_plane import member, replica, serving
 
@@ -36,15 +34,11 @@ pytestmark = pytest.mark.realcluster
 SECRET = f"/api/v1/namespaces/{OWN}/secrets/{SECRET_NAME}"
 
 
-def rooms(world):
-    return [r for r in world.api.get(f"/apis/{MOVES}/reservations").expect().items if serves(r, world)]
-
-
 def nothing_is_left(world):
     """No room, no gate, no move under way."""
     ended = {"Succeeded", "Failed"}
     world.wait(lambda: {m.get("status", {}).get("phase") for m in guarded_moves(world)} <= ended, 120)
-    world.wait(lambda: {room["status"].get("phase") for room in rooms(world)} <= ended, 60)
+    world.wait(lambda: {room["status"].get("phase") for room in world.rooms()} <= ended, 60)
     assert not [pod for pod in world.pods("web") if gates_of(pod)]
 
 

@@ -18,7 +18,7 @@ from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.main import main
 from rescheduler.model.names import RESPONDER
 
-from .evictions_of_others import MOVES, OWN, guarded_moves, opt_in
+from .evictions_of_others import OWN, guarded_moves, opt_in
 
 pytestmark = pytest.mark.realcluster
 
@@ -147,8 +147,7 @@ def report_of_owner(world, pod, **fields):
 
 def planned(world):
     """The PodMigrations of policies."""
-    found = world.api.get(world.path("podmigrations", group=MOVES)).expect().items
-    return [move for move in found if move["spec"]["policy"] == "NodeTaints"]
+    return [move for move in world.moves() if move["spec"]["policy"] == "NodeTaints"]
 
 
 @contextmanager
@@ -156,7 +155,7 @@ def leaving_by_policy(plane, world):
     """A policy wants the only pod to go to node ``target``; its owner's responder is Active. Yields pod and target."""
     source, (pod,) = placed(world, evictionResponders=OF_OWNER)
     target = world.node("target", cpu="1")
-    world.taint(source, "acme.io/retired")
+    world.taint(source, "old")
     with responding(plane, policies=[{"name": "NodeTaints", "after": "0s"}]):
         world.wait(lambda: state(world, pod, "acme.io/checkpointer") == "Active", 60)
         yield pod, target

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
-
 import pytest
 
 from harness import documents
-from harness.controlplane.world import is_ready, node_of
+from harness.controlplane.ready_counts import ReadyCounts
+from harness.controlplane.world import gates_of, is_ready, node_of, placeholders
 
 pytestmark = pytest.mark.koordinator
 
@@ -68,30 +66,13 @@ def reserve(world, name, *, cpu="1", owners, node="", scheduler="koord-scheduler
     return body["metadata"]["name"]
 
 
-def placeholders(world):
-    path = "/api/v1/namespaces/rescheduler/pods"
-    return world.api.get(path, labelSelector="rescheduler.dev/placeholder").expect().items
-
-
-def ended(world, moves, seconds):
-    def look():
-        found = {name: world.move_status(name) for name in moves}
-        return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) else None
-
-    try:
-        return world.wait(look, seconds)
-    except AssertionError as error:
-        found = {name: world.move_status(name) for name in moves}
-        raise AssertionError(f"{error}; moves: {found}; theirs: {listed(world, THEIRS)}") from error
-
-
 def test_a_reservation_made_by_hand_goes_to_its_owner(controller, world):
     node = world.node("a", cpu="2")
     name = reserve(world, "room", cpu="2", owners=[{"labelSelector": {"matchLabels": {"app": "mine"}}}])
     found = wait_phase(world, name, "Available")
     assert found["status"]["nodeName"] == node
     assert phase(theirs_of(world, name)) == "Available"
-    assert not placeholders(world)
+    assert not placeholders(world.api)
 
     world.pod("stranger", "1", **KOORD)
     world.wait_unschedulable("stranger")
@@ -107,52 +88,13 @@ def test_a_reservation_made_by_hand_goes_to_its_owner(controller, world):
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_replacements_land_on_their_rooms_under_a_stampede(controller, world, kind):
     moves = 10
-    source = world.node("src", cpu=str(moves))
-    world.workload(kind, "web", moves, **KOORD)
-    pods = world.wait_ready("web", moves, 60)
-    assert {node_of(p) for p in pods} == {source}
-    world.budget("web", "web", maxUnavailable=1)
-    targets = []
-    for index in range(moves):
-        node = world.node(f"t{index}", cpu="2")
-        world.pod(f"old-{index}", nodeName=node)
-        targets.append(node)
-    wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
-
-    def all_held():
-        assert not controller.faults
-        moving = [
-            r
-            for r in listed(world, OURS)
-            if r["metadata"]
-            .get("annotations", {})
-            .get("rescheduler.dev/migration", "")
-            .startswith(world.namespace)
-        ]
-        return sum(phase(r) in ("Available", "Succeeded") for r in moving) >= moves
-
-    world.wait(all_held, 60)
-    least, stop = [moves], threading.Event()
-
-    def watch():
-        while not stop.is_set():
-            least.append(sum(is_ready(p) for p in world.pods("web")))
-            time.sleep(0.05)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    for index in range(moves * 3):
-        world.pod(f"crowd-{index}", "1" if index % 2 else "500m", **KOORD)
-    found = ended(world, wanted, 180)
-    stop.set()
-    watcher.join()
-    for name, target in wanted.items():
-        assert found[name]["phase"] == "Succeeded", found[name]
-        assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
-    assert min(least) >= moves - 1, "the budget was overrun"
-    assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
+    pods = world.full_node(kind, moves, **KOORD)
+    counts = ReadyCounts(world, moves, "web")
+    world.landed(world.stampede(pods, **KOORD), 180)
+    assert counts.end()[0] >= moves - 1, "the budget was overrun"
+    assert not [p for p in world.pods() if gates_of(p)]
     world.wait(lambda: not listed(world, THEIRS), 60)
-    assert not placeholders(world)
+    assert not placeholders(world.api)
 
 
 def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
@@ -165,15 +107,9 @@ def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
     budget = world.budget("web", "web", minAvailable=3)  # rooms are reserved, evictions wait
     targets = [world.node(f"t{index}", cpu="1") for index in range(3)]
     wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
-    moves = [f"{world.namespace}/{name}" for name in wanted]
 
     def held():
-        found = [
-            r
-            for r in listed(world, OURS)
-            if r["metadata"].get("annotations", {}).get("rescheduler.dev/migration") in moves
-        ]
-        return [r for r in found if phase(r) == "Available"]
+        return [r for r in world.rooms() if phase(r) == "Available"]
 
     world.wait(lambda: len(held()) == 3, 30)
     scale(world, "web", 6)
@@ -189,10 +125,7 @@ def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
     path = world.path("poddisruptionbudgets", budget["metadata"]["name"], group="policy/v1")
     # Deleted, it would leave the limit for workloads without a budget, and the siblings count as unavailable.
     world.api.patch(path, {"spec": {"minAvailable": 0}}).expect()
-    found = ended(world, wanted, 120)
-    for name, target in wanted.items():
-        assert found[name]["phase"] == "Succeeded", found[name]
-        assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
+    world.landed(wanted, 120)
 
 
 def test_a_room_that_the_stock_scheduler_took_is_seen_before_the_eviction(controller, world):
@@ -210,7 +143,7 @@ def test_a_room_that_the_stock_scheduler_took_is_seen_before_the_eviction(contro
     world.api.delete(
         world.path("poddisruptionbudgets", budget["metadata"]["name"], group="policy/v1")
     ).expect()
-    found = ended(world, [name], 60)[name]
+    found = world.end_of(name)
     assert (found["phase"], found["reason"], found.get("evictedAt")) == ("Failed", "DecisionStale", None), (
         found
     )
@@ -275,9 +208,9 @@ def test_other_schedulers_pods_keep_placeholders(controller, world):
     name = reserve(world, "stock", owners=owners, scheduler="")
     wait_phase(world, name, "Available")
     assert theirs_of(world, name) is None
-    assert len(placeholders(world)) == 1
+    assert len(placeholders(world.api)) == 1
     world.api.delete(f"/apis/{OURS}/reservations/{name}").expect()
-    world.wait(lambda: not placeholders(world))
+    world.wait(lambda: not placeholders(world.api))
 
 
 def test_a_room_taken_away_in_the_middle_lets_the_pod_go(controller, koordinator, world):
@@ -314,13 +247,9 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
     wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
     world.wait(lambda: any(world.move_status(name).get("evictionRequestedAt") for name in wanted), 60)
     koordinator.kill()
-    for index in range(moves * 2):
-        world.pod(f"crowd-{index}", "1", **KOORD)
+    world.crowd(moves * 2, **KOORD)
     koordinator.start()
-    found = ended(world, wanted, 120)
-    for name, target in wanted.items():
-        assert found[name]["phase"] == "Succeeded", found[name]
-        assert node_of(world.get_pod(found[name]["replacement"]["name"])) == target
+    world.landed(wanted, 120)
     world.wait(lambda: not listed(world, THEIRS), 60)
 
 
@@ -333,7 +262,7 @@ def test_a_move_without_room_asks_for_a_node_and_the_room_there_is_koordinators(
     move = world.migrate(first, "")
 
     def asking():
-        for pod in placeholders(world):
+        for pod in placeholders(world.api):
             said = [c for c in pod["status"].get("conditions", ()) if c["type"] == "PodScheduled"]
             if said and said[0].get("reason") == "Unschedulable":
                 return pod
@@ -344,7 +273,5 @@ def test_a_move_without_room_asks_for_a_node_and_the_room_there_is_koordinators(
     assert not node_of(pod)
     assert not listed(world, THEIRS)
     new = world.node("new", cpu="2")
-    (found,) = ended(world, [move], 90).values()
-    assert found["phase"] == "Succeeded", found
-    assert node_of(world.get_pod(found["replacement"]["name"])) == new
-    world.wait(lambda: not listed(world, THEIRS) and not placeholders(world), 60)
+    world.landed({move: new}, 90)
+    world.wait(lambda: not listed(world, THEIRS) and not placeholders(world.api), 60)

@@ -118,7 +118,7 @@ def test_each_query_of_the_dashboard_returns_data(world, ask):
     world.wait_ready("web", 2, LIMIT_S)
     second = world.node("b", cpu="4")
     world.wait(lambda: answered(ask, "sum(rescheduler_leader) == 1"), LIMIT_S)
-    world.taint(first, "example.com/retired")
+    world.taint(first, "old")
     world.wait(lambda: {pod["spec"].get("nodeName") for pod in world.pods("web")} == {second}, LIMIT_S)
     expected = [(t, e) for t, e in panels() if not any(name in e for name in ONLY_IF_IT_HAPPENED)]
     assert len(expected) > 20

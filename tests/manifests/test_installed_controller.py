@@ -7,7 +7,6 @@ import urllib.request
 
 import pytest
 
-from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.controllers import forget_past_moves
 from harness.controlplane.processes import free_port
@@ -67,18 +66,6 @@ def answer(port, path):
         return 0, str(error)
 
 
-def migrate(world, pod, target):
-    body = documents.migration("move", pod["metadata"]["name"], target, ttl="1m")
-    world.api.create(world.path("podmigrations", group=MIGRATIONS), body).expect(201)
-
-
-def finished(world):
-    status = (
-        world.api.get(world.path("podmigrations", "move", group=MIGRATIONS)).expect().body.get("status", {})
-    )
-    return status if status.get("phase") in ("Succeeded", "Failed") else None
-
-
 def test_it_gets_ready_and_serves_its_metrics(world, port):
     world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     assert answer(port, "/healthz")[0] == 200
@@ -93,10 +80,7 @@ def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
     (pod,) = world.wait_ready("web", 1)
     target = world.node("target", cpu="2")
     world.budget("web", "web", maxUnavailable=1)
-    migrate(world, pod, target)
-    status = world.wait(lambda: finished(world), seconds=PATIENCE_S)
-    assert status["phase"] == "Succeeded", (status, log.read_text()[-3000:])
-    assert status["nodeName"] == target
+    world.landed({world.migrate(pod, target): target}, PATIENCE_S)
     assert {node_of(p) for p in world.wait_ready("web", 1)} == {target}
 
 
@@ -105,10 +89,11 @@ def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_bac
     world.node("source", cpu="2")
     world.workload("Deployment", "web", 1, cpu="2")
     (pod,) = world.wait_ready("web", 1)
-    migrate(world, pod, world.node("target", cpu="2"))
-    path = world.path("podmigrations", "move", group=MIGRATIONS)
+    target = world.node("target", cpu="2")
+    move = world.migrate(pod, target)
+    path = world.path("podmigrations", move, group=MIGRATIONS)
     uid = world.api.get(path).expect().body["metadata"]["uid"]
-    assert world.wait(lambda: finished(world), seconds=PATIENCE_S)["phase"] == "Succeeded"
+    world.landed({move: target}, PATIENCE_S)
 
     def entry():
         return (world.api.get(HISTORY).body.get("data") or {}).get(uid, "")
@@ -129,7 +114,7 @@ def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     world.workload("Deployment", "web", 3, cpu="1")
     before = world.wait_ready("web", 3)
     target = world.node("target", cpu="4")
-    world.taint(source, "example.com/maintenance")
+    world.taint(source, "old")
 
     # Long enough for a second move: one that fails, for example because the target was not Ready for a moment, is
     # followed by a back-off of a minute.

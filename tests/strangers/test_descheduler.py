@@ -69,7 +69,7 @@ def test_pods_that_end_at_once_leave_one_in_a_round_and_no_more_than_too_many(gu
 def test_a_node_in_service_whose_taint_its_pods_do_not_bear_is_emptied_into_held_room(guarded_plane, world):
     with guarding(guarded_plane, world):
         hot = crowded(world)
-        world.taint(hot, "maintenance")
+        world.taint(hot, "old")
         departures = Departures(world)
         with Descheduler(guarded_plane, world, TAINTS, interval_s=35):
             world.wait(lambda: not on(world, hot), 200)

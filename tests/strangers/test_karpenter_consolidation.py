@@ -19,7 +19,7 @@ from harness.controlplane.world import is_ready, node_of
 from harness.strangers.karpenter import Karpenter
 from harness.strangers.landings import Landings, Pending
 from harness.strangers.tools import KARPENTER
-from tests.guard.evictions_of_others import guarding, moves
+from tests.guard.evictions_of_others import guarding
 
 pytestmark = [pytest.mark.strangers, pytest.mark.timeout(2400)]
 
@@ -151,7 +151,7 @@ def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, pr
         with bursts(world):
             time.sleep(150.0)
         told = events(world, "EvictedWithoutRoom", "EvictionRefused", "AsksForNode")
-        pending, found = seen.pending(began, apps()), moves(world)
+        pending, found = seen.pending(began, apps()), world.moves()
         left, _ = consolidated(made)
         assert not made.faults
     outcome = outcomes(found)
@@ -174,7 +174,7 @@ def test_consolidation(guarded_plane, world, program, guarded):
             left, took_s = consolidated(made)
             rows.append(Row(up * APPS, full, down * APPS, left, took_s, seen.pending(began, apps())))
         told = events(world, "EvictedWithoutRoom", "EvictionRefused", "AsksForNode")
-        found = moves(world)
+        found = world.moves()
         assert not made.faults
         standing = [p for p in world.pods() if "deletionTimestamp" not in p["metadata"]]
         pending_in_the_end = [p["metadata"]["name"] for p in standing if not node_of(p)]

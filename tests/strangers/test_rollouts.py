@@ -7,10 +7,10 @@ import pytest
 
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.nodes import cordon
-from harness.controlplane.world import gates_of, node_of
+from harness.controlplane.world import ENDED, gates_of, node_of
 from harness.strangers.departures import Departures
 from harness.strangers.rollouts import GROUP, Rollouts, canary, new_version, phase, promote
-from tests.guard.evictions_of_others import DRAINED, MOVES, drain, guarding, serves
+from tests.guard.evictions_of_others import DRAINED, drain, guarding
 
 HALF = [{"setWeight": 50}, {"pause": {}}]
 
@@ -131,9 +131,4 @@ def test_a_canary_that_goes_on_in_the_middle_of_a_drain_ends_and_leaves_nothing(
 
 
 def rooms_of(world):
-    rooms = world.api.get(f"/apis/{MOVES}/reservations").expect().items
-    return [
-        room
-        for room in rooms
-        if serves(room, world) and room["status"].get("phase") not in {"Succeeded", "Failed"}
-    ]
+    return [room for room in world.rooms() if room["status"].get("phase") not in ENDED]

@@ -13,7 +13,7 @@ from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.in_force import wait_until_mutated, wait_until_served
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import RESERVATIONS, World
+from harness.controlplane.world import World
 from harness.recorded.other_version import ROOT, ControllerProcess, apply, check_out
 
 pytestmark = pytest.mark.realcluster
@@ -64,11 +64,6 @@ def moves_of(world):
     return {world.migrate(wanted[index], targets[index]): targets[index] for index in range(MOVES)}
 
 
-def crowd(world):
-    for index in range(2 * MOVES):
-        world.pod(f"crowd-{index}", "1")
-
-
 def in_the_middle(world, wanted):
     """An eviction is about to happen, or has happened, and moves are left that have not ended."""
 
@@ -78,24 +73,8 @@ def in_the_middle(world, wanted):
     world.wait(look, 60)
 
 
-def held(world, wanted):
-    def look():
-        rooms = world.api.get(RESERVATIONS).expect().items
-        return sum(r.get("status", {}).get("phase") == "Available" for r in rooms) >= 1
-
-    world.wait(look, 60)
-
-
-def all_landed(world, wanted):
-    def look():
-        found = {name: world.move_status(name) for name in wanted}
-        return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) else None
-
-    found = world.wait(look, 120)
-    landed = {name: (s["phase"], s.get("reason"), s.get("nodeName")) for name, s in found.items()}
-    assert landed == {name: ("Succeeded", landed[name][1], target) for name, target in wanted.items()}, found
-    for name, target in wanted.items():
-        assert world.get_pod(found[name]["replacement"]["name"])["spec"]["nodeName"] == target
+def held(world):
+    return any((room.get("status") or {}).get("phase") == "Available" for room in world.rooms())
 
 
 @pytest.mark.parametrize("direction", ["upgrade", "back"])
@@ -106,14 +85,14 @@ def test_pods_that_are_moved_meanwhile_land_in_their_rooms(plane, old, tmp_path,
     with World(plane.api(), direction) as world:
         with ControllerProcess(first, identity, tmp_path, QUIET) as before:
             wanted = moves_of(world)
-            held(world, wanted)
-            crowd(world)
+            world.wait(lambda: held(world), 60)
+            world.crowd(2 * MOVES)
             in_the_middle(world, wanted)
         left = [name for name in wanted if world.move_status(name).get("phase") != "Succeeded"]
         assert left, "all moves had ended before the controller did"
         install(plane, second)
         with ControllerProcess(second, identity, tmp_path, QUIET) as after:
-            all_landed(world, wanted)
+            world.landed(wanted)
         assert not [p for p in world.pods() if p["spec"].get("schedulingGates")]
     refused = [
         line for line in (*before.log, *after.log) if re.search(r"403 Forbidden.*denied request", line)

@@ -15,12 +15,11 @@ from harness.controlplane.controllers import running
 from harness.controlplane.kubelets import KubeletThread
 from harness.controlplane.processes import free_port
 from harness.controlplane.servers import ControlPlane
-from harness.controlplane.world import World, gates_of, keys_on, node_of
+from harness.controlplane.world import World, gates_of, keys_on, node_of, placeholders
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.gate import Gate, probe_pod
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.names import LABEL_PLACEHOLDER
 from rescheduler.model.records import OwnerRef
 from rescheduler.webhook.registration import WebhookSettings
 from rescheduler.webhook.webhook import GateWebhook, Webhook
@@ -28,7 +27,6 @@ from tests.seeds import some
 
 pytestmark = pytest.mark.realcluster
 
-GROUP = "rescheduler.dev/v1alpha1"
 OWN = "rescheduler"
 GATE_KEYS = f"/api/v1/namespaces/{OWN}/configmaps/gate-keys"
 PLUGINS = {"Policy": "MutatingAdmissionPolicy", "Webhook": "MutatingAdmissionWebhook"}
@@ -96,30 +94,11 @@ def servers(request, old_flags, policies_served):
 
 def moved(world, kind, moves):
     """Asks for moves from a full node to nodes with room for one; PodMigration -> target."""
-    world.node("src", cpu=str(moves))
-    world.workload(kind, "web", moves)
-    pods = world.wait_ready("web", moves, 60)
-    wanted = {}
-    for index, pod in enumerate(pods):
-        target = world.node(f"t{index}", cpu="2")
-        world.pod(f"old-{index}", nodeName=target)
-        wanted[world.migrate(pod, target)] = target
-    return wanted
-
-
-def ended(world, wanted):
-    def look():
-        found = {name: world.move_status(name) for name in wanted}
-        done = all(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
-        return found if done else None
-
-    return world.wait(look, 120)
+    return {world.migrate(pod, target): target for pod, target in world.full_node(kind, moves)}
 
 
 def nothing_left(world):
-    placeholders = "/api/v1/namespaces/rescheduler/pods"
-    query = {"labelSelector": LABEL_PLACEHOLDER}
-    world.wait(lambda: not world.api.get(placeholders, **query).expect().items, 30)
+    world.wait(lambda: not placeholders(world.api), 30)
     world.wait(lambda: not world.api.get(GATE_KEYS).expect().body.get("data"), 30)
     assert not [p for p in world.pods() if gates_of(p)]
 
@@ -143,7 +122,7 @@ def test_what_is_proven_on_one_is_in_force_on_the_other_when_the_eviction_is_sen
     for kind in ("Deployment", "StatefulSet"):
         with World(both.plane.api(), "ha") as world:
             wanted = moved(world, kind, 4)
-            found = ended(world, wanted)
+            found = world.ended(wanted)
             assert {n: (s["reason"], s.get("nodeName")) for n, s in found.items()} == {
                 n: ("Landed", target) for n, target in wanted.items()
             }
@@ -155,7 +134,7 @@ def test_a_replacement_that_comes_ungated_is_a_soft_failure(servers):
     one = servers(deaf=True)
     one.begin()
     wanted = moved(one.world, "Deployment", 2)
-    found = ended(one.world, wanted)
+    found = one.world.ended(wanted)
     assert {(s["phase"], s["reason"]) for s in found.values()} == {("Failed", "ReplacementUngated")}, found
     assert all("was created without the gate" in s["message"] for s in found.values())
     assert all(node_of(p) for p in one.world.wait_ready("web", 2, 60))

@@ -7,7 +7,7 @@ import pytest
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
-from harness.controlplane.world import World, gates_of, keys_on
+from harness.controlplane.world import ENDED, World, gates_of, keys_on
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.discovery import discover
 from rescheduler.kube.gate import probe_pod
@@ -22,7 +22,6 @@ from rescheduler.webhook.webhook import GateWebhook, Webhook
 
 pytestmark = pytest.mark.realcluster
 
-GROUP = "rescheduler.dev/v1alpha1"
 OWN = "rescheduler"
 GATE_KEYS = f"/api/v1/namespaces/{OWN}/configmaps/gate-keys"
 SECRET = "/api/v1/namespaces/rescheduler/secrets/rescheduler-webhook"
@@ -118,74 +117,30 @@ def owned_by(kind):
     return {"apiVersion": "apps/v1", "kind": kind, "name": "it", "uid": "uid-of-it", "controller": True}
 
 
-def full_nodes(world, moves, kind="Deployment"):
-    """A full source with ``moves`` pods; for each a target with room for one; gives (pods, targets)."""
-    world.node("src", cpu=str(moves))
-    world.workload(kind, "web", moves)
-    pods = world.wait_ready("web", moves, 40)
-    targets = []
-    for index in range(moves):
-        targets.append(world.node(f"t{index}", cpu="2"))
-        world.pod(f"old-{index}", nodeName=targets[-1])
-    return pods, targets
-
-
-def held(world):
-    """How many rooms of this world's moves are held, or were."""
-    rooms = world.api.get(f"/apis/{GROUP}/reservations").expect().items
-    return sum(
-        room["metadata"]
-        .get("annotations", {})
-        .get("rescheduler.dev/migration", "")
-        .startswith(f"{world.namespace}/")
-        and room.get("status", {}).get("phase") in ("Available", "Succeeded")
-        for room in rooms
-    )
-
-
 def test_discovery_sees_that_the_engine_is_missing(transport):
     assert not discover(KubeApi(transport)).mutating_admission_policies
-
-
-def stampede(world, kind, moves, ttl="2m"):
-    """Moves under way while more pods wait than there are rooms; PodMigration -> target."""
-    pods, targets = full_nodes(world, moves, kind)
-    world.budget("web", "web", maxUnavailable=1)
-    wanted = {world.migrate(pod, target, ttl=ttl): target for pod, target in zip(pods, targets, strict=True)}
-    world.wait(lambda: held(world) >= moves, 60)
-    for index in range(moves * 2):
-        world.pod(f"crowd-{index}", "1" if index % 2 else "500m")
-    return wanted
-
-
-def check_landed(world, found, wanted):
-    """All moves ended on their targets; the others are shown with what they say of themselves."""
-    failed = {name: s for name, s in found.items() if s["phase"] != "Succeeded"}
-    assert not failed, (failed, world.summary())
-    assert {name: s["nodeName"] for name, s in found.items()} == wanted
 
 
 def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work, world):
     moves = 6
     _, clock = at_work
     before = secret(world)
-    wanted = stampede(world, "Deployment", moves)
+    wanted = world.stampede(world.full_node("Deployment", moves))
 
     def ended():
-        found = {name: world.move_status(name) for name in wanted}
-        done = sum(s.get("phase") in ("Succeeded", "Failed") for s in found.values())
+        done = sum(world.move_status(name).get("phase") in ENDED for name in wanted)
         if done >= 1 and clock.offset_s < 0:
             clock.offset_s = 0.0  # a new authority is due
         elif done >= 3 and clock.offset_s == 0.0 and secret(world)["ca.key"] != before["ca.key"]:
             clock.offset_s = SETTLE_S + 60  # it has settled: it signs a new serving certificate
-        return found if done == moves and clock.offset_s > 0 else None
+        return done == moves and clock.offset_s > 0
 
     def renewed():
         now = secret(world)
         return now if all(now[key] != before[key] for key in ("ca.key", "tls.crt")) else None
 
-    found = world.wait(ended, 120)
-    check_landed(world, found, wanted)
+    world.wait(ended, 120)
+    world.landed(wanted)
     after = world.wait(renewed, 30)  # the moves may have been faster
     hooks = world.api.get(HOOKS).expect().body["webhooks"]
     assert {hook["clientConfig"]["caBundle"] for hook in hooks} == {after["ca.crt"]}
@@ -196,34 +151,24 @@ def test_moves_land_under_a_stampede_while_both_certificates_are_renewed(at_work
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_moves_land_when_the_api_server_restarts_in_the_middle(at_work, old_control_plane, world):
     # For two minutes the budget counts a pod as gone whose end its controller missed, and its successor of the same name.
-    wanted = stampede(world, "StatefulSet", 6, ttl="5m")
-
-    def statuses():
-        return {name: world.move_status(name) for name in wanted}
-
-    world.wait(lambda: any(s.get("phase") == "Succeeded" for s in statuses().values()), 60)
+    wanted = world.stampede(world.full_node("StatefulSet", 6), ttl="5m")
+    world.wait(lambda: any(world.move_status(name).get("phase") == "Succeeded" for name in wanted), 60)
     old_control_plane.stop_apiserver()
     time.sleep(2.0)
     old_control_plane.start_apiserver()
-
-    def ended():
-        found = statuses()
-        return found if all(s.get("phase") in ("Succeeded", "Failed") for s in found.values()) else None
-
-    found = world.wait(ended, 300)
-    check_landed(world, found, wanted)
+    world.landed(wanted, 300)
     assert not [p for p in world.pods() if gates_of(p)]
 
 
 def test_nothing_is_evicted_while_the_webhook_is_down(at_work, world):
     webhook, _ = at_work
-    pods, targets = full_nodes(world, 1)
+    ((pod, target),) = world.full_node("Deployment", 1)
     webhook._server.stop()
-    name = world.migrate(pods[0], targets[0])
-    found = world.wait(lambda: (s := world.move_status(name)).get("phase") == "Failed" and s, 60)
-    assert found["reason"] == "GateNotInForce"
+    name = world.migrate(pod, target)
+    found = world.end_of(name)
+    assert (found["phase"], found["reason"]) == ("Failed", "GateNotInForce")
     assert "evictedAt" not in found
-    assert [p["metadata"]["uid"] for p in world.pods("web")] == [pods[0]["metadata"]["uid"]]
+    assert [p["metadata"]["uid"] for p in world.pods("web")] == [pod["metadata"]["uid"]]
 
 
 def test_a_pod_is_created_unchanged_while_the_webhook_is_down(hooked, world, transport):
