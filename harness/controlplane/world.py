@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class World:
-    """Context manager: an own namespace and own nodes on a shared cluster."""
+    """Context manager: an own namespace and own nodes on a shared cluster, and Reservations with its name before their own."""
 
     def __init__(self, api: Api, name: str = "t") -> None:
         self.api = api
@@ -59,6 +59,10 @@ class World:
         return self
 
     def __exit__(self, *_: object) -> None:
+        rooms = (room["metadata"]["name"] for room in self.api.get(RESERVATIONS).items)
+        for name in rooms:
+            if name.startswith(self.namespace):
+                self.api.delete(f"{RESERVATIONS}/{name}")
         self.api.delete(f"/api/v1/namespaces/{self.namespace}")
         for name in self._nodes:
             self.api.delete(f"/api/v1/nodes/{name}")

@@ -9,7 +9,7 @@ import pytest
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.controllers import running
-from harness.controlplane.world import RESERVATIONS, World
+from harness.controlplane.world import World
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.model.names import CONTROLLER_USER
@@ -22,15 +22,6 @@ def controller(control_plane):
     """A controller that acts on what people ask for, on the real control plane."""
     with running(control_plane.api().transport) as controller:
         yield controller
-
-
-@pytest.fixture
-def reserving(control_plane, controller):
-    """A world for Reservations; none is left behind."""
-    with World(control_plane.api(), "rsv") as world:
-        yield world
-        for item in world.api.get(RESERVATIONS).expect().items:
-            world.api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +60,8 @@ def api(cluster):
 
 @pytest.fixture
 def world(request):
-    """A corner of the clusters of ``api`` for a test that uses it, else of the real control plane; no room of it is left behind."""
+    """A corner of the clusters of ``api`` for a test that uses it, else of the real control plane."""
     both = "api" in request.fixturenames
     api = request.getfixturevalue("api") if both else request.getfixturevalue("control_plane").api()
     with World(api, "test") as world:
         yield world
-        for item in api.get(RESERVATIONS).expect().items:
-            if item["metadata"]["name"].startswith(world.namespace):
-                api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")

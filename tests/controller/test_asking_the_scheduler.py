@@ -84,8 +84,7 @@ def test_the_refusal_of_a_probe_is_no_warning(real_api):
 
 
 @pytest.mark.realcluster
-def test_a_room_is_not_given_up_while_the_scheduler_is_away(control_plane, reserving):
-    world = reserving
+def test_a_room_is_not_given_up_while_the_scheduler_is_away(control_plane, controller, world):
     node = world.node("to", cpu="1")
     world.workload("Deployment", "web", 0)
     reserve(world, "room", of_web(world), node=node, cpu="1").expect()

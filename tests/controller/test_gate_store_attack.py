@@ -16,7 +16,7 @@ from rescheduler.coordination.key_stores import MOST_HOME_BYTES
 from rescheduler.kube.transport import Request, Response, Transport
 from rescheduler.model.names import GATE_CONFIG_MAP
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 GATE_KEYS = f"/api/v1/namespaces/rescheduler/configmaps/{GATE_CONFIG_MAP}"
 OWNERS, VALUES = 32, 64
@@ -50,11 +50,6 @@ def counting(control_plane):
 def controller(counting):
     with running(counting) as controller:
         yield controller
-
-
-@pytest.fixture
-def world(reserving):
-    return reserving
 
 
 def attack(world, name, owners, values):

@@ -6,14 +6,9 @@ import pytest
 
 from harness.controlplane.world import node_of
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 LOOK_AGAIN_S = 0.02
-
-
-@pytest.fixture
-def world(reserving):
-    return reserving
 
 
 def soon(reached, limit_s=20.0):

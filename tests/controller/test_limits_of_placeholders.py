@@ -6,7 +6,7 @@ On the sandbox, and on the real control plane, whose own quota and LimitRange ad
 import time
 
 import pytest
-from reserving import look, of_web, path_of, phase, reserve
+from reserving import look, of_web, phase, reserve
 
 from harness.controlplane.controllers import running
 from harness.controlplane.world import World, node_of, placeholders
@@ -27,14 +27,6 @@ REQUESTS = {
 }
 
 
-@pytest.fixture
-def world(api):
-    with World(api, "limits") as world:
-        yield world
-        for name in REQUESTS:
-            world.api.delete(path_of(world, name.replace(" ", "-")))
-
-
 def bare_pod(world):
     """A pod without limits in the namespace of placeholders, in a dry run."""
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare"}}
@@ -51,7 +43,7 @@ def bare_pod(world):
 
 
 @pytest.fixture
-def demanding(world):
+def demanding(api, world):
     """The namespace demands limits, as it shows by refusing a pod that has none."""
     policy = {
         "failurePolicy": "Fail",
@@ -139,7 +131,5 @@ def test_quotas_of_limits_and_a_limit_range_refuse_no_room_and_change_none(contr
             assert all(p["status"]["qosClass"] == "Burstable" for p in held)
             assert all(look(world, a.replace(" ", "-"))["phase"] == "Available" for a in REQUESTS)
         finally:
-            for asked in REQUESTS:
-                world.api.delete(path_of(world, asked.replace(" ", "-")))
             world.api.delete(f"{OWN}/resourcequotas/limits")
             world.api.delete(f"{OWN}/limitranges/defaults")

@@ -6,14 +6,9 @@ from reserving import look, of_web, on, phase, reserve, scale
 from harness.controlplane.world import World, condition, gates_of, node_of, placeholders
 from rescheduler.model.names import ANNOTATION_RESERVATION
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 GROUP = "rescheduler.dev/v1alpha1"
-
-
-@pytest.fixture
-def world(reserving):
-    return reserving
 
 
 def test_several_pods_share_a_room_and_the_rest_stays_held(world):

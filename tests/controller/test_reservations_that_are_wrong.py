@@ -3,7 +3,7 @@
 import pytest
 from reserving import SANDBOX, of_web, on, path_of, phase, placeholders, reserve, scale
 
-from harness.controlplane.world import RESERVATIONS, World, condition, gates_of, node_of
+from harness.controlplane.world import World, condition, gates_of, node_of
 
 pytestmark = SANDBOX
 
@@ -17,8 +17,6 @@ def world(api):
         yield world
         alive = {p["metadata"]["uid"] for p in world.pods() if "deletionTimestamp" not in p["metadata"]}
         assert before <= alive, "somebody was disturbed"
-        for item in api.get(RESERVATIONS).expect().items:
-            api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
 def container(limits=None, **requests):

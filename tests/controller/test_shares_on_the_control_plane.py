@@ -6,7 +6,7 @@ from reserving import look, of_web, path_of, phase, reserve, told
 from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 QUOTAS = "/api/v1/namespaces/rescheduler/resourcequotas"
 LONG_S = 60.0
@@ -19,11 +19,6 @@ def controller(control_plane):
     reservations = {"shares": shares, "defaultTtl": "2h", "finishedTtl": "2s"}
     with running(control_plane.api().transport, reservations=reservations) as controller:
         yield controller
-
-
-@pytest.fixture
-def world(reserving):
-    return reserving
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 from reserving import of_web, phase, placeholders, reserve, told
 
-pytestmark = pytest.mark.realcluster
+pytestmark = [pytest.mark.realcluster, pytest.mark.usefixtures("controller")]
 
 DISK = "test.rescheduler.dev/disk"
 VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
@@ -45,11 +45,11 @@ def claim(world, **spec):
 
 
 @pytest.fixture
-def world(reserving):
-    yield reserving
-    for item in reserving.api.get("/api/v1/persistentvolumes").expect().items:
-        if item["metadata"]["name"].startswith(reserving.namespace):
-            reserving.api.delete(f"/api/v1/persistentvolumes/{item['metadata']['name']}")
+def world(world):
+    yield world
+    for item in world.api.get("/api/v1/persistentvolumes").expect().items:
+        if item["metadata"]["name"].startswith(world.namespace):
+            world.api.delete(f"/api/v1/persistentvolumes/{item['metadata']['name']}")
 
 
 def bound(world):

@@ -3,7 +3,7 @@
 import pytest
 from reserving import of_web, phase, placeholders, reserve
 
-from harness.controlplane.world import RESERVATIONS, World, condition
+from harness.controlplane.world import World, condition
 from rescheduler.kube.errors import ForbiddenError, RejectedError
 from rescheduler.kube.pod_creation import invalid_words
 
@@ -13,8 +13,6 @@ def world(api):
     with World(api, "wrong") as world:
         world.node("one", cpu="4")
         yield world
-        for item in world.api.get(RESERVATIONS).expect().items:
-            world.api.delete(f"{RESERVATIONS}/{item['metadata']['name']}")
 
 
 def template(resources, **container):
