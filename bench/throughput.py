@@ -23,17 +23,22 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import click
 
-from bench.stage import at_work, moment, settled
-from bench.stage import moves as moves_of
+from harness.controlplane import manifests
+from harness.controlplane.controllers import QUIET, controller_process
+from harness.controlplane.kubelets import KubeletThread
+from harness.controlplane.processes import Process
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, node_of
+from kube_sandbox.kubelet import KubeletSettings
 from rescheduler.kube.informers import Informers
 from rescheduler.kube.transport import Request
 from rescheduler.migrations.migration_lifecycle import FINISHED
@@ -59,7 +64,45 @@ kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 """
+CONFIGURATION: Final = {
+    **QUIET,
+    "leaderElection": {"enabled": True},
+    "reservations": {"ttl": "10m"},
+    "server": {"port": 0},
+}
 BINARIES: Final = ("etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager")
+
+
+@contextmanager
+def at_work(plane: ControlPlane, folder: Path) -> Iterator[Process]:
+    """A controller at work, as a process of its own, on a control plane whose kubelets are ours."""
+    api = plane.api()
+    with KubeletThread(api.transport, KubeletSettings()):
+        manifests.apply(api, manifests.of("policy"))
+        process = controller_process(
+            plane, folder, "bench", CONFIGURATION, "--log-format=json", "--identity=bench"
+        )
+        process.start()
+        try:
+            yield process
+        finally:
+            print(f"exit code of the controller              {process.stop(30)}")
+
+
+def moment(text: str) -> float:
+    """Epoch seconds."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def settled(world: World) -> bool:
+    """Does the status of each Deployment say that nothing is rolled out? Its pods are Ready a little earlier."""
+    deployments = world.api.get(world.path("deployments", group="apps/v1")).expect().items
+    return all(
+        d["spec"]["replicas"]
+        == d.get("status", {}).get("updatedReplicas")
+        == d["status"].get("availableReplicas")
+        for d in deployments
+    )
 
 
 @dataclass
@@ -143,7 +186,7 @@ def profile(world: World, seconds: int, file: Path) -> threading.Thread:
 
 def migrations(world: World) -> dict[str, dict]:
     """Status by name, with the creation as one more time."""
-    items = moves_of(world)
+    items = world.moves()
     created = {m["metadata"]["name"]: m["metadata"]["creationTimestamp"] for m in items}
     return {
         m["metadata"]["name"]: {**(m.get("status") or {}), "createdAt": created[m["metadata"]["name"]]}
@@ -245,15 +288,14 @@ class Run:
 def measure(plane: ControlPlane, run: Run) -> bool:
     """Build the cluster, drive the moves and print; True if all landed on their targets."""
     moves, replicas, log = run.moves, run.replicas, run.log
-    api = plane.api()
-    with at_work(plane, api) as controllers, World(api, "moves") as world:
+    with at_work(plane, plane.folder) as controller, World(plane.api(), "moves") as world:
         installed_s = time.monotonic()
         for number in range(-(-moves // replicas)):
             world.node(f"src{number}", cpu=str(replicas))
             world.workload("Deployment", f"app{number}", replicas)
         for number in range(-(-moves // replicas)):
             world.wait_ready(f"app{number}", replicas, 120)
-        settled(world)
+        world.wait(lambda: settled(world), 120)
         for number in range(moves):
             world.node(f"to{number}", cpu="1")
         time.sleep(max(5.0, installed_s + DISCOVERED_S - time.monotonic()))
@@ -275,7 +317,7 @@ def measure(plane: ControlPlane, run: Run) -> bool:
             profiling.join()
         print(f"cores {os.cpu_count()}, load before {load:.1f}, after {os.getloadavg()[0]:.1f}")
         if not kept:
-            controllers.tell()
+            print(controller.log_tail())
     return kept
 
 
