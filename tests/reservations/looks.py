@@ -3,6 +3,7 @@
 import msgspec
 
 from rescheduler.model import names
+from rescheduler.model.own_objects import condition
 from rescheduler.model.records import Node, OwnerRef, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -71,6 +72,10 @@ def look(r, **fields):
 
 def kinds(outcome):
     return [a.does for a in outcome.calls if a.does != "record_event"]
+
+
+def ready(outcome):
+    return condition(outcome.status.conditions, "Ready")
 
 
 CLAIMED = (ObjectRef(namespace="default", name="p", uid="p-uid"),)

@@ -2,70 +2,42 @@
 
 from rescheduler.model import names
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import Node, OwnerRef, PodSpec
-from rescheduler.model.reservation import (
-    ControllerRef,
-    MakingRoom,
-    ObjectRef,
-    Reservation,
-    ReservationOwner,
-    ReservationPhase,
-    ReservationStatus,
-)
-from rescheduler.model.resources import Resources
+from rescheduler.model.records import PodSpec
+from rescheduler.model.reservation import MakingRoom, ObjectRef, ReservationOwner, ReservationPhase
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.reservations.observed_reservation import Choice, ObservedMaking, ObservedReservation
 from rescheduler.reservations.reservation_machine import step
-from rescheduler.reservations.settings import ReservationSettings
 from rescheduler.reservations.waits import PlaceholderTurn
 from rescheduler.testing import builders as b
-from tests.records import pod_record
-from tests.reservations.looks import part
+from tests.reservations import looks
+from tests.reservations.looks import NODE, NOW, ROOM, SETTINGS, part, placeholder, ready, replace
 
-NOW = 1_000_000.0
-SETTINGS = ReservationSettings()
-ROOM = Resources(cpu_milli=1000)
 MAKING = MakingRoom(node="n2", moves=2, attempt="abc", since_s=NOW - 5)
 PENDING, WAITING, AVAILABLE = ReservationPhase.PENDING, ReservationPhase.WAITING, ReservationPhase.AVAILABLE
 
 
 def reservation(phase=PENDING, *, making=MAKING, node="", **fields):
-    status = ReservationStatus(phase=phase, node_name=node, making_room=making, allocatable=ROOM)
-    owner = ReservationOwner(controller=ControllerRef(uid="rs"))
-    given = {"template": PodSpec(requests=ROOM), "owners": (owner,), "make_room": True, **fields}
-    return Reservation(name="r", uid="r", resource_version="7", created_at_s=NOW - 99, status=status, **given)
+    given = {"make_room": True, "template_node": "", **fields}
+    return looks.reservation(phase, created=NOW - 99, node_name=node, making_room=making, **given)
 
 
 def holder(pinned="n2", *, node="", gated=True, created=NOW - 2, nominated=""):
-    only = Requirement("metadata.name", Operator.IN, (pinned,))
-    spec = PodSpec(
-        requests=ROOM,
-        gates=(names.GATE_ROOM,) if gated else (),
-        node_affinity=NodeSelector((NodeSelectorTerm(fields=(only,)),)),
-    )
-    return pod_record(
-        namespace="rescheduler",
-        name="holder",
-        uid="holder",
-        node=node,
-        nominated_node=nominated,
-        created_at_s=created,
-        spec=spec,
-        controller=OwnerRef("rescheduler.dev/v1alpha1", "Reservation", "r", "r"),
-    )
+    term = NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, (pinned,)),))
+    gates = (names.GATE_ROOM,) if gated else ()
+    spec = PodSpec(requests=ROOM, gates=gates, node_affinity=NodeSelector((term,)))
+    return replace(placeholder(node, created=created, nominated=nominated), spec=spec)
 
 
 def look(room, *placeholders, **fields):
-    given = {"node": Node(name="n2", uid="n2"), **fields}
-    return step(ObservedReservation(reservation=room, placeholders=placeholders, **given), NOW, SETTINGS)
+    return step(
+        ObservedReservation(reservation=room, placeholders=placeholders, **{"node": NODE, **fields}),
+        NOW,
+        SETTINGS,
+    )
 
 
 def did(found):
     return [one.does for one in found.calls if one.does != "record_event"][1:]
-
-
-def ready(found):
-    return condition(found.status.conditions, "Ready")
 
 
 def test_its_placeholder_waits_on_the_chosen_node_from_the_first_moment():
