@@ -10,7 +10,8 @@ Usage: python -m bench.optima [--clusters 30] [--first SEED] [--kind KIND ...] [
 
 and for the same result, how many moves the planner takes for each of the fewest possible (bar: 1.1). Where the solver has not proven the
 optimum in its time, what is found is compared with its bound. The models do not judge hard spread, which depends on the order in which
-the pods of a stage land: so what they find is a bound of every plan. Needs the extra ``prove``.
+the pods of a stage land: so what they find is a bound of every plan; but that of balance has nobody arrive at a node that was above its
+target thresholds, which a plan may fill again once others have left it (seed 7001). Needs the extra ``prove``.
 
 ``--budgets`` compares something else: the nodes emptied of clusters of kind consolidation in which every application has a budget that
 lets one pod go at a time, with those emptied without any budget (bar: 0.95), and what a second plan finds.
