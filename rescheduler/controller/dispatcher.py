@@ -191,7 +191,7 @@ class Dispatcher:
             # It may have been written, so its pods must not be assigned again, and the eviction counts.
             self._note(machine, call, written=True)
         if isinstance(call, GateProbe) and isinstance(step.error, ForbiddenError | RejectedError):
-            self.memory.proofs.refused(call.owner, call.namespace, now_s, str(step.error))
+            self.memory.proofs.refused(call.owner, call.namespace, str(step.error))
         self.failed(machine, call.does, step.error, now_s)
 
     def _done(self, machine: ObjectKey, *, keep_failure: bool) -> None:

@@ -117,10 +117,11 @@ class GateProofs:
             row = self._rows.get(pods)
             self._rows[pods] = _Row(row.since_s if row is not None else now_s, asked_s, single)
 
-    def refused(self, owner: OwnerRef, namespace: str, now_s: float, message: str) -> None:
-        """The API server refused the pod of the dry run, so that nothing is known of the gate."""
-        self.answered(owner, namespace, now_s, proven=False)
-        self._refused[namespace, owner.uid] = message
+    def refused(self, owner: OwnerRef, namespace: str, message: str) -> None:
+        """The API server refused the pod of the dry run. That shows nothing of the gate: one that starts refuses whatever it is asked."""
+        pods = namespace, owner.uid
+        self._asked.pop(pods, None)
+        self._refused[pods] = message
 
     def machines(self) -> Iterable[ObjectKey]:
         """Under which machines the proofs of keys that are wanted are sent."""

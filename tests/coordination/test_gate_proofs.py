@@ -115,8 +115,9 @@ def test_a_refused_pod_of_the_dry_run_is_no_proof_and_is_told_until_the_next_ans
     found = proofs()
     prove(found, 10.0, 10.1)
     found.asks(WEB, "shop", 11.0)
-    found.refused(WEB, "shop", 11.1, "422 Invalid")
+    found.refused(WEB, "shop", "422 Invalid")
     because = "the API server refuses the pod of the dry run: 422 Invalid"
-    assert found.of(WEB, "shop", 11.2) == (True, 0.0, 11.1, False, because)
-    prove(found, 12.0, 12.1)
-    assert found.of(WEB, "shop", 12.2) == (True, 12.1, 0.0, False, "")
+    assert found.of(WEB, "shop", 11.2) == (True, 10.1, 0.0, False, because)
+    assert found.of(WEB, "shop", 16.0) == (True, 0.0, 0.0, False, because)
+    prove(found, 17.0, 17.1)
+    assert found.of(WEB, "shop", 17.2) == (True, 10.1, 0.0, False, "")
