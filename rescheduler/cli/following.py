@@ -6,6 +6,7 @@ API server answers. Ctrl-C ends the loop, never what is followed: a note says ho
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +17,8 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, Command
 from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
 from rescheduler.cli.output import StatusLine, emit_objects, tell
 from rescheduler.kube.election import LeaseTiming
+from rescheduler.kube.errors import ApiError, TryLaterError
+from rescheduler.kube.transport import TransportError
 from rescheduler.migrations.migration_lifecycle import FINISHED, MigrationReason
 from rescheduler.model.migration import MigrationPhase, PodMigration
 from rescheduler.model.records import ObjectKey
@@ -28,6 +31,8 @@ Moves = Mapping[ObjectKey, PodMigration]
 
 POLL_S: Final = 0.5
 _BREAK_S: Final = 2.0
+AWAY_S: Final = 120.0
+"""How long an API server that was there is waited for: an upgrade of a control plane with one of them takes less."""
 _LANDING_S: Final = 900.0
 """A move that has evicted its pod ends within less, whatever its ttl is; otherwise the controller is away."""
 NO_CONTROLLER_AFTER_S: Final = LeaseTiming().duration_s + 15.0
@@ -53,12 +58,27 @@ def follow(
 
     The second argument of ``done`` is for how many seconds the API server has answered without interruption: only in
     such time the controller can be expected to act. A read that takes long was retried: it counts as an interruption.
+    A server that has answered, and does not any more, is being started again: it is waited for. Raises TransportError,
+    TryLaterError: it has not come back for AWAY_S, or was not there at first; and what else ``look`` raises.
     """
     answers_since_s = clock()
+    last_s = -math.inf
+    away = False
     while True:
         asked_s = clock()
-        found = look()
-        now_s = clock()
+        try:
+            found = look()
+        except (TransportError, TryLaterError) as error:
+            if asked_s >= min(ends_s, last_s + AWAY_S):
+                raise
+            if not away:
+                tell(f"waiting for the API server: {error}")
+            away = True
+            answers_since_s = clock()
+            pause()
+            continue
+        away = False
+        now_s = last_s = clock()
         if now_s - asked_s > _BREAK_S:
             answers_since_s = now_s
         show(found)
@@ -91,8 +111,8 @@ def follow_moves(
                 ends_s=time.monotonic() + ttl_s + _LANDING_S,
                 show=partial(followed.show, line),
             )
-        except KeyboardInterrupt as interrupt:
-            interrupt.add_note(how_to_go_on)
+        except (KeyboardInterrupt, TransportError, ApiError) as interruption:
+            interruption.add_note(how_to_go_on)
             raise
 
 

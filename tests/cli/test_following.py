@@ -6,6 +6,7 @@ import pytest
 from rescheduler.cli import following
 from rescheduler.cli.following import follow_moves
 from rescheduler.cli.migration_client import MigrationClient
+from rescheduler.kube.transport import TransportError
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import LABEL_GROUP
 from rescheduler.model.selectors import LabelSet
@@ -65,3 +66,13 @@ def test_moves_that_ended_earlier_are_read_once_however_long_others_are_followed
     assert found[begun.key].status.phase is MigrationPhase.SUCCEEDED
     namespace = begun.namespace
     assert client.asked == [(namespace, ""), *[(namespace, f"{LABEL_GROUP}=ours")] * 2]
+
+
+def test_moves_that_cannot_be_followed_any_more_go_on_and_it_is_said_how_to_follow_them():
+    class Away(Client):
+        def select(self, *_):
+            raise TransportError("connection refused")
+
+    with pytest.raises(TransportError) as said:
+        follow_moves(Away(), [waits("n2").key], ttl_s=5.0, how_to_go_on="The moves go on.")
+    assert said.value.__notes__ == ["The moves go on."]

@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.cli.ending import exit_code_of
 from rescheduler.cli.errors import CommandError
-from rescheduler.cli.following import follow
+from rescheduler.cli.following import AWAY_S, follow
 from rescheduler.cli.reservation_client import (
     ReservationClient,
     manifests,
@@ -205,6 +205,52 @@ def test_a_wait_ends_at_its_limit_though_the_server_was_away():
         show=lambda _: None,
     )  # fmt: skip
     assert 51 <= clock() < 52
+
+
+def away(looks, clock, error, *, first_s, until_s):
+    """``looks``, but no answer in that time."""
+
+    def look():
+        if first_s <= clock() < until_s:
+            raise error
+        return looks.group("")
+
+    return look
+
+
+@pytest.mark.parametrize("error", [TransportError("refused"), TryLaterError(503, "", "starting")])
+def test_a_server_that_is_started_again_is_waited_for_and_said_once(capsys, error):
+    clock = Time()
+    looks = Looks(clock, acts_s=40.0)
+    looks.names = ["web-1"]
+    answered = []
+
+    def done(found, answered_s):
+        answered.append((clock(), answered_s))
+        return all(room.status.phase == "Failed" for room in found)
+
+    follow(
+        away(looks, clock, error, first_s=5.0, until_s=30.0),
+        done,
+        ends_s=100.0,
+        clock=clock,
+        pause=clock.pause,
+    )
+    assert 40 <= clock() < 42
+    said = f"waiting for the API server: {error}"
+    assert capsys.readouterr().err.splitlines() == [said]
+    assert answered[-1][1] < 12, "meanwhile no controller could act"
+
+
+@pytest.mark.parametrize(("first_s", "ends_s", "after_s"), [
+    (0.0, 1000.0, 0.0), (5.0, 1000.0, 5.0 + AWAY_S), (5.0, 20.0, 20.0),
+], ids=["it was never there", "it does not come back", "the time is over"])  # fmt: skip
+def test_a_server_is_not_waited_for_without_end(first_s, ends_s, after_s):
+    clock = Time()
+    look = away(Looks(clock), clock, TransportError("refused"), first_s=first_s, until_s=5000.0)
+    with pytest.raises(TransportError):
+        follow(look, lambda *_: False, ends_s=ends_s, clock=clock, pause=clock.pause)
+    assert after_s - 2 <= clock() <= after_s + 2
 
 
 @pytest.mark.parametrize(("error", "code", "first"), [
