@@ -138,7 +138,7 @@ class MigrationObserver:
             claimant=claimant or (room.claimant if room else None),
             ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
             evicts_first=self._evicts_first(now, pod) if same and pod else "",
-            none_comes=self._none_comes(owner) if handing_over and not same else "",
+            none_comes=self._none_comes(owner, migration.pod_name) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
             waits=waiting,
             another=self.concurrent_moves.before(migration, pod) if same else "",
@@ -294,11 +294,12 @@ class MigrationObserver:
         owner = controller_of_move(migration, self.index.snapshot)
         return owner.uid if owner is not None else ""
 
-    def _none_comes(self, owner: OwnerRef | None) -> str:
+    def _none_comes(self, owner: OwnerRef | None, pod_name: str) -> str:
         if owner is None:
             return ""
         snapshot = self.index.snapshot
-        return none_comes(owner, snapshot.workloads.get(owner.uid), snapshot.replacement_rules, self.now_s)
+        workload = snapshot.workloads.get(owner.uid)
+        return none_comes(owner, workload, pod_name, snapshot.replacement_rules, self.now_s)
 
     def _left_behind(self, migration: PodMigration, owner: OwnerRef | None) -> Node | None:
         """The node that the pod leaves; None also if the controller is gone, because its hints would be deleted at once."""

@@ -77,7 +77,7 @@ class Availability:
 
     def _comes_first(self, pod: Pod) -> str:
         """The pod that its controller would bring back before this one; "" if there is none."""
-        first, own = self.unavailable, ordinal(pod)
+        first, own = self.unavailable, ordinal(pod.name)
         found = first if first is not None and own is not None and first < own else self.absent
         return "" if found is None else f"{pod.name.rpartition('-')[0]}-{found}"
 
@@ -104,7 +104,7 @@ def availability_of(
     for each in pods:
         live += not each.terminal
         if in_order and not (each.deleting or each.uid in leaving):
-            staying[ordinal(each)] = each.uid
+            staying[ordinal(each.name)] = each.uid
         if each.deleting or not each.ready:
             continue
         due_s = _available_at_s(each, min_ready_s)

@@ -20,6 +20,7 @@ BUILT_IN: Final[frozenset[GroupKind]] = frozenset(
     {("apps", "ReplicaSet"), ("", "ReplicationController"), ("apps", "StatefulSet"), JOB}
 )
 """Controllers of Kubernetes that replace their pods. DaemonSets do, too, but on the same node."""
+_SCALED: Final = frozenset(kind for _, kind in BUILT_IN - {JOB})
 _DEPLOYMENT: Final[GroupKind] = ("apps", "Deployment")
 _MAKES_CONTROLLERS: Final[frozenset[GroupKind]] = frozenset({_DEPLOYMENT, ("batch", "CronJob")})
 """Kinds of Kubernetes whose pods belong to the controllers that they make."""
@@ -62,14 +63,20 @@ def not_replaced(asked: Asked) -> NotReplaced | None:
     return next(_with_others(asked), None) or next(_of_controller(asked, owner), None)
 
 
-def none_comes(owner: OwnerRef, workload: Workload | None, rules: ReplacementRules, now_s: float) -> str:
-    """Why this controller creates no more pods, for one that was evicted already; empty if one may still come."""
+def none_comes(
+    owner: OwnerRef, workload: Workload | None, pod_name: str, rules: ReplacementRules, now_s: float
+) -> str:
+    """Why this controller creates no more pods, for ``pod_name`` that was evicted already; empty if one may still come."""
     if workload is None:
         gone = owner.uid and group_kind(owner) in rules.watched
         return f"{owner.kind} {owner.name} does not exist any more, so no replacement comes" if gone else ""
     if workload.deleting:
         return f"{_named(workload)} is being deleted, so no replacement comes"
     why = ending(workload, workload.job, now_s) if workload.job is not None else ""
+    if workload.kind in _SCALED and not workload.replicas:
+        why = "is scaled to 0"
+    elif workload.kind == "StatefulSet" and _beyond(pod_name, workload):
+        why = f"is scaled to {workload.replicas}, and {pod_name} is none of these pods any more"
     return f"{_named(workload)} {why}, so no replacement comes" if why else ""
 
 
@@ -203,22 +210,27 @@ def _deployment_gone(asked: Asked, workload: Workload) -> Iterator[NotReplaced]:
 def _surplus(asked: Asked, workload: Workload) -> NoReplacement | None:
     """Whether the controller wants fewer pods than there are; of a StatefulSet the pods with the highest numbers go."""
     if workload.kind == "StatefulSet":
-        number, wanted = ordinal(asked.pod), workload.first_ordinal + workload.replicas
-        return NoReplacement.SURPLUS if number is not None and number >= wanted else None
+        return NoReplacement.SURPLUS if _beyond(asked.pod.name, workload) else None
     wanted = workload.replicas if workload.job is None else wanted_pods(workload, workload.job)
     if asked.live_pods <= wanted:
         return None
     return NoReplacement.MAY_BE_REMOVED if wanted else NoReplacement.SURPLUS
 
 
+def _beyond(pod_name: str, stateful_set: Workload) -> bool:
+    """True if the pod has a number that the StatefulSet does not want."""
+    number, first = ordinal(pod_name), stateful_set.first_ordinal
+    return number is not None and not first <= number < first + stateful_set.replicas
+
+
 def _is_member(pod: Pod, workload: Workload) -> bool:
     """As ``isMemberOf`` of the StatefulSet controller."""
-    return pod.name.rpartition("-")[0] == workload.name and ordinal(pod) is not None
+    return pod.name.rpartition("-")[0] == workload.name and ordinal(pod.name) is not None
 
 
-def ordinal(pod: Pod) -> int | None:
+def ordinal(pod_name: str) -> int | None:
     """That of a StatefulSet's pod; None: its name ends with no number."""
-    number = pod.name.rpartition("-")[2]
+    number = pod_name.rpartition("-")[2]
     return int(number) if number.isascii() and number.isdigit() else None
 
 

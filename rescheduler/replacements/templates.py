@@ -55,7 +55,7 @@ def revision_to_come(pod: Pod, workload: Workload | None) -> str:
     """
     if workload is None or workload.kind != "StatefulSet":
         return ""
-    number = ordinal(pod)
+    number = ordinal(pod.name)
     if number is None:
         return workload.revision
     kept = workload.partition

@@ -290,5 +290,25 @@ def test_it_is_known_when_no_more_pods_come(change, word):
     ref = cluster.pods[ObjectKey("default", "x-0")].controller
     now = change(owner)
     workloads = cluster_of(*([] if now is None else [now]), rules=LIVE).workloads
-    message = none_comes(ref, workloads.get(ref.uid), LIVE, 0.0)
+    message = none_comes(ref, workloads.get(ref.uid), "x-0", LIVE, 0.0)
     assert (word in message) if word else message == ""
+
+
+@pytest.mark.parametrize(("kind", "replicas", "start", "why"), [
+    (b.replicaset, 0, 0, "ReplicaSet default/x is scaled to 0, so no replacement comes"),
+    (b.replicaset, 1, 0, ""),
+    (b.statefulset, 0, 0, "StatefulSet default/x is scaled to 0, so no replacement comes"),
+    (b.statefulset, 3, 0, ""),
+    (b.statefulset, 2, 0, "StatefulSet default/x is scaled to 2, and x-2 is none of these pods any more, so no replacement comes"),
+    (b.statefulset, 2, 2, ""),
+    (b.statefulset, 2, 3, "StatefulSet default/x is scaled to 2, and x-2 is none of these pods any more, so no replacement comes"),
+])  # fmt: skip
+def test_a_controller_that_is_scaled_down_brings_back_no_pod_that_it_does_not_want(
+    kind, replicas, start, why
+):
+    owner = kind("x").replicas(3)
+    cluster = cluster_of(owner, owner.pod("x-2").on("n1"), rules=LIVE)
+    ref = cluster.pods[ObjectKey("default", "x-2")].controller
+    scaled = owner.replicas(replicas).set("spec.ordinals", {"start": start})
+    workloads = cluster_of(scaled, rules=LIVE).workloads
+    assert none_comes(ref, workloads.get(ref.uid), "x-2", LIVE, 0.0) == why
