@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from rescheduler.model.records import Pod
@@ -20,8 +22,7 @@ from rescheduler.policies.objective import Tier
 from rescheduler.policies.proposals import Batch, Candidate
 
 _PROTECTED: Final = (SkipReason.PROTECTED, SkipReason.SINGLE_REPLICA)
-_LATER: Final = len(Tier)
-"""A tier after all others."""
+_tier: Final = attrgetter("tier")
 
 
 class _Skip(NamedTuple):
@@ -83,7 +84,7 @@ class SkippedPods:
         for _, why, pods in self._runs():
             reasons[why.reason, why.by] += len(pods)
             nodes.update([pod.node for pod in pods])
-            for uid in known.keys() & {pod.uid for pod in pods}:
+            for uid in [pod.uid for pod in pods if pod.uid in known]:
                 twice = known[uid]
                 reasons[twice.why.reason, twice.why.by] -= 1
                 nodes[twice.candidate.pod.node] -= 1
@@ -108,14 +109,13 @@ class SkippedPods:
 
     def _runs(self) -> Iterator[tuple[Batch, Blocked, Sequence[Pod]]]:
         """What was left over, without pods that are moved or whose reason counts more: these of a batch are skipped for that reason."""
-        gone = self._hypothetical | self._moved
-        told = {uid: skip.candidate.tier for uid, skip in self._known.items()}
-        for batch in sorted(self._left, key=lambda batch: batch.tier):
-            tier = batch.tier
-            fresh = [p for p in batch.pods if p.uid not in gone and tier < told.get(p.uid, _LATER)]
-            if fresh:
-                for why, pods in self._why(batch, fresh):
-                    told.update(dict.fromkeys([pod.uid for pod in pods], tier))
+        told = set(self._hypothetical | self._moved)
+        for tier, batches in groupby(sorted(self._left, key=_tier), key=_tier):
+            told.update(uid for uid, skip in self._known.items() if skip.candidate.tier <= tier)
+            for batch in batches:
+                fresh = [pod for pod in batch.pods if pod.uid not in told]
+                for why, pods in self._why(batch, fresh) if fresh else ():
+                    told.update([pod.uid for pod in pods])
                     yield batch, why, pods
 
 
