@@ -1,23 +1,19 @@
-"""Karpenter consolidates 20 to 30 nodes for ten minutes, beside our guard and our own consolidating policy.
+"""Karpenter consolidates 20 to 30 nodes, beside our guard and our own consolidating policy.
 
 Its evictions find their room reserved, it can still remove nodes, and neither undoes what the other has done. Not part of a change's
-tests: ``make strangers`` and nightly. Prints the figures of ``docs/measurements``.
+tests: ``make strangers`` and nightly.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections import Counter
-from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from contextlib import contextmanager
 
 import pytest
 
 from harness.controlplane.world import is_ready, node_of
 from harness.strangers.karpenter import Karpenter
-from harness.strangers.landings import Landings, Pending
 from harness.strangers.tools import KARPENTER
 from tests.guard.evictions_of_others import guarding
 
@@ -43,22 +39,6 @@ OURS = {
 QUIET_S = 45.0
 """Consolidation is over once no node has come or gone for so long."""
 LONGEST_S = 240.0
-COMPARED = bool(os.environ.get("RESCHEDULER_COMPARE"))
-"""Also without the controller, for the figures of ``docs/measurements/drain.md``."""
-WAYS = pytest.mark.parametrize(
-    "guarded", [True, *([False] if COMPARED else [])], ids=lambda on: "guarded" if on else "alone"
-)
-
-
-class Row(NamedTuple):
-    """One time of load, and what became of the nodes when it went."""
-
-    pods: int
-    nodes: int
-    fewer: int
-    left: int
-    took_s: float
-    pending: Pending
 
 
 def apps():
@@ -79,7 +59,7 @@ def scale(world, replicas):
 
 
 def consolidated(made):
-    """How many nodes are left once it has come to rest, and how long that took until the last one went."""
+    """How many nodes are left once it has come to rest."""
     began = last = time.monotonic()
     before = {n["metadata"]["name"] for n in made.nodes()}
     while time.monotonic() < began + LONGEST_S and time.monotonic() < last + QUIET_S:
@@ -87,20 +67,7 @@ def consolidated(made):
         now = {n["metadata"]["name"] for n in made.nodes()}
         if now != before:
             before, last = now, time.monotonic()
-    return len(before), last - began
-
-
-def events(world, *reasons):
-    found = world.api.get(f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events").expect().items
-    return Counter(e["reason"] for e in found if e["reason"] in reasons)
-
-
-def outcomes(found):
-    """How the moves ended, by who asked for them."""
-    ends = (
-        f"{m['spec'].get('policy', '')} {m['status'].get('phase')} {m['status'].get('reason')}" for m in found
-    )
-    return dict(Counter(ends))
+    return len(before)
 
 
 @contextmanager
@@ -129,64 +96,25 @@ def bursts(world):
     world.api.delete(path)
 
 
-@contextmanager
-def consolidating(plane, world, *, guarded):
-    """Karpenter at work on a dozen workloads with budgets: itself, and what is seen of their pods."""
+def test_it_removes_nodes_and_each_pod_finds_its_room_whoever_else_wants_it(guarded_plane, world, program):
+    program(KARPENTER)
     for app in apps():
         world.workload("Deployment", app, 0)
         world.budget(app, app, maxUnavailable=1)
-    work = guarding(plane, world, sections=OURS) if guarded else nullcontext()
-    with Karpenter(plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made, work, Landings(world) as seen:
-        yield made, seen
-
-
-@WAYS
-def test_consolidation_while_other_pods_want_every_room(guarded_plane, world, program, guarded):
-    program(KARPENTER)
-    with consolidating(guarded_plane, world, guarded=guarded) as (made, seen):
+    work = guarding(guarded_plane, world, sections=OURS)
+    with Karpenter(guarded_plane, world, disruption=CONSOLIDATES, sizes=(4,)) as made, work:
         scale(world, 7)
-        full = len(made.nodes())
         scale(world, 4)
-        began = time.monotonic()
         with bursts(world):
             time.sleep(150.0)
-        told = events(world, "EvictedWithoutRoom", "EvictionRefused", "AsksForNode")
-        pending, found = seen.pending(began, apps()), world.moves()
-        left, _ = consolidated(made)
-        assert not made.faults
-    outcome = outcomes(found)
-    print(f"\n{full} nodes, with bursts {left}; {pending}; moves: {outcome}; events: {dict(told)}")  # noqa: T201 - the figures
-    assert pending.never == 0
-    if guarded:
-        assert not told["EvictedWithoutRoom"]
-
-
-@WAYS
-def test_consolidation(guarded_plane, world, program, guarded):
-    program(KARPENTER)
-    with consolidating(guarded_plane, world, guarded=guarded) as (made, seen):
-        rows = []
-        for up, down in ((8, 4), (7, 3), (10, 5), (8, 3)):
-            scale(world, up)
-            full = len(made.nodes())
-            scale(world, down)
-            began = time.monotonic()
-            left, took_s = consolidated(made)
-            rows.append(Row(up * APPS, full, down * APPS, left, took_s, seen.pending(began, apps())))
-        told = events(world, "EvictedWithoutRoom", "EvictionRefused", "AsksForNode")
-        found = world.moves()
+        scale(world, 10)
+        scale(world, 5)
+        left = consolidated(made)
+        moves = world.moves()
         assert not made.faults
         standing = [p for p in world.pods() if "deletionTimestamp" not in p["metadata"]]
-        pending_in_the_end = [p["metadata"]["name"] for p in standing if not node_of(p)]
-    told_all = [
-        f"{row.pods} pods on {row.nodes} nodes, scaled to {row.fewer}: {row.left} nodes after {row.took_s:.0f} s; {row.pending}"
-        for row in rows
-    ]
-    print("", *told_all, f"moves: {outcomes(found)}; events: {dict(told)}", sep="\n")  # noqa: T201 - the figures
-    assert not pending_in_the_end
-    for row in rows:
-        assert row.left <= row.fewer / 4 + 3, "it can still remove nodes"
-        assert row.pending.never == 0
-    if guarded:
-        assert not told["EvictedWithoutRoom"]
-        assert len(found) <= sum(row.fewer for row in rows), "no pod is chased from node to node"
+        assert [p["metadata"]["name"] for p in standing if not node_of(p)] == []
+        events = world.api.get(f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events").expect().items
+    assert left <= 5 * APPS / 4 + 3, "it can still remove nodes"
+    assert "EvictedWithoutRoom" not in {event["reason"] for event in events}
+    assert len(moves) <= (4 + 5) * APPS, "no pod is chased from node to node"
