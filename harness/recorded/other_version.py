@@ -6,22 +6,19 @@ It runs in this virtual environment, since releases share their dependencies. A 
 from __future__ import annotations
 
 import io
-import os
-import signal
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import yaml
 
-from harness.controlplane.processes import free_port
+from harness.controlplane.processes import Process, free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PARTS: Final = ("rescheduler", "manifests", "pyproject.toml")
-_ENDS_S: Final = 30.0
 _PRUNED: Final = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
 
 
@@ -57,36 +54,12 @@ def apply(sources: Path, kubectl: str, kubeconfig: Path) -> list[dict[str, Any]]
     return objects
 
 
-@dataclass
-class ControllerProcess:
-    """The controller of one version."""
-
-    sources: Path
-    kubeconfig: Path
-    folder: Path
-    configuration: dict[str, Any]
-    log: list[str] = field(default_factory=list)
-
-    def __enter__(self) -> Self:
-        """Start it."""
-        document = {**self.configuration, "server": {"port": free_port()}}
-        path = self.folder / f"{self.sources.name}.yaml"
-        path.write_text(yaml.safe_dump(document), encoding="utf-8")
-        words = ["run", "--kubeconfig", str(self.kubeconfig), "--config", str(path), "--log-level", "debug"]
-        self._output = (self.folder / f"{self.sources.name}.log").open("a+", encoding="utf-8")
-        self._process = subprocess.Popen(  # noqa: S603 - words of this module
-            [sys.executable, "-c", "from rescheduler.cli.main import main; main()", *words],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.sources)},
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it as a rollout does, with SIGTERM."""
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(_ENDS_S)
-        self._output.seek(0)
-        self.log = self._output.read().splitlines()
-        self._output.close()
+def controller(sources: Path, kubeconfig: Path, folder: Path, configuration: Mapping[str, Any]) -> Process:
+    """The controller of one version; nobody has started it yet."""
+    path = folder / f"{sources.name}.yaml"
+    path.write_text(yaml.safe_dump({**configuration, "server": {"port": free_port()}}), encoding="utf-8")
+    # -P: what is in the folder from where it is started is no source.
+    program = [sys.executable, "-P", "-c", "from rescheduler.cli.main import main; main()", "run"]
+    options = ["--kubeconfig", str(kubeconfig), "--config", str(path), "--log-level", "debug"]
+    command = ["/usr/bin/env", f"PYTHONPATH={sources}", *program, *options]
+    return Process(f"controller of {sources.name}", command, folder / f"{sources.name}.log")
