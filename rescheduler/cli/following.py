@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
+import msgspec
+
 from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_DONE, EXIT_FAILED, CommandError
 from rescheduler.cli.migration_client import MigrationClient, disturbs, is_unobserved
 from rescheduler.cli.output import StatusLine, emit_objects, tell
@@ -99,13 +101,13 @@ def follow_moves(
     """The last that was seen of each move, once all have ended. Interrupted, it says ``how_to_go_on``; the moves go on.
 
     ``gives_up``: which of them are withdrawn if they stay like that for a while, and nothing moves onto their node meanwhile. A move
-    whose object is deleted counts as ended; what was seen of it last is kept, and is not in a finished phase. ``seen`` gets each as
-    it is seen, but for those that are withdrawn. Raises CommandError: no controller looks at them.
+    whose object somebody else deletes has failed, as with its namespace. ``seen`` gets each as it is seen, but for those that are
+    withdrawn. Raises CommandError: no controller looks at them.
     """
     followed = _FollowedMoves(client, frozenset(keys), gives_up, {} if seen is None else seen)
     with StatusLine() as line:
         try:
-            return follow(
+            follow(
                 followed.look,
                 followed.ended,
                 ends_s=time.monotonic() + ttl_s + _LANDING_S,
@@ -114,6 +116,7 @@ def follow_moves(
         except (KeyboardInterrupt, TransportError, ApiError) as interruption:
             interruption.add_note(how_to_go_on)
             raise
+    return followed.at_the_end()
 
 
 class _FollowedMoves:
@@ -174,6 +177,15 @@ class _FollowedMoves:
             )
         return False
 
+    def at_the_end(self) -> Moves:
+        """All of them. One that is not there any more, and was not withdrawn for another plan, was deleted."""
+        return {
+            key: move
+            if key in self._there or move.status.phase in FINISHED or key in self._lost_since_s
+            else _deleted(move)
+            for key, move in self._last.items()
+        }
+
     def show(self, line: StatusLine, found: Moves) -> None:
         """On a terminal one line that sums up; elsewhere each step of each move once."""
         if sys.stderr.isatty():
@@ -228,6 +240,14 @@ def step_line(move: PodMigration) -> str:
     status = move.status
     steps = dict.fromkeys((str(status.phase), status.reason or "asked for", status.message or ""))
     return visible_line(f"{move.namespace}/{move.pod_name}: {': '.join(filter(None, steps))}")
+
+
+def _deleted(move: PodMigration) -> PodMigration:
+    words = "its PodMigration was deleted before it had ended"
+    status = msgspec.structs.replace(
+        move.status, phase=MigrationPhase.FAILED, reason="Deleted", message=words
+    )
+    return msgspec.structs.replace(move, status=status)
 
 
 def _node(move: PodMigration) -> str:

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from rescheduler.cli import following
-from rescheduler.cli.following import follow_moves
+from rescheduler.cli.errors import EXIT_FAILED
+from rescheduler.cli.following import exit_code, follow_moves, why_not
 from rescheduler.cli.migration_client import MigrationClient
 from rescheduler.kube.transport import TransportError
 from rescheduler.model.migration import MigrationPhase
@@ -76,3 +77,15 @@ def test_moves_that_cannot_be_followed_any_more_go_on_and_it_is_said_how_to_foll
     with pytest.raises(TransportError) as said:
         follow_moves(Away(), [waits("n2").key], ttl_s=5.0, how_to_go_on="The moves go on.")
     assert said.value.__notes__ == ["The moves go on."]
+
+
+def test_a_move_whose_object_is_deleted_meanwhile_has_failed_and_says_so(monkeypatch):
+    """As with its namespace, while its pod ends."""
+    monkeypatch.setattr(following, "POLL_S", 0.0)
+    evicting = other(MigrationPhase.EVICTING, eviction_requested_at_s=2.0)
+    seen = {}
+    found = follow_moves(Client([evicting], []), [evicting.key], ttl_s=5.0, how_to_go_on="", seen=seen)
+    words = f"{evicting.namespace}/{evicting.pod_name}: Failed: Deleted: its PodMigration was deleted before it had ended"
+    assert why_not([evicting.key], found) == [words]
+    assert exit_code([evicting.key], found) == EXIT_FAILED
+    assert seen[evicting.key].status.phase is MigrationPhase.EVICTING
