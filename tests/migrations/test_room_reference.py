@@ -2,51 +2,35 @@
 
 import msgspec
 import pytest
+import test_migration_machine as machine
+from test_migration_machine import NOW, PHASE, SETTINGS, migration
 
-from rescheduler.migrations.migration_machine import step
-from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
+from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model import names
-from rescheduler.model.migration import MigrationPhase, MoveMode
-from rescheduler.model.records import Node, OwnerRef, PodPhase, PodSpec
+from rescheduler.model.migration import MoveMode
+from rescheduler.model.records import PodSpec
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.replacements.replacement import Replacement
 from tests import records
-from tests.records import pod_record
 
-NOW = 1_000.0
-SETTINGS = MigrationSettings()
-PHASE = MigrationPhase
-POD = pod_record(
-    namespace="shop",
-    name="web-0",
-    uid="p",
-    node="n1",
-    ready=True,
-    phase=PodPhase.RUNNING,
-    spec=PodSpec(requests=Resources(cpu_milli=1_000)),
-    controller=OwnerRef("apps/v1", "ReplicaSet", "web", "rs"),
-)
-STRANGERS = "Reservation room was not made for this move by the controller"
+POD = msgspec.structs.replace(machine.pod(), spec=PodSpec(requests=Resources(cpu_milli=1_000)))
+STRANGERS = "Reservation r was not made for this move by the controller"
 
 
-def move(phase=PHASE.PENDING, *, ref="room", **fields):
-    named = {"namespace": "shop", "resource_version": "3", "pod_name": "web-0", "pod_uid": "p"}
-    rooms = {"reservation_ref": ref, "reservation_name": "room", "node_name": "n2"}
-    return records.move("m", phase, **named | rooms | {"created_at_s": NOW - 5} | fields)
+def move(phase=PHASE.PENDING, *, ref="r", **fields):
+    return migration(phase, reservation_ref=ref, target_node="", **fields)
 
 
 def room(cpu_milli=1_000, **fields):
     template = PodSpec(requests=Resources(cpu_milli=cpu_milli))
-    named = {"uid": "r", "resource_version": "9", "node_name": "n2"}
-    return records.room("room", ReservationPhase.AVAILABLE, template=template, **named, **fields)
+    named = {"resource_version": "9", "node_name": "n2"}
+    return records.room("r", ReservationPhase.AVAILABLE, template=template, **named, **fields)
 
 
 def look(migration, settings=SETTINGS, **fields):
-    base = {"pod": POD, "target": "n2", "target_node": Node(name="n2"), "replacement": Replacement(pod=POD)}
-    seen = ObservedMigration(migration=migration, reservation_name="room", **{**base, **fields})
-    return step(seen, NOW, settings)
+    return machine.look(migration, settings=settings, pod=POD, replacement=Replacement(pod=POD), **fields)
 
 
 def sent(outcome):
@@ -65,7 +49,7 @@ def test_a_move_takes_the_very_room_that_it_names():
     ({"reservation": room(), "owner_of_reservation": False}, "not for pods of this controller"),
     ({"reservation": room(annotations=LabelSet({names.ANNOTATION_MODE: "Soft"}))}, "is of mode Soft"),
     ({"reservation": room(allocate_once=False)}, "for several pods"),
-    ({"reservation_refused": "Reservation room was made for move bank/x"}, "was made for move bank/x"),
+    ({"reservation_refused": "Reservation r was made for move bank/x"}, "was made for move bank/x"),
 ], ids=["too small", "other owners", "soft", "several pods", "of another move"])  # fmt: skip
 def test_an_unfit_room_ends_the_move_before_anything_is_disturbed(fields, words):
     outcome = look(move(), **fields)
