@@ -26,6 +26,7 @@ from harness.controlplane.in_force import wait_until_mutated
 from harness.controlplane.pki import Pki, make_pki
 from harness.controlplane.processes import Process, free_port
 from rescheduler.kube.transport import TransportError
+from rescheduler.model.names import DEFAULT_NAMESPACE
 
 START_LIMIT_S: Final = 60.0
 NODE_GRACE_S: Final = 24 * 3600
@@ -194,6 +195,10 @@ class ControlPlane:
         }
         token = self.api().create(path, request).expect().body["status"]["token"]
         return self._write_kubeconfig(f"{namespace}-{service_account}", token)
+
+    def account(self, namespace: str = DEFAULT_NAMESPACE, name: str = DEFAULT_NAMESPACE) -> Api:
+        """A raw client with the rights of a service account, by default the controller's."""
+        return Api.from_kubeconfig(self.kubeconfig_for(namespace, name))
 
     def logs(self) -> str:
         """Tails of all logs, for a failure message."""

@@ -175,6 +175,11 @@ class World:
         body = documents.workload(kind, name, replicas, pod, annotations=annotations, **more)
         return self.api.create(self.path(kind.lower() + "s", group="apps/v1"), body).expect().body
 
+    def running(self, kind: str, name: str, replicas: int, cpu: str = "1", **more: Any) -> list[Json]:
+        """Creates a workload and waits until its pods are Ready; gives them."""
+        self.workload(kind, name, replicas, cpu, **more)
+        return self.wait_ready(name, replicas, PATIENCE_S)
+
     def budget(self, name: str, app: str, **spec: Any) -> Json:
         """Creates a PodDisruptionBudget for the pods of a workload."""
         body = documents.budget(name, app, **spec)
@@ -310,8 +315,7 @@ class World:
     def full_node(self, kind: str, count: int, **spec: Any) -> list[tuple[Json, str]]:
         """A full node with so many pods of workload ``web``: each pod with another node, which has room for one."""
         source = self.node("src", cpu=str(count))
-        self.workload(kind, "web", count, **spec)
-        pods = self.wait_ready("web", count, PATIENCE_S)
+        pods = self.running(kind, "web", count, **spec)
         if {node_of(pod) for pod in pods} != {source}:
             raise AssertionError(self.summary())
         targets = [self.node(f"t{index}", cpu="2") for index in range(count)]

@@ -92,8 +92,7 @@ def test_a_budget_of_another_workload_with_that_name_stays(tmp_path, app):
 def test_the_api_server_takes_what_is_offered_and_then_nothing_is_lacking(control_plane):
     with World(control_plane.api(), "budgets") as world:
         world.node("n1", cpu="4")
-        world.workload("Deployment", "web", 3)
-        world.wait_ready("web", 3, 120)
+        world.running("Deployment", "web", 3)
         words = ("-n", world.namespace, "--kubeconfig", str(control_plane.kubeconfig))
         offered = json.loads(run(*words, "-o", "json").stdout)["items"]
         assert [one["metadata"]["name"] for one in offered] == ["web"]

@@ -29,8 +29,7 @@ def placeholder(world, name, node, cpu="2"):
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_an_evicted_pod_lands_in_its_room_although_others_wait(world, kind):
     source = world.node("source", cpu="2")
-    world.workload(kind, "web", 1, cpu="2")
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running(kind, "web", 1, cpu="2")
     target = world.node("target", cpu="2")
     held = placeholder(world, "held", target)
     for number in range(3):

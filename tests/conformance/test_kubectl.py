@@ -96,8 +96,7 @@ def test_a_deployment_lives(kubectl, world):
 
 def test_a_node_is_cordoned_and_drained(kubectl, world):
     node = world.node("a")
-    world.workload("Deployment", "web", 1, cpu="100m")
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1, cpu="100m")
     kubectl("drain", node, "--timeout=30s", "--force", "--ignore-daemonsets", "--delete-emptydir-data")
     world.wait_gone(pod)
     assert "SchedulingDisabled" in kubectl("get", "node", node)

@@ -13,8 +13,7 @@ def uids(pods):
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_an_evicted_pod_is_replaced(world, kind):
     world.node("a", cpu="8")
-    world.workload(kind, "web", 2)
-    before = world.wait_ready("web", 2)
+    before = world.running(kind, "web", 2)
     world.evict(before[0]).expect(201)
     world.wait_gone(before[0])
     after = world.wait_ready("web", 2)
@@ -56,8 +55,7 @@ def test_a_job_replaces_an_evicted_pod_and_completes(world):
 
 def test_a_deployment_makes_a_replica_set_with_the_template_hash(world):
     world.node("a", cpu="8")
-    world.workload("Deployment", "web", 1)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1)
     (replica_set,) = world.api.get(world.path("replicasets", group="apps/v1")).items
     digest = pod["metadata"]["labels"]["pod-template-hash"]
     assert replica_set["metadata"]["name"] == f"web-{digest}"
@@ -67,8 +65,7 @@ def test_a_deployment_makes_a_replica_set_with_the_template_hash(world):
 
 def test_a_rollout_replaces_all_pods(world):
     world.node("a", cpu="8")
-    world.workload("Deployment", "web", 2)
-    before = world.wait_ready("web", 2)
+    before = world.running("Deployment", "web", 2)
     path = world.path("deployments", "web", group="apps/v1")
     world.api.patch(path, {"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}}).expect(200)
 
@@ -82,8 +79,7 @@ def test_a_rollout_replaces_all_pods(world):
 
 def test_scaling_down_removes_by_deletion_cost(world):
     world.node("a", cpu="8")
-    world.workload("ReplicaSet", "web", 3)
-    pods = world.wait_ready("web", 3)
+    pods = world.running("ReplicaSet", "web", 3)
     chosen = pods[1]["metadata"]["name"]
     cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-5"}}}
     world.api.patch(world.path("pods", chosen), cost).expect(200)
@@ -94,8 +90,7 @@ def test_scaling_down_removes_by_deletion_cost(world):
 
 def test_a_replica_set_adopts_an_orphan_and_deletes_the_surplus(world):
     world.node("a", cpu="8")
-    world.workload("ReplicaSet", "web", 1)
-    (first,) = world.wait_ready("web", 1)
+    (first,) = world.running("ReplicaSet", "web", 1)
     orphan = world.pod("orphan", labels={"app": "web"})
     world.wait(lambda: len([p for p in world.pods("web") if "deletionTimestamp" not in p["metadata"]]) == 1)
     (kept,) = world.wait_ready("web", 1)
@@ -104,8 +99,7 @@ def test_a_replica_set_adopts_an_orphan_and_deletes_the_surplus(world):
 
 def test_pods_of_a_deleted_owner_are_collected(world):
     world.node("a")
-    world.workload("ReplicaSet", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("ReplicaSet", "web", 1)
     world.api.delete(
         world.path("replicasets", "web", group="apps/v1"),
         {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
@@ -132,8 +126,7 @@ def test_a_daemon_set_runs_once_on_each_node(world):
 ])  # fmt: skip
 def test_a_budget_counts(world, spec, allowed, desired):
     world.node("a", cpu="8")
-    world.workload("Deployment", "web", 4)
-    world.wait_ready("web", 4)
+    world.running("Deployment", "web", 4)
     world.budget("b", "web", **spec)
 
     def status():
@@ -152,8 +145,7 @@ def test_a_budget_counts(world, spec, allowed, desired):
 
 def test_a_pod_that_is_not_ready_uses_a_budget_up(world):
     world.node("a", cpu="8")
-    world.workload("ReplicaSet", "web", 2)
-    pods = world.wait_ready("web", 2)
+    pods = world.running("ReplicaSet", "web", 2)
     world.budget("b", "web", minAvailable=1)
     path = world.path("poddisruptionbudgets", "b", group="policy/v1")
     world.wait(lambda: world.api.get(path).body.get("status", {}).get("disruptionsAllowed") == 1)

@@ -57,8 +57,7 @@ def furnished(api, name):
     """A namespace with a pod on a node, and another node to go to."""
     with World(api, name) as world:
         world.node("src", cpu="2")
-        world.workload("Deployment", "web", 1)
-        world.wait_ready("web", 1, LIMIT_S)
+        world.running("Deployment", "web", 1)
         world.node("dst", cpu="2")
         yield world
 

@@ -30,8 +30,7 @@ def invoke(control_plane, *words):
 
 def test_a_pod_lands_where_it_was_asked_to(controller, control_plane, world):
     world.node("a", cpu="4")
-    world.workload("Deployment", "web", 1)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1)
     target = world.node("b", cpu="4")
     name = pod["metadata"]["name"]
     done = invoke(control_plane, "move", "pod", name, "--to", target, "-n", world.namespace)

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.world import node_of
 
@@ -28,10 +27,9 @@ def dead_webhook(namespace, operation):
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
 def test_no_pod_is_evicted_that_could_not_be_created_again(control_plane, world, operation):
-    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    account = control_plane.account()
     world.node("source", cpu="2")
-    world.workload("Deployment", "web", 1)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1)
     target = world.node("target", cpu="2")
     hook = dead_webhook(world.namespace, operation)
     world.api.create(WEBHOOKS, hook).expect(201)

@@ -88,10 +88,9 @@ def definitions(control_plane):
 def test_definitions_that_are_deleted_and_made_again_evict_nobody_without_a_room(
     control_plane, world, definitions, moment
 ):
-    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    account = control_plane.account()
     source = world.node("source", cpu="4")
-    world.workload("Deployment", "web", PODS)
-    world.wait_ready("web", PODS)
+    world.running("Deployment", "web", PODS)
     between = Counting(account.transport, world.api, world.node("target", cpu="6"))
     world.taint(source, "old")
     reached = {"first room is held": between.held, "first pod is evicted": lambda: between.evictions}[moment]

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.api import STRATEGIC, Api
+from harness.controlplane.api import STRATEGIC
 from harness.controlplane.controllers import running
 from harness.controlplane.nodes import cordon
 from harness.controlplane.world import World, condition, node_of
@@ -20,7 +20,7 @@ def right(request, control_plane):
     api = control_plane.api()
     for obj in () if request.param else ROLES:
         api.delete(manifests.path_of(obj)).expect()
-    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    account = control_plane.account()
     with running(account.transport):
         yield request.param
     manifests.apply(api, ROLES)
@@ -35,8 +35,7 @@ def world(control_plane, right):
 def grown(world, kind, more):
     """One pod of 1 CPU whose controller's template asks for 2 now."""
     source = world.node("source", cpu="4")
-    world.workload(kind, "web", 1, more=more)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running(kind, "web", 1, more=more)
     cordon(world.api, source).expect()
     path = world.path(kind.lower() + "s", "web", group="apps/v1")
     container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}

@@ -22,8 +22,7 @@ def soon(reached, limit_s=20.0):
 
 def test_a_replacement_whose_target_is_cordoned_in_the_instant_of_the_eviction_is_placed_elsewhere(world):
     world.node("src", cpu="2")
-    world.workload("Deployment", "web", 1, cpu="2")
-    (pod,) = world.wait_ready("web", 1, 40)
+    (pod,) = world.running("Deployment", "web", 1, cpu="2")
     target, *_ = [world.node(f"t{i}", cpu="2") for i in range(4)]
     move = world.migrate(pod, target)
     name = pod["metadata"]["name"]

@@ -78,8 +78,7 @@ def test_a_room_becomes_available_where_limits_are_required(world, demanding, as
 
 def test_a_pod_moves_where_limits_are_required(world, demanding):
     world.node("source", cpu="2")
-    world.workload("Deployment", "web", 1)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1)
     target = world.node("target", cpu="2")
     world.landed({world.migrate(pod, target): target})
     assert [node_of(p) for p in world.wait_ready("web", 1)] == [target]

@@ -91,8 +91,7 @@ def ours(found):
 def pool(world, count):
     """So many nodes, with one pod on the first."""
     names = [world.node(f"n{i}", cpu="4", labels={"pool": world.namespace}) for i in range(count)]
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     return names
 
 

@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.world import ENDED, World, controller_reference, node_of
 
@@ -42,7 +41,7 @@ def forge(evil, owner, name, cpu, **spec):
 @pytest.fixture
 def controller(control_plane):
     """With the rights of its service account: it may not ask the API server what a new pod would be."""
-    api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    api = control_plane.account()
     with running(api.transport) as controller:
         yield controller
 
@@ -51,8 +50,7 @@ def test_pods_of_others_are_no_siblings(control_plane, controller, evil):
     """The garbage collector deletes them, and they stay because of their finalizers: the newest pods that name that ReplicaSet."""
     with World(control_plane.api(), "owner") as world:
         source = world.node("source", cpu="2")
-        world.workload("Deployment", "web", 2, "500m")
-        pods = world.wait_ready("web", 2, PATIENCE_S)
+        pods = world.running("Deployment", "web", 2, "500m")
         target = world.node("target", cpu="2")
         (owner,) = world.api.get(world.path("replicasets", group="apps/v1")).expect().items
         owner |= {"apiVersion": "apps/v1", "kind": "ReplicaSet"}

@@ -203,8 +203,7 @@ def moves_to(world, pod, target):
 
 def test_a_pod_that_owns_the_statefulset_of_others_stays_with_them(world):
     source = world.node("src")
-    world.workload("StatefulSet", "lead", 1)
-    (leader,) = world.wait_ready("lead", 1, 30)
+    (leader,) = world.running("StatefulSet", "lead", 1)
     workers = world.workload("StatefulSet", "work", 1)
     owner = {"apiVersion": "v1", "kind": "Pod", **{key: leader["metadata"][key] for key in ("name", "uid")}}
     path = world.path("statefulsets", workers["metadata"]["name"], group="apps/v1")

@@ -45,8 +45,7 @@ def places(world, app):
 
 def start(world, app, replicas=1, cpu="1", **spec):
     """A Deployment whose pods stand wherever there is room now."""
-    world.workload("Deployment", app, replicas, cpu, **spec)
-    world.wait_ready(app, replicas)
+    world.running("Deployment", app, replicas, cpu, **spec)
 
 
 def patch(world, node, **spec):

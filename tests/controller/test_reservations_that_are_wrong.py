@@ -67,8 +67,7 @@ def test_owners_that_match_nothing_wait_for_their_end(world):
     nobody = {"controller": {"kind": "Deployment", "name": "nobody", "namespace": world.namespace}}
     reserve(world, "room", nobody, ttl="6s").expect()
     phase(world, "room", "Available")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     assert condition({"status": phase(world, "room", "Failed")}, "Ready")["reason"] == "Expired"
     world.wait(lambda: placeholders(world, "room") == [])
 

@@ -30,8 +30,7 @@ def test_the_first_pods_of_a_workload_that_is_created_later_use_its_rooms(world,
 
 def test_a_room_of_a_deployment_waits_for_it_through_a_rollout(world):
     world.node("small", cpu="100m")
-    world.workload("Deployment", "web", 1, "100m")
-    world.wait_ready("web", 1, 120)
+    world.running("Deployment", "web", 1, "100m")
     node = world.node("full", cpu="1")
     reserve(world, "room", of_web(world), node=node).expect()
     phase(world, "room", "Available")

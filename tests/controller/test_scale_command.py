@@ -22,8 +22,7 @@ def invoke(control_plane, world, *arguments):
 
 def test_command_shows_rooms_scales_and_reports(controller, control_plane, world):
     node = world.node("n", cpu="4")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     rehearsed = invoke(control_plane, world, "deployment", "web", "--replicas", "4", "--dry-run")
     assert rehearsed.exit_code == 0, rehearsed.output
     assert "room for 3 of 3 new pods now" in rehearsed.stdout
@@ -42,8 +41,7 @@ def test_rooms_that_were_reserved_for_the_workload_before_are_the_rooms_of_its_n
 ):
     for index in range(2):
         world.node(f"n{index}", cpu="2")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1, 120)
+    world.running("Deployment", "web", 1)
     command = ["reserve", "create", "deployment/web", "--replicas", "3", "-n", world.namespace]
     held = CliRunner().invoke(main, [*command, "--kubeconfig", str(control_plane.kubeconfig)])
     assert held.exit_code == 0, held.output

@@ -30,8 +30,7 @@ def nodes(world, count, cpu):
 
 def lands(world, kind, replicas, *, crowd, **spec):
     """All new pods land in the rooms that were shown, though others want those."""
-    world.workload(kind, "web", 1, **spec)
-    world.wait_ready("web", 1)
+    world.running(kind, "web", 1, **spec)
     job = scale_up(world, f"{kind.lower()}/web", replicas)
     held = {room.name: room.status.node_name for room in job.reserve()}
     world.crowd(crowd)

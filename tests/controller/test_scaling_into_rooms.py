@@ -58,8 +58,7 @@ def rooms_of(job):
 def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(world, kind):
     for index in range(7):
         world.node(f"n{index}", cpu="3")
-    world.workload(kind, "web", 1)
-    world.wait_ready("web", 1)
+    world.running(kind, "web", 1)
     job = scale_up(world, f"{kind.lower()}/web", 21)
     held = {room.name: room.status.node_name for room in job.reserve()}
     assert len(held) == 20
@@ -81,8 +80,7 @@ def test_scale_up_by_twenty_lands_twenty_while_a_crowd_waits_for_every_room(worl
 def test_nothing_is_scaled_where_only_nineteen_of_twenty_fit(world):
     for index in range(4):
         world.node(f"n{index}", cpu="5")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
 
     decided = [False]
 

@@ -102,8 +102,7 @@ def test_kubectl_shows_what_people_look_for(world, row):
 
 def test_kubectl_shows_moves_and_those_that_have_ended_are_collected(world, table):
     node = world.node("one", cpu="1")
-    world.workload("ReplicaSet", "web", 1)
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("ReplicaSet", "web", 1)
     name = world.migrate(pod, "nowhere")
     moves, move = (world.path("podmigrations", n, group="rescheduler.dev/v1alpha1") for n in ("", name))
     world.wait(lambda: world.move_status(name).get("phase") == "Failed")

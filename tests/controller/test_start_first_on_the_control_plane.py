@@ -60,8 +60,7 @@ def test_a_deployment_is_moved_without_a_gap(controller, world, replicas):
 
 def test_a_policy_that_declares_it_moves_a_pod_that_its_budget_holds(controller, world):
     source = world.node("source", cpu="8")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     closed_budget(world, "web", 1)
     (old,) = world.pods("web")
     world.node("target", cpu="1")

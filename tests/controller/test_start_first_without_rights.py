@@ -2,7 +2,6 @@
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.world import World, condition, gates_of, node_of
 from rescheduler.model.names import ANNOTATION_MODE
@@ -12,7 +11,7 @@ pytestmark = pytest.mark.realcluster
 
 @pytest.fixture(scope="module")
 def controller(control_plane):
-    account = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    account = control_plane.account()
     policies = [{"name": "NodeTaints", "after": "0s", "mode": "StartFirst"}]
     with running(account.transport, interval="1s", policies=policies) as controller:
         yield controller

@@ -208,8 +208,7 @@ def test_the_gate_is_in_force_from_the_first_answer_of_a_restarted_api_server(wo
 
 def test_a_successor_of_the_same_name_is_not_hit(world):
     world.node("a", cpu="8")
-    world.workload("StatefulSet", "db", 1)
-    (first,) = world.wait_ready("db", 1)
+    (first,) = world.running("StatefulSet", "db", 1)
     world.evict(first).expect(201)
     world.wait_gone(first)
     (second,) = world.wait_ready("db", 1)

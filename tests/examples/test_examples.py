@@ -80,8 +80,7 @@ def test_the_pods_of_a_node_are_moved_and_others_stay(world, script):
 
 def test_a_pod_that_cannot_be_moved_stays_and_its_reason_is_printed(world, script):
     source = world.node("source", cpu="4")
-    world.workload("Deployment", "web", 1, cpu="3")
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1, cpu="3")
     world.node("small", cpu="1")
     done = script("move_pods_of_node.py", source, "--namespace", world.namespace, "--timeout", 3)
     assert done.returncode == 1
@@ -92,8 +91,7 @@ def test_a_pod_that_cannot_be_moved_stays_and_its_reason_is_printed(world, scrip
 
 def test_a_deployment_is_scaled_into_reserved_room(world, script):
     world.node("one", cpu="2")
-    world.workload("Deployment", "web", 1, cpu="1")
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1, cpu="1")
     two = world.node("two", cpu="2")
     done = script("reserve_then_scale.py", "web", "--namespace", world.namespace, "--replicas", 4)
     assert done.returncode == 0, done.stderr
@@ -107,8 +105,7 @@ def test_a_deployment_is_scaled_into_reserved_room(world, script):
 
 def test_without_room_for_all_nothing_is_scaled(world, script):
     world.node("one", cpu="2")
-    world.workload("Deployment", "web", 1, cpu="1")
-    (before,) = world.wait_ready("web", 1)
+    (before,) = world.running("Deployment", "web", 1, cpu="1")
     words = ("--namespace", world.namespace, "--replicas", 3, "--timeout", 4)
     done = script("reserve_then_scale.py", "web", *words)
     assert done.returncode == 1

@@ -4,7 +4,6 @@ import subprocess
 import time
 from contextlib import contextmanager
 
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
 from rescheduler.guard.filer import PASS_S
@@ -20,7 +19,7 @@ DRAINED = 0
 def guarding(plane, world, *, sections=None, **guard):
     """A controller with the rights of the manifests that serves the guard; the API server asks it. ``sections``: others of its configuration."""
     port = free_port()
-    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
+    transport = plane.account().transport
     gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
     with running(transport, gate=gate, guard=guard or {}, **(sections or {})) as work:
         opt_in(world)
@@ -80,6 +79,5 @@ def moved(world, pod, seconds=60.0):
 def placed(world, replicas=2, **more):
     """A workload on ``source``, and ``target`` with room for all of it."""
     source = world.node("source", cpu=str(replicas))
-    world.workload("Deployment", "web", replicas, **more)
-    pods = world.wait_ready("web", replicas)
+    pods = world.running("Deployment", "web", replicas, **more)
     return source, pods, world.node("target", cpu=str(replicas))

@@ -8,7 +8,6 @@ import urllib.request
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
 from harness.controlplane.ready_counts import ReadyCounts
@@ -20,7 +19,6 @@ from .conftest import may_start_first  # noqa: F401 - other tests take the fixtu
 from .evictions_of_others import (
     DRAINED,
     HOOKS,
-    OWN,
     asked,
     drain,
     guarded_moves,
@@ -49,8 +47,7 @@ def test_kubectl_drain_moves_each_pod_of_a_stateful_set_once(guarded_plane, worl
     """The successor has the name by which kubectl asks."""
     with guarding(guarded_plane, world):
         source = world.node("source", cpu="2")
-        world.workload("StatefulSet", "db", 2)
-        world.wait_ready("db", 2)
+        world.running("StatefulSet", "db", 2)
         target = world.node("target", cpu="2")
         done = drain(guarded_plane, source)
         assert done.returncode == DRAINED, done.stderr
@@ -77,8 +74,7 @@ def test_a_single_replica_without_a_budget_survives_a_drain_without_a_gap(
 def test_without_room_the_eviction_is_let_through_at_the_limit_with_the_reason(guarded_plane, world):
     with guarding(guarded_plane, world, limit="12s"):
         world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
+        (pod,) = world.running("Deployment", "web", 1)
         began = time.monotonic()
         answers = asked(world, pod)
         assert 10 <= time.monotonic() - began <= 40
@@ -147,7 +143,7 @@ def test_a_guard_that_is_taken_away_in_the_middle_blocks_nothing(guarded_plane, 
 
 
 def test_a_follower_answers_and_files_and_the_leader_moves(guarded_plane, world):
-    transport = Api.from_kubeconfig(guarded_plane.kubeconfig_for(OWN, OWN)).transport
+    transport = guarded_plane.account().transport
     port = free_port()
     gate = {"port": port, "url": f"https://127.0.0.1:{port}"}
     leads = {"leaderElection": {"enabled": True}}

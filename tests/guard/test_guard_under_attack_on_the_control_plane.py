@@ -7,7 +7,6 @@ import urllib.request
 import pytest
 
 from harness import documents
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import QUIET, controller_process, forget_past_moves
 from harness.controlplane.processes import free_port
 from harness.controlplane.world import node_of
@@ -31,7 +30,7 @@ def member(plane, world, role):
         "subjects": [{"kind": "ServiceAccount", "name": role, "namespace": world.namespace}],
     }
     world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
-    client = Api.from_kubeconfig(plane.kubeconfig_for(world.namespace, role))
+    client = plane.account(world.namespace, role)
     world.wait(lambda: client.get(world.path("pods")).ok)
     return client
 
@@ -61,8 +60,7 @@ def test_who_deletes_the_moves_again_and_again_keeps_no_eviction_longer_than_the
     """The right to delete PodMigrations is one that tenants may have."""
     with guarding(guarded_plane, world, limit="12s"):
         world.node("source", cpu="1")
-        world.workload("Deployment", "web", 1)
-        (pod,) = world.wait_ready("web", 1)
+        (pod,) = world.running("Deployment", "web", 1)
         began, deleted = time.monotonic(), 0
         while world.evict(pod).status == 429:
             assert time.monotonic() - began < 40

@@ -113,8 +113,7 @@ def test_a_pod_whose_successor_never_lands_keeps_a_drain_no_longer_than_the_limi
     """A StatefulSet updates OnDelete: its successor has a template that fits nowhere."""
     with guarding(guarded_plane, world, limit="15s"):
         source = world.node("source", cpu="1")
-        world.workload("StatefulSet", "web", 1, more={"updateStrategy": {"type": "OnDelete"}})
-        world.wait_ready("web", 1)
+        world.running("StatefulSet", "web", 1, more={"updateStrategy": {"type": "OnDelete"}})
         world.node("target", cpu="1")
         template = {"spec": {"template": {"spec": {"nodeSelector": {"no": "such-node"}}}}}
         world.api.patch(world.path("statefulsets", "web", group="apps/v1"), template).expect()

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.world import node_of
 from rescheduler.model.names import LABEL_PLACEHOLDER, NODE_REQUEST, NODE_REQUEST_SCHEDULER
 
@@ -60,8 +59,7 @@ def node_autoscaler(world, cpu):
 def test_a_guarded_drain_of_a_full_cluster_gets_a_node_and_lands_there(guarded_plane, world):
     with guarding(guarded_plane, world, sections=PRESENT):
         source = world.node("source", cpu="2")
-        world.workload("Deployment", "web", 2)
-        world.wait_ready("web", 2)
+        world.running("Deployment", "web", 2)
         with node_autoscaler(world, "2") as seen:
             done = drain(guarded_plane, source, timeout="100s")
         assert done.returncode == DRAINED, done.stderr
@@ -73,7 +71,7 @@ def test_a_guarded_drain_of_a_full_cluster_gets_a_node_and_lands_there(guarded_p
 
 def test_the_controller_writes_conditions_of_no_other_pods(guarded_plane, world):
     """A stolen token makes no pod of others ask for nodes, and lets none look like one that does."""
-    token = Api.from_kubeconfig(guarded_plane.kubeconfig_for(OWN, OWN))
+    token = guarded_plane.account()
     said = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x"}]
     for labels in ({}, {LABEL_PLACEHOLDER: NODE_REQUEST}):
         pod = world.pod(f"bystander-{len(labels)}", gates=("test/never",), labels=labels)

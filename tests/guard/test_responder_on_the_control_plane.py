@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from harness.controlplane import manifests
-from harness.controlplane.api import Api
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.eviction_requests import FLAGS, LIFECYCLE, eviction_requests
@@ -18,7 +17,7 @@ from harness.controlplane.world import World, gates_of, node_of
 from rescheduler.cli.main import main
 from rescheduler.model.names import RESPONDER
 
-from .evictions_of_others import OWN, guarded_moves, opt_in
+from .evictions_of_others import guarded_moves, opt_in
 
 pytestmark = pytest.mark.realcluster
 
@@ -60,7 +59,7 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "u",
 
 @contextmanager
 def responding(plane, *, policies=(), leaderElection=None, **guard):  # noqa: N803 - as the configuration writes it
-    transport = Api.from_kubeconfig(plane.kubeconfig_for(OWN, OWN)).transport
+    transport = plane.account().transport
     more = {"leaderElection": leaderElection} if leaderElection else {}
     if policies:
         more |= {"policies": list(policies), "interval": "1s"}
@@ -208,8 +207,7 @@ def test_pods_without_a_controller_or_of_other_namespaces_get_no_responder(plane
     assert "evictionResponders" not in world.pod("bare")["spec"]
     with World(plane.api(), "other") as other:
         other.node("source", cpu="1")
-        other.workload("Deployment", "web", 1)
-        (pod,) = other.wait_ready("web", 1)
+        (pod,) = other.running("Deployment", "web", 1)
         assert "evictionResponders" not in pod["spec"]
 
 
@@ -246,7 +244,7 @@ def test_a_tenant_speaks_for_no_responder(plane, world):
         "subjects": [{"kind": "ServiceAccount", "name": "team", "namespace": world.namespace}],
     }
     world.api.create(world.path("rolebindings", group="rbac.authorization.k8s.io/v1"), binding).expect()
-    team = Api.from_kubeconfig(plane.kubeconfig_for(world.namespace, "team"))
+    team = plane.account(world.namespace, "team")
     world.wait(lambda: team.get(world.path("pods")).ok)
     status = world.path("evictions", "any", "status", group=LIFECYCLE)
     team.patch(status, {"status": {}}).expect(403)

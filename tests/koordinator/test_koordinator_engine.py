@@ -100,8 +100,7 @@ def test_replacements_land_on_their_rooms_under_a_stampede(controller, world, ki
 def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
     """A scale-up while rooms are held: its pods have the same owner, and Koordinator alone would let them in."""
     source = world.node("src", cpu="3")
-    world.workload("Deployment", "web", 3, **KOORD)
-    pods = world.wait_ready("web", 3, 60)
+    pods = world.running("Deployment", "web", 3, **KOORD)
     assert {node_of(p) for p in pods} == {source}
     world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
     budget = world.budget("web", "web", minAvailable=3)  # rooms are reserved, evictions wait
@@ -131,8 +130,7 @@ def test_siblings_do_not_take_the_rooms_of_moves(controller, world):
 def test_a_room_that_the_stock_scheduler_took_is_seen_before_the_eviction(controller, world):
     """Other schedulers do not see Koordinator's rooms; the last look does, and nobody is disturbed."""
     source = world.node("src", cpu="1")
-    world.workload("Deployment", "web", 1, **KOORD)
-    (pod,) = world.wait_ready("web", 1, 60)
+    (pod,) = world.running("Deployment", "web", 1, **KOORD)
     assert node_of(pod) == source
     world.pod("unready", labels={"app": "web"}, gates=["test.rescheduler.dev/never"])
     budget = world.budget("web", "web", minAvailable=1)
@@ -216,8 +214,7 @@ def test_other_schedulers_pods_keep_placeholders(controller, world):
 def test_a_room_taken_away_in_the_middle_lets_the_pod_go(controller, koordinator, world):
     """Koordinator's scheduler is away while the pod is steered; then its Reservation is deleted by somebody."""
     source = world.node("src", cpu="1")
-    world.workload("Deployment", "web", 1, **KOORD)
-    (pod,) = world.wait_ready("web", 1, 60)
+    (pod,) = world.running("Deployment", "web", 1, **KOORD)
     assert node_of(pod) == source
     target, other = world.node("t", cpu="1"), world.node("other", cpu="1")
     name = world.migrate(pod, target)
@@ -240,8 +237,7 @@ def test_a_room_taken_away_in_the_middle_lets_the_pod_go(controller, koordinator
 def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinator, world):
     moves = 4
     world.node("src", cpu=str(moves))
-    world.workload("Deployment", "web", moves, **KOORD)
-    pods = world.wait_ready("web", moves, 60)
+    pods = world.running("Deployment", "web", moves, **KOORD)
     world.budget("web", "web", maxUnavailable=2)
     targets = [world.node(f"t{index}", cpu="1") for index in range(moves)]
     wanted = {world.migrate(pod, target): target for pod, target in zip(pods, targets, strict=True)}
@@ -256,8 +252,7 @@ def test_moves_survive_a_restart_of_koordinators_scheduler(controller, koordinat
 def test_a_move_without_room_asks_for_a_node_and_the_room_there_is_koordinators(controller, world):
     """The pod that asks names no scheduler that exists: koord-scheduler must not bind it, nor hold anything for it."""
     source = world.node("src", cpu="2", labels={"karpenter.sh/nodepool": "default"})
-    world.workload("Deployment", "web", 2, **KOORD)
-    (first, _) = world.wait_ready("web", 2, 60)
+    (first, _) = world.running("Deployment", "web", 2, **KOORD)
     assert node_of(first) == source
     move = world.migrate(first, "")
 

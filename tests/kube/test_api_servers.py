@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from harness.controlplane.api import Api
 from rescheduler.kube.api_servers import SEVERAL_S, SINGLE_S, ApiServers
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import ForbiddenError
@@ -80,7 +79,7 @@ def test_several_are_not_counted_again_for_each_move(servers, clock):
 
 @pytest.mark.realcluster
 def test_the_controller_may_count_the_leases_that_kube_apiserver_writes(control_plane):
-    api = KubeApi(Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler")).transport)
+    api = KubeApi(control_plane.account().transport)
     assert ApiServers(api, time.monotonic).single()
     labels = {"apiserver.kubernetes.io/identity": "kube-apiserver"}
     second = {"metadata": {"name": "apiserver-of-another-host", "labels": labels}, "spec": {}}

@@ -31,7 +31,7 @@ def team(control_plane, mine):
     api.create(mine.path("serviceaccounts"), account).expect(201)
     bind(api, f"/apis/{RBAC}/v1/clusterrolebindings", "rescheduler-reserver", "team", mine.namespace)
     bind(api, mine.path("rolebindings", group=f"{RBAC}/v1"), "edit", "team", mine.namespace)
-    client = Api.from_kubeconfig(control_plane.kubeconfig_for(mine.namespace, "team"))
+    client = control_plane.account(mine.namespace, "team")
     allowed = room([{"controller": {"name": "web", "namespace": mine.namespace}}])
     mine.wait(lambda: client.create(RESERVATIONS, allowed).ok, PATIENCE_S)
     client.delete(f"{RESERVATIONS}/{allowed['metadata']['name']}").expect()

@@ -114,8 +114,7 @@ def panels():
 
 def test_each_query_of_the_dashboard_returns_data(world, ask):
     first = world.node("a", cpu="4")
-    world.workload("Deployment", "web", 2, cpu="1")
-    world.wait_ready("web", 2, LIMIT_S)
+    world.running("Deployment", "web", 2, cpu="1")
     second = world.node("b", cpu="4")
     world.wait(lambda: answered(ask, "sum(rescheduler_leader) == 1"), LIMIT_S)
     world.taint(first, "old")

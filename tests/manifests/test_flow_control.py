@@ -2,9 +2,7 @@
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.world import PATIENCE_S
-from rescheduler.model.names import DEFAULT_NAMESPACE
 
 pytestmark = pytest.mark.realcluster
 
@@ -18,7 +16,7 @@ def level_of(api, path="/api/v1/namespaces/default/pods"):
 
 def test_the_flood_of_a_tenant_is_not_queued_before_the_controller(control_plane, mine, team):
     own = control_plane.api().get(f"{FLOWS}/prioritylevelconfigurations/rescheduler").expect().uid
-    controller = Api.from_kubeconfig(control_plane.kubeconfig_for(DEFAULT_NAMESPACE, "rescheduler"))
+    controller = control_plane.account()
     mine.wait(lambda: level_of(controller) == own, PATIENCE_S)
     mine.wait(lambda: level_of(controller, "/version") == own, PATIENCE_S)
     assert level_of(team, mine.path("pods")) not in (None, own)

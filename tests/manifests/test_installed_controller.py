@@ -76,8 +76,7 @@ def test_it_gets_ready_and_serves_its_metrics(world, port):
 def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
     world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
-    world.workload(kind, "web", 1, cpu="2")
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running(kind, "web", 1, cpu="2")
     target = world.node("target", cpu="2")
     world.budget("web", "web", maxUnavailable=1)
     world.landed({world.migrate(pod, target): target}, PATIENCE_S)
@@ -87,8 +86,7 @@ def test_a_move_asked_for_by_hand_lands(world, port, kind, log):
 def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_back(world, port, log):
     world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     world.node("source", cpu="2")
-    world.workload("Deployment", "web", 1, cpu="2")
-    (pod,) = world.wait_ready("web", 1)
+    (pod,) = world.running("Deployment", "web", 1, cpu="2")
     target = world.node("target", cpu="2")
     move = world.migrate(pod, target)
     path = world.path("podmigrations", move, group=MIGRATIONS)
@@ -111,8 +109,7 @@ def test_a_move_is_counted_after_its_deletion_and_a_deleted_config_map_comes_bac
 def test_a_decision_of_its_own_moves_a_pod_off_a_tainted_node(world, port, log):
     world.wait(lambda: answer(port, "/readyz")[0] == 200, seconds=PATIENCE_S)
     source = world.node("source", cpu="4")
-    world.workload("Deployment", "web", 3, cpu="1")
-    before = world.wait_ready("web", 3)
+    before = world.running("Deployment", "web", 3, cpu="1")
     target = world.node("target", cpu="4")
     world.taint(source, "old")
 

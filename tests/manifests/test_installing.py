@@ -10,7 +10,6 @@ import pytest
 
 from harness import documents
 from harness.controlplane import manifests
-from harness.controlplane.api import Api
 from harness.controlplane.servers import ControlPlane
 from harness.controlplane.world import World, keys_on
 from rescheduler.model.decode import Decoder
@@ -128,7 +127,7 @@ def test_the_controllers_pod_passes_the_restricted_profile(control_plane):
 
 
 def test_placeholders_pass_the_restricted_profile_and_their_priority_class(control_plane):
-    api = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    api = control_plane.account()
     owners, meta = [{"object": {"name": "x"}}], {"uid": "11111111-1111-1111-1111-111111111111"}
     stored = documents.reservation("room", documents.pod_spec("1", "1Gi"), owners, meta=meta)
     reservation = Decoder().record(Kind.RESERVATION, json.dumps(stored).encode())
@@ -193,7 +192,7 @@ def test_the_controller_may_do_nothing_else(control_plane, verb, resource, where
 
 
 def test_the_controller_creates_pods_of_others_in_dry_runs_only(control_plane):
-    controller = Api.from_kubeconfig(control_plane.kubeconfig_for("rescheduler", "rescheduler"))
+    controller = control_plane.account()
     with World(control_plane.api(), "dryruns") as world:
         body = {"metadata": {"name": "looked-at"}, "spec": world.spec("1")}
         path = f"/api/v1/namespaces/{world.namespace}/pods"

@@ -129,8 +129,7 @@ AT_WORK = {
 def leave_behind(plane, world, folder):
     """What a controller leaves that is killed in the middle: rooms, moves for a window, a taint, a hint, pods at the gate."""
     node = world.node("n", cpu="8")
-    world.workload("Deployment", "web", 2, cpu="1")
-    world.wait_ready("web", 2, LIMIT_S)
+    world.running("Deployment", "web", 2, cpu="1")
     world.node("m", cpu="1")
     process = controller_process(plane, folder, "controller", {**AT_WORK, "server": {"port": free_port()}})
     process.start()

@@ -14,8 +14,7 @@ SLOW = {ANNOTATION_READY_AFTER: "2", ANNOTATION_STOP_AFTER: "2"}
 def under_used(world, pods=3, others=2):
     """A node whose pods need less than half of it, and others with room for them."""
     node = world.node("empty-me", cpu="20")
-    world.workload("Deployment", "web", pods, "200m", annotations=SLOW, grace=30)
-    world.wait_ready("web", pods)
+    world.running("Deployment", "web", pods, "200m", annotations=SLOW, grace=30)
     for number in range(others):
         world.node(f"other-{number}", cpu="8")
     return node

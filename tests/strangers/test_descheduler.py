@@ -24,8 +24,7 @@ def built(program):
 def crowded(world, stop_after="4"):
     """Eight pods on a node that may keep four, and two empty nodes."""
     hot = world.node("hot", cpu="4")
-    world.workload("Deployment", "web", 8, "500m", annotations={ANNOTATION_STOP_AFTER: stop_after}, grace=30)
-    world.wait_ready("web", 8)
+    world.running("Deployment", "web", 8, "500m", annotations={ANNOTATION_STOP_AFTER: stop_after}, grace=30)
     for name in ("b", "c"):
         world.node(name, cpu="4")
     return hot

@@ -55,8 +55,7 @@ def karpenter(program, guarded_plane, world):
 @pytest.mark.realcluster
 def test_it_adds_a_node_for_a_guarded_drain_of_a_full_cluster(guarded_plane, world, karpenter):
     source = world.node("source", cpu="3")
-    world.workload("Deployment", "web", 3)
-    world.wait_ready("web", 3)
+    world.running("Deployment", "web", 3)
     made = karpenter(NEVER)
     with guarding(guarded_plane, world):
         done = drain(guarded_plane, source, timeout="100s")
@@ -80,8 +79,7 @@ def apart():
 def test_replicas_that_keep_apart_get_a_node_although_others_have_room(guarded_plane, world, karpenter, rule):
     """Karpenter would put a pod of that size on the other node, where the sibling is."""
     source, other = world.node("source"), world.node("other")
-    world.workload("Deployment", "web", 2, **rule)
-    world.wait_ready("web", 2)
+    world.running("Deployment", "web", 2, **rule)
     made = karpenter(NEVER)
     with guarding(guarded_plane, world):
         done = drain(guarded_plane, source, timeout="100s")
@@ -96,8 +94,7 @@ def test_replicas_that_are_spread_over_zones_get_a_node_in_the_zone_that_lacks_o
 ):
     """Machines of another zone would be cheaper."""
     nodes = [world.node(zone, labels={ZONE: zone}) for zone in ZONES]
-    world.workload("Deployment", "web", 3, topologySpreadConstraints=[spread(ZONE)])
-    world.wait_ready("web", 3)
+    world.running("Deployment", "web", 3, topologySpreadConstraints=[spread(ZONE)])
     made = karpenter(NEVER)
     with guarding(guarded_plane, world):
         done = drain(guarded_plane, nodes[-1], timeout="100s")
@@ -116,8 +113,7 @@ def test_a_single_replica_has_no_gap_while_a_node_is_added_for_it(
     may_start_first,  # noqa: F811 - the fixture
 ):
     source = world.node("source", cpu="1")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     path = world.path("deployments", "web", group="apps/v1")
     world.api.patch(path, {"metadata": {"annotations": {ANNOTATION_MODE: "StartFirst"}}}).expect()
     made = karpenter(NEVER)
@@ -135,8 +131,7 @@ def test_where_it_has_no_machine_of_that_size_the_eviction_is_let_through_at_the
     guarded_plane, world, karpenter
 ):
     source = world.node("source", cpu="6")
-    world.workload("Deployment", "web", 1, cpu="6")
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1, cpu="6")
     made = karpenter(NEVER, sizes=(2, 4))
     with guarding(guarded_plane, world, limit="20s"):
         done = drain(guarded_plane, source, timeout="100s")
@@ -149,8 +144,7 @@ def test_where_it_has_no_machine_of_that_size_the_eviction_is_let_through_at_the
 @pytest.mark.strangers
 def test_our_own_drain_waits_for_the_node(control_plane, world, karpenter):
     source = world.node("source", cpu="2")
-    world.workload("Deployment", "web", 2)
-    world.wait_ready("web", 2)
+    world.running("Deployment", "web", 2)
     made = karpenter(NEVER)
     with running(control_plane.api().transport, leaderElection={"enabled": True}) as work:
         world.wait(lambda: work.controller._elector and work.controller._elector.still_leader(), 30)
@@ -167,8 +161,7 @@ def test_our_own_drain_waits_for_the_node(control_plane, world, karpenter):
 def test_a_head_room_gets_its_nodes(guarded_plane, world, karpenter):
     """Room for four more pods where there is none; they start on it at once, and it is filled up again."""
     world.node("source", cpu="1")
-    world.workload("Deployment", "web", 1)
-    world.wait_ready("web", 1)
+    world.running("Deployment", "web", 1)
     made = karpenter(NEVER, sizes=(2, 4))
     owner = {
         "controller": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": world.namespace},

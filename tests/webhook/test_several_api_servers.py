@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from harness.controlplane import manifests
-from harness.controlplane.api import Api
 from harness.controlplane.binaries import BinariesMissing
 from harness.controlplane.controllers import running
 from harness.controlplane.kubelets import KubeletThread
@@ -45,7 +44,7 @@ class Servers:
         self.way, self._stack = way, stack
         self._port = free_port()
         manifests.apply(api, manifests.of(way.lower()))
-        self.account = Api.from_kubeconfig(self.plane.kubeconfig_for(OWN, OWN)).transport
+        self.account = self.plane.account().transport
         self.world = stack.enter_context(World(api, "ha"))
 
     def begin(self):

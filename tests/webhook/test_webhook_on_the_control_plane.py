@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from harness.controlplane.api import Api
 from harness.controlplane.controllers import running
 from harness.controlplane.processes import free_port
 from harness.controlplane.world import ENDED, World, gates_of, keys_on
@@ -41,7 +40,7 @@ class Clock:
 @pytest.fixture
 def transport(old_control_plane):
     """The installed service account's: it has no rights but those of the manifests."""
-    return Api.from_kubeconfig(old_control_plane.kubeconfig_for(OWN, OWN)).transport
+    return old_control_plane.account().transport
 
 
 @pytest.fixture
