@@ -168,6 +168,7 @@ def test_once_one_connection_is_dead_no_idle_one_is_used(between, noticed_by):
         transport.send(GET) if noticed_by == "call" else list(watch)
     at_once(IDLE, lambda: statuses.append(transport.send(GET).status))
     watch.close()
+    assert not list(watch), "its reader gives the connection back"
     transport.close()
     assert statuses == [200] * 2 * IDLE
 
