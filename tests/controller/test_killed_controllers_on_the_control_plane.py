@@ -28,12 +28,15 @@ def test_every_replacement_lands_and_nothing_is_left(control_plane, world, tmp_p
             time.sleep(chance.uniform(1.2, 4.0))
             assert process.running, process.log_tail()
             process.kill()
+            before = len(process.log.read_bytes())
             process.start()
         world.landed(wanted, 240)
         assert counts.end()[0] >= MOVES - 1, "the budget was overrun"
         for status in world.ended(wanted).values():
             assert status["reservedAt"] <= status["evictionRequestedAt"] <= status["evictedAt"]
         assert world.wait(lambda: not world.leftovers())
+        # While it imports its modules SIGTERM ends it as any process.
+        world.wait(lambda: b'"Started"' in process.log.read_bytes()[before:])
     finally:
         code = process.stop(30)
     assert code == 0, process.log_tail()
