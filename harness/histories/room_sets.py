@@ -223,9 +223,10 @@ class RoomSets(Theme):
 
 
 def _rooms(room: Obj, count: int) -> int:
-    """Of a room for ``count`` pods: one for each pod in it, which may use more than its part, and the parts that are left."""
+    """Of a room for ``count`` pods: one for each pod in it, which may use more than its part or share one, and the parts that are left."""
     if spec(room).get("allocateOnce", True):
         return count
     part_milli = cpu_of(spec(room)["template"]) / count
     used_milli = milli((status(room).get("allocated") or {}).get("cpu", "0"))
-    return max(0, count - math.ceil(used_milli / part_milli)) + len(status(room).get("currentOwners") or ())
+    used = math.ceil(used_milli / part_milli)
+    return max(0, count - used) + min(used, len(status(room).get("currentOwners") or ()))
