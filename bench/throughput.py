@@ -26,7 +26,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +44,7 @@ from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind
 from rescheduler.model.migration import PodMigration
+from rescheduler.model.times import parse_timestamp
 
 STEPS: Final = (
     ("creation to the first look", "createdAt", "startedAt"),
@@ -87,11 +87,6 @@ def at_work(plane: ControlPlane, folder: Path) -> Iterator[Process]:
             yield process
         finally:
             print(f"exit code of the controller              {process.stop(30)}")
-
-
-def moment(text: str) -> float:
-    """Epoch seconds."""
-    return datetime.fromisoformat(text).timestamp()
 
 
 def settled(world: World) -> bool:
@@ -243,10 +238,10 @@ def report(world: World, seconds: float, targets: dict[str, str], asked: dict[st
             first = (
                 asked[name]
                 if start == "createdAt"
-                else moment(found[name].get(start, "1970-01-01T00:00:00Z"))
+                else parse_timestamp(found[name].get(start, "1970-01-01T00:00:00Z"))
             )
             if found[name].get(end) and first:
-                taken.append(moment(found[name][end]) - first)
+                taken.append(parse_timestamp(found[name][end]) - first)
         if taken:
             print(f"  {words:<46} median {statistics.median(taken):6.2f}  most {max(taken):6.2f} s")
     return landed == len(targets)
