@@ -106,7 +106,7 @@ class MigrationClient:
         for namespace, group in sorted(
             {(move.namespace, move.labels.get(LABEL_GROUP) or "") for move in moves}
         ):
-            yield from self.select(namespace, f"{LABEL_GROUP}={group}" if group else "")
+            yield from self.group([namespace], group).values() if group else self.select(namespace)
 
     def group(self, namespaces: Iterable[str], group: str) -> dict[ObjectKey, PodMigration]:
         """The moves of one command."""

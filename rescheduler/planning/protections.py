@@ -22,7 +22,7 @@ from rescheduler.model.names import (
 )
 from rescheduler.model.never_moves import NeverMoves, never_moves
 from rescheduler.model.pod_volumes import VolumeKind
-from rescheduler.model.records import ObjectKey, Pod, PodPhase, Workload
+from rescheduler.model.records import Pod, PodPhase, Workload
 from rescheduler.model.selectors import NO_LABELS
 from rescheduler.model.times import parse_duration
 from rescheduler.planning.limits import SYSTEM_NAMESPACES, Protections
@@ -32,6 +32,7 @@ from rescheduler.replacements.reasons import NoReplacement
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.classes import PodClass
 from rescheduler.scheduling.dynamic_resources import allocated_devices
+from rescheduler.scheduling.volume_restrictions import ACCESS_MODE, exclusive_claims
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 """Priority of system-cluster-critical; pods at or above it are never moved."""
@@ -45,7 +46,6 @@ _NEVER: Final = {
     NeverMoves.NO_CONTROLLER: "no controller",
 }
 _CLAIMS: Final = (VolumeKind.CLAIM, VolumeKind.EPHEMERAL)
-READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 CONFIGURED: Final = "protections."
 """What the names of protections of the configuration begin with."""
 
@@ -217,11 +217,9 @@ class Protector:
 
     def _exclusive(self, pod: Pod) -> Iterator[Blocked]:
         """A claim that one pod may use at a time keeps the replacement off every node while the pod ends, whatever room there is."""
-        for volume in pod.spec.volumes:
-            claim = self._snapshot.claims.get(ObjectKey(pod.namespace, volume.source))
-            if volume.kind is VolumeKind.CLAIM and claim and READ_WRITE_ONCE_POD in claim.access_modes:
-                words = f"uses claim {volume.source}, {READ_WRITE_ONCE_POD}, which keeps its replacement off every node until it has ended"
-                yield Blocked(SkipReason.NOT_SUPPORTED, words, f"{READ_WRITE_ONCE_POD} ({volume.source})")
+        for key in exclusive_claims(pod, self._snapshot.claims):
+            words = f"uses claim {key.name}, {ACCESS_MODE}, which keeps its replacement off every node until it has ended"
+            yield Blocked(SkipReason.NOT_SUPPORTED, words, f"{ACCESS_MODE} ({key.name})")
 
     def _not_disrupted_yet(self, pod: Pod) -> bool:
         """Karpenter also takes a duration since the start of the pod; an unreadable one is ignored."""

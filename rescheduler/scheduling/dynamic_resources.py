@@ -90,7 +90,9 @@ def may_be_devices(resource: str) -> bool:
 
 def is_devices(resource: str, cluster: Cluster) -> bool:
     """True if a DeviceClass of the cluster stands behind the resource."""
-    return bool(cluster.snapshot.device_classes) and resource in _names_of_devices(cluster.snapshot)
+    if not cluster.snapshot.device_classes or not may_be_devices(resource):
+        return False
+    return resource in _names_of_devices(cluster.snapshot)
 
 
 def allocated_devices(snapshot: Snapshot) -> frozenset[str]:

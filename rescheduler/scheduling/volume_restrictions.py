@@ -6,18 +6,20 @@ replacement until it is gone. If nothing conflicts yet, the plugin is skipped, n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
-from rescheduler.model.records import ObjectKey
+from rescheduler.model.records import ObjectKey, Pod
+from rescheduler.model.storage_records import PersistentVolumeClaim
 from rescheduler.scheduling.classes import Ask, Nominated, PodClass
 from rescheduler.scheduling.cluster import Cluster
 from rescheduler.scheduling.framework import BoolArray, Refusal
 from rescheduler.scheduling.volume_claims import not_found
 
+ACCESS_MODE: Final = "ReadWriteOncePod"
 DISK = "node(s) had no available disk"
 READ_WRITE_ONCE_POD = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
@@ -68,19 +70,23 @@ class VolumeRestrictions:
         return ()
 
 
-def _claims(kind: PodClass) -> list[ObjectKey]:
-    return [ObjectKey(kind.namespace, v.source) for v in kind.spec.volumes if v.kind is VolumeKind.CLAIM]
+def exclusive_claims(
+    pod: Pod | PodClass, claims: Mapping[ObjectKey, PersistentVolumeClaim]
+) -> list[ObjectKey]:
+    """Those of the pod's claims that only one pod may use at a time, wherever it runs."""
+    return [
+        key
+        for key in _claims(pod)
+        if (claim := claims.get(key)) is not None and ACCESS_MODE in claim.access_modes
+    ]
+
+
+def _claims(pod: Pod | PodClass) -> list[ObjectKey]:
+    return [ObjectKey(pod.namespace, v.source) for v in pod.spec.volumes if v.kind is VolumeKind.CLAIM]
 
 
 def _exclusive(kind: PodClass, cluster: Cluster) -> list[ObjectKey]:
-    if not kind.claims:
-        return []
-    claims = cluster.snapshot.claims
-    return [
-        key
-        for key in _claims(kind)
-        if (claim := claims.get(key)) is not None and "ReadWriteOncePod" in claim.access_modes
-    ]
+    return exclusive_claims(kind, cluster.snapshot.claims) if kind.claims else []
 
 
 def _conflict(kind: PodClass, users: Iterable[PodClass]) -> bool:
