@@ -10,7 +10,8 @@ from rescheduler.calls.call import Call, Json, Verb, encode, merge_patch
 from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import AvoidEntry, Node, ObjectKey, Taint
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import Node, ObjectKey, Taint
 from rescheduler.model.times import format_seconds
 
 

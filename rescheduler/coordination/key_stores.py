@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 
 from rescheduler.model import names
 from rescheduler.model.controller_key import controller_key
-from rescheduler.model.records import AvoidEntry, Node, OwnerRef
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import Node, OwnerRef
 from rescheduler.model.reservation import ControllerRef, Reservation
 from rescheduler.model.room_of_move import made_for
 from rescheduler.model.room_pod import namespaces_of

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from rescheduler.calls.call import Call
 from rescheduler.calls.nodes import write_avoid_hints
-from rescheduler.model.records import AvoidEntry, Node, ObjectKey
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import Node, ObjectKey
 from rescheduler.planning.avoid import collected, with_entry
 
 

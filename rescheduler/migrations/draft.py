@@ -13,8 +13,8 @@ from rescheduler.migrations.migration_lifecycle import CONDITION_PROGRESS, Migra
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, MoveMode
 from rescheduler.model.names import API_VERSION
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.own_objects import condition, seconds_of
-from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.model.times import earliest
 

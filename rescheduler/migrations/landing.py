@@ -16,8 +16,9 @@ from rescheduler.migrations.migration_lifecycle import CONDITION_READY
 from rescheduler.migrations.migration_lifecycle import MigrationReason as Why
 from rescheduler.migrations.replacement_checks import lacking
 from rescheduler.model.migration import MigrationPhase
+from rescheduler.model.node_status import MOVED_ON_REQUEST
 from rescheduler.model.own_objects import Condition, condition, told
-from rescheduler.model.records import MOVED_ON_REQUEST, OwnerRef, Pod, PodPhase
+from rescheduler.model.records import OwnerRef, Pod, PodPhase
 from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds
 

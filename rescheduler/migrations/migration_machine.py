@@ -23,8 +23,8 @@ from rescheduler.migrations.landing import finished, handing_over
 from rescheduler.migrations.migration_lifecycle import FINISHED
 from rescheduler.migrations.observed_migration import MigrationSettings, ObservedMigration
 from rescheduler.model.migration import MigrationPhase, MigrationStatus
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.own_objects import with_readable
-from rescheduler.model.records import AvoidEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+MOVED_ON_REQUEST: Final = "Moved"
+"""Reason of the hints of moves that no policy asked for."""
 
 
 class NodeCondition(msgspec.Struct, frozen=True, gc=False):
@@ -20,3 +25,14 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
     names: tuple[str, ...]
     size_bytes: int
+
+
+class AvoidEntry(msgspec.Struct, frozen=True, gc=False):
+    """A PreferAvoidPods hint on a node: pods of this controller should avoid the node until the hint expires."""
+
+    controller_kind: str
+    controller_name: str
+    controller_uid: str
+    namespace: str
+    reason: str
+    expires_at_s: float

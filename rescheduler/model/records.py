@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import enum
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
+from msgspec import field
 
+from rescheduler.model.forms import Keys, Says
 from rescheduler.model.job_state import JobState
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import LEAVING_TAINTS, UNREACHABLE_TAINT
-from rescheduler.model.node_status import Image, NodeCondition
+from rescheduler.model.node_status import AvoidEntry, Image, NodeCondition
 from rescheduler.model.pod_volumes import PodVolume
 from rescheduler.model.resources import NO_RESOURCES, Resources
-from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
+from rescheduler.model.selectors import (
+    NO_LABELS,
+    LabelSelector,
+    LabelSet,
+    NodeSelector,
+    NodeSelectorTerm,
+    Pairs,
+)
 
 T = TypeVar("T")
 
@@ -290,21 +299,6 @@ class Pod(Namespaced, frozen=True, gc=False, kw_only=True):
         return msgspec.structs.replace(self, state=msgspec.structs.replace(self.state, **fields))
 
 
-MOVED_ON_REQUEST: Final = "Moved"
-"""Reason of the hints of moves that no policy asked for."""
-
-
-class AvoidEntry(msgspec.Struct, frozen=True, gc=False):
-    """A PreferAvoidPods hint on a node: pods of this controller should avoid the node until the hint expires."""
-
-    controller_kind: str
-    controller_name: str
-    controller_uid: str
-    namespace: str
-    reason: str
-    expires_at_s: float
-
-
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A node."""
 
@@ -447,16 +441,22 @@ class DisruptionBudget(Namespaced, frozen=True, gc=False, kw_only=True):
     """A PodDisruptionBudget."""
 
     uid: str = ""
-    selector: LabelSelector | None = None
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed: bool = True
-    """The status is of the current generation."""
-    always_allow_unhealthy: bool = False
-    """unhealthyPodEvictionPolicy is AlwaysAllow."""
-    disrupted_pods: tuple[str, ...] = ()
+    generation: int = 0
+    observed_generation: int = field(default=0, name="status.observedGeneration")
+    selector: LabelSelector | None = field(default=None, name="spec.selector")
+    disruptions_allowed: int = field(default=0, name="status.disruptionsAllowed")
+    current_healthy: int = field(default=0, name="status.currentHealthy")
+    desired_healthy: int = field(default=0, name="status.desiredHealthy")
+    expected_pods: int = field(default=0, name="status.expectedPods")
+    always_allow_unhealthy: Annotated[bool, Says("AlwaysAllow")] = field(
+        default=False, name="spec.unhealthyPodEvictionPolicy"
+    )
+    disrupted_pods: Keys = field(default=(), name="status.disruptedPods")
+
+    @property
+    def observed(self) -> bool:
+        """True if the status is of the current generation."""
+        return self.observed_generation >= self.generation
 
     @property
     def never_allows(self) -> bool:
@@ -468,7 +468,7 @@ class DeviceClass(msgspec.Struct, frozen=True, gc=False):
     """A DeviceClass (resource.k8s.io)."""
 
     name: str
-    extended_resource: str = ""
+    extended_resource: str = field(default="", name="spec.extendedResourceName")
     """extendedResourceName: pods request devices of the class by this resource. Empty: not set."""
 
 
@@ -476,9 +476,9 @@ class PriorityClass(msgspec.Struct, frozen=True, gc=False):
     """A PriorityClass."""
 
     name: str
-    value: int
-    preempts: bool = True
-    default: bool = False
+    value: int = field(default=0, name=".value")
+    preempts: Annotated[bool, Says("Never", meant=False)] = field(default=True, name=".preemptionPolicy")
+    default: bool = field(default=False, name=".globalDefault")
 
 
 class ConfigMap(Namespaced, frozen=True, gc=False):
@@ -494,7 +494,7 @@ class ConfigMap(Namespaced, frozen=True, gc=False):
 class Service(Namespaced, frozen=True, gc=False):
     """A Service; the default spread constraints of a pod use its selector."""
 
-    selector: tuple[tuple[str, str], ...] | None = None
+    selector: Pairs | None = field(default=None, name="spec.selector")
     """None: the Service has no selector."""
     owner_pods: tuple[OwnerRef, ...] = ()
     """Its owners if all of them are pods."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import field
 
+from rescheduler.model.forms import Bytes
 from rescheduler.model.records import Namespaced, ObjectKey
 from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
 
@@ -40,18 +42,18 @@ class PersistentVolumeClaim(Namespaced, frozen=True, gc=False, kw_only=True):
     """A PersistentVolumeClaim."""
 
     uid: str = ""
-    volume: str = ""
+    volume: str = field(default="", name="spec.volumeName")
     bound: bool = False
     """The claim has a volume and the annotation pv.kubernetes.io/bind-completed."""
-    storage_class: str | None = None
+    storage_class: str | None = field(default=None, name="spec.storageClassName")
     """None: not given, so that the default class may apply."""
-    access_modes: tuple[str, ...] = ()
-    request_bytes: int = 0
-    selector: LabelSelector | None = None
-    volume_mode: str = "Filesystem"
-    attributes_class: str = ""
+    access_modes: tuple[str, ...] = field(default=(), name="spec.accessModes")
+    request_bytes: Bytes = field(default=0, name="spec.resources.requests.storage")
+    selector: LabelSelector | None = field(default=None, name="spec.selector")
+    volume_mode: str = field(default="Filesystem", name="spec.volumeMode")
+    attributes_class: str = field(default="", name="spec.volumeAttributesClassName")
     selected_node: str = ""
-    phase: str = ""
+    phase: str = field(default="", name="status.phase")
     deleting: bool = False
     owner_uid: str = ""
 
@@ -80,18 +82,18 @@ class CSIDriver(msgspec.Struct, frozen=True, gc=False):
     """Flags of a CSIDriver that scheduling reads."""
 
     name: str
-    storage_capacity: bool = False
-    prevent_scheduling_if_missing: bool = False
+    storage_capacity: bool = field(default=False, name="spec.storageCapacity")
+    prevent_scheduling_if_missing: bool = field(default=False, name="spec.preventPodSchedulingIfMissing")
 
 
 class CSIStorageCapacity(Namespaced, frozen=True, gc=False, kw_only=True):
     """Free storage of a class in a topology segment."""
 
-    storage_class: str
-    topology: LabelSelector | None = None
-    capacity_bytes: int | None = None
+    storage_class: str = field(name=".storageClassName")
+    topology: LabelSelector | None = field(default=None, name=".nodeTopology")
+    capacity_bytes: Bytes | None = field(default=None, name=".capacity")
     """None: unknown."""
-    maximum_bytes: int | None = None
+    maximum_bytes: Bytes | None = field(default=None, name=".maximumVolumeSize")
     """Largest size of one volume; None: unknown."""
 
 
@@ -99,7 +101,7 @@ class VolumeAttachment(msgspec.Struct, frozen=True, gc=False):
     """A volume that is, or is being, attached to a node."""
 
     name: str
-    node: str
-    attacher: str
-    volume: str = ""
+    node: str = field(name="spec.nodeName")
+    attacher: str = field(name="spec.attacher")
+    volume: str = field(default="", name="spec.source.persistentVolumeName")
     """Name of the PV; empty for an inline volume."""

@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.past_moves import node_digest
-from rescheduler.model.records import AvoidEntry, OwnerRef, Pod
+from rescheduler.model.records import OwnerRef, Pod
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.planning.past_moves import PastMoves, refusals
 from rescheduler.policies.wire import MOST_HINT_S, registered

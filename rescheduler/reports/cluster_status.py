@@ -19,7 +19,8 @@ from rescheduler.model.measured import NodeUsage
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.names import ZONE
 from rescheduler.model.node_marks import marks_of, own_taints
-from rescheduler.model.records import MOVED_ON_REQUEST, Node, ObjectKey, Pod, Taint
+from rescheduler.model.node_status import MOVED_ON_REQUEST
+from rescheduler.model.records import Node, ObjectKey, Pod, Taint
 from rescheduler.model.reservation import Reservation
 from rescheduler.model.room_sets import HeadRoom, ReservationWindow
 from rescheduler.model.snapshot import Snapshot

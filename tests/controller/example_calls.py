@@ -41,7 +41,8 @@ from rescheduler.model import names
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.records import AvoidEntry, ObjectKey, OwnerRef, Taint, Toleration
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import ObjectKey, OwnerRef, Taint, Toleration
 from rescheduler.model.replacement_rules import TemplateKey
 from rescheduler.model.reservation import KoordinatorReservation, ReservationPhase, ReservationStatus
 from rescheduler.model.room_sets import HeadRoom, HeadRoomStatus, ReservationWindow, WindowPhase, WindowStatus

@@ -10,8 +10,8 @@ from rescheduler.coordination.memory import Memory
 from rescheduler.coordination.placement import Placement
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HOSTNAME, ZONE
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.own_objects import condition
-from rescheduler.model.records import AvoidEntry
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.testing import builders as b

@@ -2,7 +2,8 @@
 
 from rescheduler.coordination.key_stores import MOST_BYTES, MOST_NODES, avoid_keys
 from rescheduler.model import names
-from rescheduler.model.records import AvoidEntry, Node
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import Node
 from rescheduler.model.selectors import LabelSet
 
 NOW = 1_000.0

@@ -11,8 +11,8 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.controller_key import controller_key
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, GATE, LABEL_PLACEHOLDER
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.records import (
-    AvoidEntry,
     DisruptionBudget,
     Node,
     OwnerRef,

@@ -1,6 +1,6 @@
 """PreferAvoidPods lists: bounded, renewed, collected."""
 
-from rescheduler.model.records import AvoidEntry
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.planning.avoid import LIMIT, TTL_S, collected, entry_for, holds, with_entry
 from rescheduler.testing import builders as b
 

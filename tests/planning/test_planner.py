@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from rescheduler.model.names import HOSTNAME, LABEL_PLACEHOLDER, ZONE
-from rescheduler.model.records import AvoidEntry, PodSpec, SpreadConstraint
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import PodSpec, SpreadConstraint
 from rescheduler.model.replacement_rules import ReplacementRules
 from rescheduler.model.reservation import ReservationPhase
 from rescheduler.model.resources import Resources

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from rescheduler.model.names import ANNOTATION_HANDOVER_TAINT, HOSTNAME, ZONE
-from rescheduler.model.records import AvoidEntry, SpreadConstraint
+from rescheduler.model.node_status import AvoidEntry
+from rescheduler.model.records import SpreadConstraint
 from rescheduler.planning.single_pod import choose_room, choose_target, move_refusal, start_first_refusal
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.scheduling.framework import Profile

@@ -7,7 +7,7 @@ import pytest
 
 from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.migration import MigrationPhase
-from rescheduler.model.records import AvoidEntry
+from rescheduler.model.node_status import AvoidEntry
 from rescheduler.model.times import format_seconds
 from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan as make_plan

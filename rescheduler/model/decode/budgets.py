@@ -1,4 +1,4 @@
-"""Decodes PodDisruptionBudgets, ResourceQuotas, PriorityClasses, Services and ConfigMaps.
+"""Decodes ResourceQuotas and ConfigMaps, and who owns a Service.
 
 Names and scopes of quotas follow ``pkg/quota/v1/evaluator/core/pods.go``.
 """
@@ -8,45 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from rescheduler.model.decode.interning import SharedParts
-from rescheduler.model.decode.selectors import label_selector
-from rescheduler.model.decode.wire_types import LabelSelectorWire, MetaWire, ObjectWire, ResourceList, Wire
-from rescheduler.model.records import ConfigMap, DisruptionBudget, PriorityClass, Service
+from rescheduler.model.decode.wire_types import MetaWire, ObjectWire, ResourceList, Wire
+from rescheduler.model.records import ConfigMap, Service
 from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota, ScopeRequirement
 from rescheduler.model.resources import Amount, is_scalar, parse_resources
-
-
-class BudgetSpecWire(Wire):
-    """policy/v1 PodDisruptionBudgetSpec."""
-
-    selector: LabelSelectorWire | None = None
-    unhealthy_pod_eviction_policy: str | None = None
-
-
-class BudgetStatusWire(Wire):
-    """policy/v1 PodDisruptionBudgetStatus."""
-
-    observed_generation: int | None = None
-    disruptions_allowed: int | None = None
-    current_healthy: int | None = None
-    desired_healthy: int | None = None
-    expected_pods: int | None = None
-    disrupted_pods: dict[str, str | None] | None = None
-
-
-class BudgetWire(ObjectWire):
-    """policy/v1 PodDisruptionBudget."""
-
-    spec: BudgetSpecWire | None = None
-    status: BudgetStatusWire | None = None
-
-
-class PriorityClassWire(ObjectWire):
-    """scheduling.k8s.io/v1 PriorityClass."""
-
-    value: int | None = None
-    global_default: bool | None = None
-    preemption_policy: str | None = None
 
 
 class ConfigMapWire(ObjectWire):
@@ -56,51 +24,10 @@ class ConfigMapWire(ObjectWire):
     binary_data: dict[str, str] | None = None
 
 
-class ServiceSpecWire(Wire):
-    """v1.ServiceSpec."""
-
-    selector: dict[str, str | None] | None = None
-
-
-class ServiceWire(ObjectWire):
-    """v1.Service."""
-
-    spec: ServiceSpecWire | None = None
-
-
-def budget(wire: BudgetWire, meta: MetaWire, shared: SharedParts) -> DisruptionBudget:
-    """The record of a PodDisruptionBudget. Without a status it allows no disruption."""
-    del shared
-    spec, status = wire.spec or BudgetSpecWire(), wire.status or BudgetStatusWire()
-    return DisruptionBudget(
-        namespace=meta.namespace or "default",
-        name=meta.name or "",
-        uid=meta.uid or "",
-        selector=label_selector(spec.selector),
-        disruptions_allowed=status.disruptions_allowed or 0,
-        current_healthy=status.current_healthy or 0,
-        desired_healthy=status.desired_healthy or 0,
-        expected_pods=status.expected_pods or 0,
-        observed=(status.observed_generation or 0) >= (meta.generation or 0),
-        always_allow_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
-        disrupted_pods=tuple(sorted(status.disrupted_pods or ())),
-    )
-
-
-def priority_class(wire: PriorityClassWire, meta: MetaWire, shared: SharedParts) -> PriorityClass:
-    """The record of a PriorityClass."""
-    del shared
-    preempts = wire.preemption_policy != "Never"
-    return PriorityClass(meta.name or "", wire.value or 0, preempts, bool(wire.global_default))
-
-
-def service(wire: ServiceWire, meta: MetaWire, shared: SharedParts) -> Service:
-    """The record of a Service."""
-    selector = (wire.spec.selector if wire.spec else None) or {}
-    pairs = tuple(sorted((key, value or "") for key, value in selector.items()))
-    namespace = meta.namespace or "default"
-    owner_pods = shared.owners(meta.owner_references, namespace).pods
-    return Service(namespace, meta.name or "", pairs or None, owner_pods)
+def with_owners(found: Service, meta: MetaWire, shared: SharedParts) -> Service:
+    """With the pods that own it."""
+    owner_pods = shared.owners(meta.owner_references, found.namespace).pods
+    return msgspec.structs.replace(found, owner_pods=owner_pods, selector=found.selector or None)
 
 
 def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> ConfigMap:

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.model.bounds import MOST_TEMPLATE_BYTES, OVERSIZED_TEMPLATE
-from rescheduler.model.decode.interning import SharedParts, created_at
+from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.pod_templates import NOTHING, PodTemplate, PodTemplateWire, pod_template
 from rescheduler.model.decode.pods import PodDecoder
-from rescheduler.model.decode.wire_form import reader, wire_type
+from rescheduler.model.decode.wire_form import identity, reader, wire_type
 from rescheduler.model.decode.wire_types import DAMAGE, MetaWire, ObjectWire
 from rescheduler.model.own_objects import OwnObject, TemplatedObject
 from rescheduler.model.selectors import NO_LABELS, LabelSet
@@ -47,21 +47,14 @@ def own_reader(
     status = status_type(record)
     read, read_status = reader(record), reader(status)
     no_spec, no_status = wire_type(record)(), wire_type(status)()
-    namespaced, templated = "namespace" in record.__struct_fields__, issubclass(record, TemplatedObject)
+    known, templated = identity(record, shared), issubclass(record, TemplatedObject)
 
     def read_object(wire: Any, meta: MetaWire) -> Any:
-        more: dict[str, Any] = {"namespace": meta.namespace or "default"} if namespaced else {}
+        more = known(meta)
         if templated and wire.spec is not None:
             more |= _template_fields(wire.spec.template, shared, pods)
         return read(
             wire.spec or no_spec,
-            name=meta.name or "",
-            uid=meta.uid or "",
-            resource_version=meta.resource_version or "",
-            generation=meta.generation or 0,
-            created_at_s=created_at(meta),
-            deleting=meta.deletion_timestamp is not None,
-            labels=shared.labels(meta.labels),
             annotations=_annotations(meta),
             finalizers=tuple(meta.finalizers or ()),
             status=read_status(wire.status or no_status),

@@ -26,6 +26,7 @@ from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koo
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.stand_ins import stand_in
+from rescheduler.model.decode.wire_form import Complete, object_reader, object_type
 from rescheduler.model.decode.wire_types import (
     DAMAGE,
     ListMetaWire,
@@ -100,6 +101,23 @@ _OWN: Final[dict[Kind, type[OwnObject]]] = {
     Kind.POD_MIGRATION: PodMigration,
     Kind.RESERVATION_WINDOW: ReservationWindow,
     Kind.HEAD_ROOM: HeadRoom,
+}
+_DECLARED: Final[dict[Kind, type[msgspec.Struct]]] = {
+    Kind.NAMESPACE: Namespace,
+    Kind.POD_DISRUPTION_BUDGET: DisruptionBudget,
+    Kind.PRIORITY_CLASS: PriorityClass,
+    Kind.SERVICE: Service,
+    Kind.PERSISTENT_VOLUME_CLAIM: PersistentVolumeClaim,
+    Kind.CSI_DRIVER: CSIDriver,
+    Kind.CSI_STORAGE_CAPACITY: CSIStorageCapacity,
+    Kind.VOLUME_ATTACHMENT: VolumeAttachment,
+    Kind.DEVICE_CLASS: DeviceClass,
+}
+"""Kinds of others whose records declare where their fields are read."""
+_DECLARED_WIRES: Final = {kind: object_type(record) for kind, record in _DECLARED.items()}
+_COMPLETED: Final[dict[Kind, Complete]] = {
+    Kind.SERVICE: budgets.with_owners,
+    Kind.PERSISTENT_VOLUME_CLAIM: storage.with_annotations,
 }
 
 
@@ -397,20 +415,11 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
     """One codec for each kind."""
     simple: dict[Kind, tuple[type[ObjectWire], Callable[[Any, MetaWire, SharedParts], Record]]] = {
         Kind.NODE: (nodes.NodeWire, nodes.node),
-        Kind.NAMESPACE: (ObjectWire, nodes.namespace),
-        Kind.POD_DISRUPTION_BUDGET: (budgets.BudgetWire, budgets.budget),
-        Kind.PRIORITY_CLASS: (budgets.PriorityClassWire, budgets.priority_class),
-        Kind.SERVICE: (budgets.ServiceWire, budgets.service),
         Kind.CONFIG_MAP: (budgets.ConfigMapWire, budgets.config_map),
         Kind.RESOURCE_QUOTA: (ResourceQuotaWire, resource_quota),
         Kind.PERSISTENT_VOLUME: (storage.PersistentVolumeWire, storage.volume),
-        Kind.PERSISTENT_VOLUME_CLAIM: (storage.PersistentVolumeClaimWire, storage.claim),
         Kind.STORAGE_CLASS: (storage.StorageClassWire, storage.storage_class),
         Kind.CSI_NODE: (storage.CSINodeWire, storage.csi_node),
-        Kind.CSI_DRIVER: (storage.CSIDriverWire, storage.csi_driver),
-        Kind.CSI_STORAGE_CAPACITY: (storage.CSICapacityWire, storage.csi_capacity),
-        Kind.VOLUME_ATTACHMENT: (storage.AttachmentWire, storage.attachment),
-        Kind.DEVICE_CLASS: (nodes.DeviceClassWire, nodes.device_class),
         Kind.REQUESTED_EVICTION: (RequestedEvictionWire, requested_eviction),
         Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
@@ -421,8 +430,11 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         codecs[kind] = _Codec(_parsers(wire), _with_meta(convert, shared))
     for kind in WORKLOAD_KINDS:
         codecs[kind] = _Codec(_parsers(WorkloadWire), _workload_converter(kind, shared, pods))
-    for kind, record in _OWN.items():
-        codecs[kind] = _Codec(_parsers(own_wire(record)), _own_converter(own_reader(record, shared, pods)))
+    for kind, found in _DECLARED.items():
+        reader = object_reader(found, shared, _COMPLETED.get(kind))
+        codecs[kind] = _Codec(_parsers(_DECLARED_WIRES[kind]), _read_with_meta(reader))
+    for kind, own in _OWN.items():
+        codecs[kind] = _Codec(_parsers(own_wire(own)), _read_with_meta(own_reader(own, shared, pods)))
     return codecs
 
 
@@ -432,7 +444,7 @@ def _with_meta(
     return lambda wire: convert(wire, _meta(wire), shared)
 
 
-def _own_converter(read: Callable[[Any, MetaWire], Record]) -> Callable[[Any], Record]:
+def _read_with_meta(read: Callable[[Any, MetaWire], Record]) -> Callable[[Any], Record]:
     return lambda wire: read(wire, _meta(wire))
 
 

@@ -18,8 +18,8 @@ from rescheduler.model.names import (
     DO_NOT_DISRUPT,
     SCALE_DOWN_DISABLED,
 )
-from rescheduler.model.node_status import NodeCondition
-from rescheduler.model.records import AvoidEntry, DeviceClass, Namespace, Node, Taint
+from rescheduler.model.node_status import AvoidEntry, NodeCondition
+from rescheduler.model.records import Node, Taint
 from rescheduler.model.resources import bounded, parse_resources
 
 _MOST_AVOID_ENTRIES = 1000
@@ -74,18 +74,6 @@ class NodeWire(ObjectWire):
     status: NodeStatusWire | None = None
 
 
-class DeviceClassSpecWire(Wire):
-    """resource.k8s.io/v1 DeviceClassSpec."""
-
-    extended_resource_name: str | None = None
-
-
-class DeviceClassWire(ObjectWire):
-    """resource.k8s.io/v1 DeviceClass."""
-
-    spec: DeviceClassSpecWire | None = None
-
-
 def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
     """The record of a node. A missing allocatable is the capacity, as the API server defaults it."""
     spec, status = wire.spec or NodeSpecWire(), wire.status or NodeStatusWire()
@@ -112,18 +100,6 @@ def node(wire: NodeWire, meta: MetaWire, shared: SharedParts) -> Node:
         deleting=meta.deletion_timestamp is not None,
         created_at_s=created_at(meta),
     )
-
-
-def namespace(wire: ObjectWire, meta: MetaWire, shared: SharedParts) -> Namespace:
-    """The record of a namespace. The API server has added its name as a label."""
-    del wire
-    return Namespace(meta.name or "", shared.labels(meta.labels), meta.deletion_timestamp is not None)
-
-
-def device_class(wire: DeviceClassWire, meta: MetaWire, shared: SharedParts) -> DeviceClass:
-    """The record of a DeviceClass."""
-    del shared
-    return DeviceClass(meta.name or "", (wire.spec.extended_resource_name or "") if wire.spec else "")
 
 
 def _added(taints: Iterable[TaintWire]) -> tuple[float, ...]:

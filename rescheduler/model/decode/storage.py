@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rescheduler.model.csi_translation import (
     NOT_MIGRATED,
     CSIVolume,
@@ -14,27 +16,22 @@ from rescheduler.model.csi_translation import (
 )
 from rescheduler.model.decode.interning import SharedParts
 from rescheduler.model.decode.pod_wire_types import VolumeSourceWire
-from rescheduler.model.decode.selectors import label_selector, node_selector
+from rescheduler.model.decode.selectors import node_selector
 from rescheduler.model.decode.wire_types import (
-    LabelSelectorWire,
     MetaWire,
     NodeSelectorWire,
     ObjectWire,
     ResourceList,
-    ResourcesWire,
     Wire,
 )
 from rescheduler.model.records import ObjectKey
-from rescheduler.model.resources import Amount, units
+from rescheduler.model.resources import units
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.model.storage_records import (
-    CSIDriver,
     CSINode,
-    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    VolumeAttachment,
 )
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -99,25 +96,6 @@ class PersistentVolumeWire(ObjectWire):
     status: PhaseWire | None = None
 
 
-class PersistentVolumeClaimSpecWire(Wire):
-    """v1.PersistentVolumeClaimSpec."""
-
-    volume_name: str | None = None
-    storage_class_name: str | None = None
-    access_modes: list[str] | None = None
-    resources: ResourcesWire | None = None
-    selector: LabelSelectorWire | None = None
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-
-
-class PersistentVolumeClaimWire(ObjectWire):
-    """v1.PersistentVolumeClaim."""
-
-    spec: PersistentVolumeClaimSpecWire | None = None
-    status: PhaseWire | None = None
-
-
 class TopologyRequirementWire(Wire):
     """v1.TopologySelectorLabelRequirement."""
 
@@ -165,53 +143,11 @@ class CSINodeWire(ObjectWire):
     spec: CSINodeSpecWire | None = None
 
 
-class CSIDriverSpecWire(Wire):
-    """storage.k8s.io/v1 CSIDriverSpec."""
-
-    storage_capacity: bool | None = None
-    prevent_pod_scheduling_if_missing: bool | None = None
-
-
-class CSIDriverWire(ObjectWire):
-    """storage.k8s.io/v1 CSIDriver."""
-
-    spec: CSIDriverSpecWire | None = None
-
-
-class CSICapacityWire(ObjectWire):
-    """storage.k8s.io/v1 CSIStorageCapacity."""
-
-    node_topology: LabelSelectorWire | None = None
-    storage_class_name: str | None = None
-    capacity: Amount | None = None
-    maximum_volume_size: Amount | None = None
-
-
-class AttachmentSourceWire(Wire):
-    """storage.k8s.io/v1 VolumeAttachmentSource."""
-
-    persistent_volume_name: str | None = None
-
-
-class AttachmentSpecWire(Wire):
-    """storage.k8s.io/v1 VolumeAttachmentSpec."""
-
-    attacher: str | None = None
-    node_name: str | None = None
-    source: AttachmentSourceWire | None = None
-
-
-class AttachmentWire(ObjectWire):
-    """storage.k8s.io/v1 VolumeAttachment."""
-
-    spec: AttachmentSpecWire | None = None
-
-
 def volume(wire: PersistentVolumeWire, meta: MetaWire, shared: SharedParts) -> PersistentVolume:
     """The record of a PV; the beta annotation of its class wins over the field, as in Kubernetes."""
     spec = wire.spec or PersistentVolumeSpecWire()
     labels = shared.labels(meta.labels)
-    claim, csi = spec.claim_ref, spec.csi
+    claim, csi, size = spec.claim_ref, spec.csi, (spec.capacity or {}).get("storage")
     affinity = node_selector(spec.node_affinity.required if spec.node_affinity else None)
     migrated = NOT_MIGRATED if csi is not None else _in_tree(spec, labels)
     return PersistentVolume(
@@ -221,7 +157,7 @@ def volume(wire: PersistentVolumeWire, meta: MetaWire, shared: SharedParts) -> P
         claim=ObjectKey(claim.namespace or "", claim.name or "") if claim else None,
         claim_uid=(claim.uid or "") if claim else "",
         storage_class=(meta.annotations or {}).get(_BETA_CLASS) or spec.storage_class_name or "",
-        capacity_bytes=_storage(spec.capacity),
+        capacity_bytes=0 if size is None else units(size),
         access_modes=tuple(spec.access_modes or ()),
         volume_mode=spec.volume_mode or "Filesystem",
         attributes_class=spec.volume_attributes_class_name or "",
@@ -235,26 +171,19 @@ def volume(wire: PersistentVolumeWire, meta: MetaWire, shared: SharedParts) -> P
     )
 
 
-def claim(wire: PersistentVolumeClaimWire, meta: MetaWire, shared: SharedParts) -> PersistentVolumeClaim:
-    """The record of a PVC. A claim is bound if it has a volume and the annotation, as in kube-scheduler."""
-    spec, annotations = wire.spec or PersistentVolumeClaimSpecWire(), meta.annotations or {}
-    namespace = meta.namespace or "default"
-    owner = shared.owners(meta.owner_references, namespace).controller
-    return PersistentVolumeClaim(
-        namespace=namespace,
-        name=meta.name or "",
-        uid=meta.uid or "",
-        volume=spec.volume_name or "",
-        bound=bool(spec.volume_name) and _BIND_COMPLETED in annotations,
-        storage_class=annotations.get(_BETA_CLASS) or spec.storage_class_name,
-        access_modes=tuple(spec.access_modes or ()),
-        request_bytes=_storage(spec.resources.requests if spec.resources else None),
-        selector=label_selector(spec.selector),
-        volume_mode=spec.volume_mode or "Filesystem",
-        attributes_class=spec.volume_attributes_class_name or "",
+def with_annotations(
+    found: PersistentVolumeClaim, meta: MetaWire, shared: SharedParts
+) -> PersistentVolumeClaim:
+    """With what annotations and owners say. A claim is bound if it has a volume and the annotation, as in kube-scheduler."""
+    annotations, owner = (
+        meta.annotations or {},
+        shared.owners(meta.owner_references, found.namespace).controller,
+    )
+    return msgspec.structs.replace(
+        found,
+        bound=bool(found.volume) and _BIND_COMPLETED in annotations,
+        storage_class=annotations.get(_BETA_CLASS) or found.storage_class,
         selected_node=annotations.get(_SELECTED_NODE) or "",
-        phase=(wire.status.phase or "") if wire.status else "",
-        deleting=meta.deletion_timestamp is not None,
         owner_uid=owner.uid if owner else "",
     )
 
@@ -286,36 +215,6 @@ def csi_node(wire: CSINodeWire, meta: MetaWire, shared: SharedParts) -> CSINode:
     )
 
 
-def attachment(wire: AttachmentWire, meta: MetaWire, shared: SharedParts) -> VolumeAttachment:
-    """The record of a VolumeAttachment."""
-    del shared
-    spec = wire.spec or AttachmentSpecWire()
-    source = spec.source.persistent_volume_name if spec.source else None
-    return VolumeAttachment(meta.name or "", spec.node_name or "", spec.attacher or "", source or "")
-
-
-def csi_driver(wire: CSIDriverWire, meta: MetaWire, shared: SharedParts) -> CSIDriver:
-    """The record of a CSIDriver."""
-    del shared
-    spec = wire.spec or CSIDriverSpecWire()
-    return CSIDriver(
-        meta.name or "", bool(spec.storage_capacity), bool(spec.prevent_pod_scheduling_if_missing)
-    )
-
-
-def csi_capacity(wire: CSICapacityWire, meta: MetaWire, shared: SharedParts) -> CSIStorageCapacity:
-    """The record of a CSIStorageCapacity."""
-    del shared
-    return CSIStorageCapacity(
-        namespace=meta.namespace or "default",
-        name=meta.name or "",
-        storage_class=wire.storage_class_name or "",
-        topology=label_selector(wire.node_topology),
-        capacity_bytes=None if wire.capacity is None else units(wire.capacity),
-        maximum_bytes=None if wire.maximum_volume_size is None else units(wire.maximum_volume_size),
-    )
-
-
 def _by_labels(affinity: NodeSelector | None) -> NodeSelector | None:
     """The affinity of a volume as it is judged: by the labels of a node alone; None if it takes every node.
 
@@ -325,11 +224,6 @@ def _by_labels(affinity: NodeSelector | None) -> NodeSelector | None:
     if affinity is None or any(t.fields and not t.expressions and not t.invalid for t in affinity.terms):
         return None
     return NodeSelector(tuple(NodeSelectorTerm(t.expressions, invalid=t.invalid) for t in affinity.terms))
-
-
-def _storage(amounts: ResourceList | None) -> int:
-    amount = (amounts or {}).get("storage")
-    return 0 if amount is None else units(amount)
 
 
 def _topology_term(wire: TopologyTermWire) -> NodeSelectorTerm:

@@ -1,8 +1,9 @@
-"""How our own objects are read and written: by the fields that their records declare, each once.
+"""How objects are read and our own written: by the fields that their records declare, each once.
 
 On the wire a field has its own name in camelCase, or the path that ``field(name=...)`` gives (``podRef.name``). Its type says how it is
 written: ``Duration`` and ``Moment`` as texts, ``Resources`` as quantities, a Struct as an object. From a record ``wire_type`` derives
-the partial Struct into which msgspec decodes, ``reader`` what makes the record of it, and ``encode`` writes it.
+the partial Struct into which msgspec decodes, ``reader`` what makes the record of it, and ``encode`` writes it. Of kinds of others
+``object_type`` and ``object_reader`` do the same with the fields that have a path in the object (``spec.nodeName``, ``.value``).
 
 Read: what is missing, null, or empty where nothing empty makes sense has its default. Written: what has its default is left out, but
 not numbers, choices, and what is true.
@@ -11,20 +12,29 @@ not numbers, choices, and what is true.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT
 
+from rescheduler.model.decode.interning import SharedParts, created_at
 from rescheduler.model.decode.selectors import label_selector
-from rescheduler.model.decode.wire_types import ABSENT, LabelSelectorWire, ResourceList, Wire
+from rescheduler.model.decode.wire_types import (
+    ABSENT,
+    LabelSelectorWire,
+    MetaWire,
+    ObjectWire,
+    ResourceList,
+    Wire,
+)
+from rescheduler.model.forms import Bytes, Keys, Says
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import Layout, OwnObject, TemplatedObject, check_layout
 from rescheduler.model.records import ObjectKey, Toleration
 from rescheduler.model.reservation import ControllerRef
-from rescheduler.model.resources import Resources, encode_resources, parse_resources
+from rescheduler.model.resources import Amount, Resources, encode_resources, parse_resources, units
 from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Pairs
 from rescheduler.model.times import (
@@ -39,6 +49,8 @@ from rescheduler.model.times import (
 )
 
 JsonObject = dict[str, Any]
+Complete = Callable[[Any, MetaWire, SharedParts], Any]
+"""Adds to a record what more the metadata of its object say."""
 _EMPTY: Final[tuple[Any, ...]] = (None, "", [], {})
 _NOT_OF_SPEC: Final = {
     "status",
@@ -102,6 +114,8 @@ _FORMS: Final[Mapping[Any, Form]] = {
     LabelSelector: Form(LabelSelectorWire, label_selector, encode_label_selector),
     ObjectKey: Form(str, _move_key, str),
     Pairs: Form(dict[str, str | None], _pairs, dict),
+    Keys: Form(dict[str, str | None], lambda value: tuple(sorted(value))),
+    Bytes: Form(Amount, units),
 }
 _ZEROS: Final[Mapping[Any, Any]] = {str: "", int: 0, Moment: 0.0, Second: 0.0}
 _NUMBERS: Final = (int, Layout)
@@ -127,6 +141,12 @@ def declared_fields(record: type[msgspec.Struct]) -> tuple[DeclaredField, ...]:
     return tuple(_declared(info) for info in msgspec.structs.fields(record) if info.name not in left_out)
 
 
+@cache
+def _located_fields(record: type[msgspec.Struct]) -> tuple[DeclaredField, ...]:
+    """Of a kind of others: what has a path in its objects. All else is its identity, or made by whoever reads it."""
+    return tuple(_declared(info) for info in msgspec.structs.fields(record) if "." in info.encode_name)
+
+
 def _declared(info: msgspec.structs.FieldInfo) -> DeclaredField:
     declared = info.type
     if type(None) in get_args(declared):
@@ -134,7 +154,7 @@ def _declared(info: msgspec.structs.FieldInfo) -> DeclaredField:
     choice = isinstance(declared, type) and issubclass(declared, enum.Enum)
     return DeclaredField(
         name=info.name,
-        path=tuple((info.encode_name if info.encode_name != info.name else _camel(info.name)).split(".")),
+        path=tuple(_path(info).split(".")),
         declared=declared,
         form=_form(declared),
         default=_ZEROS[declared] if info.default is NODEFAULT else info.default,
@@ -146,6 +166,10 @@ def _declared(info: msgspec.structs.FieldInfo) -> DeclaredField:
     )
 
 
+def _path(info: msgspec.structs.FieldInfo) -> str:
+    return _camel(info.name) if info.encode_name == info.name else info.encode_name.removeprefix(".")
+
+
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
@@ -154,6 +178,9 @@ def _camel(name: str) -> str:
 def _form(declared: Any) -> Form:
     if declared in _FORMS:
         return _FORMS[declared]
+    if (said := getattr(declared, "__metadata__", ())) and isinstance(said[0], Says):
+        word, meant = said[0]
+        return Form(str, lambda text: meant if text == word else not meant)
     if get_origin(declared) is tuple:
         item = _form(get_args(declared)[0])
         read, write = item.read, item.write
@@ -168,30 +195,80 @@ def _form(declared: Any) -> Form:
 @cache
 def wire_type(record: type[msgspec.Struct]) -> Any:
     """The Struct into which the fields of ``record`` are decoded; the template stays as it is written."""
+    template = [("template", msgspec.Raw, ABSENT)] if issubclass(record, TemplatedObject) else []
+    part = "Spec" if issubclass(record, OwnObject) else ""
+    return _struct(f"{record.__name__}{part}Wire", _nested(declared_fields(record)), template)
+
+
+@cache
+def object_type(record: type[msgspec.Struct]) -> Any:
+    """The Struct into which an object of a kind of others is decoded."""
+    return _struct(f"{record.__name__}Wire", _nested(_located_fields(record)), base=ObjectWire)
+
+
+def _nested(fields: Iterable[DeclaredField]) -> Mapping[str, Any]:
     top: dict[str, Any] = {}
-    for declared in declared_fields(record):
+    for declared in fields:
         *into, last = declared.path
         inner = top
         for key in into:
             inner = inner.setdefault(key, {})
         inner[last] = declared.form.wire
-    template = [("template", msgspec.Raw, ABSENT)] if issubclass(record, TemplatedObject) else []
-    part = "Spec" if issubclass(record, OwnObject) else ""
-    return _struct(f"{record.__name__}{part}Wire", top, template)
+    return top
 
 
-def _struct(name: str, fields: Mapping[str, Any], more: Sequence[tuple[str, Any, Any]] = ()) -> Any:
+def _struct(
+    name: str,
+    fields: Mapping[str, Any],
+    more: Sequence[tuple[str, Any, Any]] = (),
+    base: type[Wire] = Wire,
+) -> Any:
     declared: list[tuple[str, Any, Any]] = [
         (key, (_struct(f"{name}_{key}", wire) if isinstance(wire, dict) else wire) | None, None)
         for key, wire in fields.items()
     ]
-    return msgspec.defstruct(name, [*declared, *more], bases=(Wire,), gc=False)
+    return msgspec.defstruct(name, [*declared, *more], bases=(base,), gc=False)
+
+
+_IDENTITY: Final[Mapping[str, Callable[[MetaWire, SharedParts], Any]]] = {
+    "name": lambda meta, _: meta.name or "",
+    "namespace": lambda meta, _: meta.namespace or "default",
+    "uid": lambda meta, _: meta.uid or "",
+    "resource_version": lambda meta, _: meta.resource_version or "",
+    "generation": lambda meta, _: meta.generation or 0,
+    "created_at_s": lambda meta, _: created_at(meta),
+    "deleting": lambda meta, _: meta.deletion_timestamp is not None,
+    "labels": lambda meta, shared: shared.labels(meta.labels),
+}
+
+
+def identity(record: type[msgspec.Struct], shared: SharedParts) -> Callable[[MetaWire], dict[str, Any]]:
+    """What the metadata tell of an object, as far as its record has it."""
+    known = [(name, read) for name, read in _IDENTITY.items() if name in record.__struct_fields__]
+    return lambda meta: {name: read(meta, shared) for name, read in known}
+
+
+def object_reader(
+    record: type[msgspec.Struct], shared: SharedParts, complete: Complete | None
+) -> Callable[[Any, MetaWire], Any]:
+    """Makes the record of an object of a kind of others; ``complete`` adds what its metadata say besides."""
+    read, known = _reader(record, _located_fields(record)), identity(record, shared)
+
+    def read_object(wire: Any, meta: MetaWire) -> Any:
+        found = read(wire, **known(meta))
+        return complete(found, meta, shared) if complete is not None else found
+
+    return read_object
 
 
 @cache
 def reader(record: type[msgspec.Struct]) -> Callable[..., Any]:
     """Makes the record of what was decoded; further keywords are further fields."""
-    fields = [(f.name, f.path[0], f.path[1:], f.form.read, f.default, f.empty_is_missing) for f in declared_fields(record)]  # fmt: skip
+    return _reader(record, declared_fields(record))
+
+
+def _reader(record: type[msgspec.Struct], declared: Iterable[DeclaredField]) -> Callable[..., Any]:
+    fields = [(f.name, f.path[0], f.path[1:], f.form.read, f.default, f.empty_is_missing) for f in declared]
 
     def read(wire: Any, **made: Any) -> Any:
         for name, key, deeper, convert, default, empty_is_missing in fields:

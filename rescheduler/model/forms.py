@@ -1,0 +1,17 @@
+"""How a declared field is written where its type alone does not say so; ``decode.wire_form`` reads them."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+Bytes = Annotated[int, "bytes"]
+"""Written as a quantity."""
+Keys = Annotated[tuple[str, ...], "keys"]
+"""The keys of a map, sorted."""
+
+
+class Says(NamedTuple):
+    """How a choice of two is written: by this word for ``meant``, and by any other for the contrary."""
+
+    word: str
+    meant: bool = True
