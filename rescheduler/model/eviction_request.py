@@ -8,8 +8,14 @@ from __future__ import annotations
 import enum
 
 import msgspec
+from msgspec import field
 
+from rescheduler.model.names import RESPONDER
+from rescheduler.model.own_objects import Condition
 from rescheduler.model.records import Namespaced, ObjectKey
+from rescheduler.model.times import Moment
+
+_ENDS = ("TargetEvicted", "Failed")
 
 
 class ResponderState(enum.StrEnum):
@@ -22,14 +28,32 @@ class ResponderState(enum.StrEnum):
     COMPLETED = "Completed"
 
 
-class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a responder has reported. Times are whole seconds since the epoch; 0.0: not yet."""
+class Requester(msgspec.Struct, frozen=True, gc=False):
+    """status.requesters[]."""
 
-    started_at_s: float = 0.0
-    heartbeat_at_s: float = 0.0
-    expected_at_s: float = 0.0
-    completed_at_s: float = 0.0
+    name: str = ""
+    intent: str = ""
+
+
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """status.targetResponders[]."""
+
+    name: str = ""
+    state: str = ""
+
+
+class Progress(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a responder has reported (status.responders[]). Times are whole seconds since the epoch; 0.0: not yet."""
+
+    name: str = RESPONDER
+    started_at_s: Moment = field(default=0.0, name="startTime")
+    heartbeat_at_s: Moment = field(default=0.0, name="heartbeatTime")
+    expected_at_s: Moment = field(default=0.0, name="expectedCompletionTime")
+    completed_at_s: Moment = field(default=0.0, name="completionTime")
     message: str = ""
+
+
+_NOTHING = Progress()
 
 
 class RequestedEviction(Namespaced, frozen=True, gc=False, kw_only=True):
@@ -37,21 +61,43 @@ class RequestedEviction(Namespaced, frozen=True, gc=False, kw_only=True):
 
     uid: str
     resource_version: str = ""
-    pod_name: str = ""
+    pod_name: str = field(default="", name="spec.target.pod.name")
     """Empty: its target is no pod."""
-    pod_uid: str = ""
-    requesters: tuple[str, ...] = ()
-    """Those who want the eviction now."""
-    state: str = ""
-    """Of our responder; "": it is none of this target's."""
-    progress: Progress = Progress()
-    """Of our responder."""
-    active: str = ""
-    """The responder whose turn it is."""
-    active_message: str = ""
-    """What that one has reported."""
-    ended: bool = False
-    """Condition TargetEvicted or Failed: nobody acts on it any more."""
+    pod_uid: str = field(default="", name="spec.target.pod.uid")
+    asked_by: tuple[Requester, ...] = field(default=(), name="status.requesters")
+    turns: tuple[Turn, ...] = field(default=(), name="status.targetResponders")
+    reports: tuple[Progress, ...] = field(default=(), name="status.responders")
+    conditions: tuple[Condition, ...] = field(default=(), name="status.conditions")
+
+    @property
+    def requesters(self) -> tuple[str, ...]:
+        """Those who want the eviction now."""
+        return tuple(one.name for one in self.asked_by if one.name and one.intent == "Eviction")
+
+    @property
+    def state(self) -> str:
+        """Of our responder; "": it is none of this target's."""
+        return next((one.state for one in self.turns if one.name == RESPONDER), "")
+
+    @property
+    def progress(self) -> Progress:
+        """Of our responder."""
+        return next((one for one in self.reports if one.name == RESPONDER), _NOTHING)
+
+    @property
+    def active(self) -> str:
+        """The responder whose turn it is."""
+        return next((one.name for one in self.turns if one.state == ResponderState.ACTIVE), "")
+
+    @property
+    def active_message(self) -> str:
+        """What that one has reported."""
+        return next((one.message for one in self.reports if one.name == self.active), "")
+
+    @property
+    def ended(self) -> bool:
+        """Condition TargetEvicted or Failed: nobody acts on it any more."""
+        return any(one.type in _ENDS and one.status == "True" for one in self.conditions)
 
     @property
     def pod(self) -> ObjectKey:

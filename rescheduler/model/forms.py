@@ -6,6 +6,8 @@ from typing import Annotated, NamedTuple
 
 Bytes = Annotated[int, "bytes"]
 """Written as a quantity."""
+CompactJson = Annotated[bytes, "compact"]
+"""As JSON with sorted keys, without what is empty."""
 Keys = Annotated[tuple[str, ...], "keys"]
 """The keys of a map, sorted."""
 

@@ -6,11 +6,13 @@ Types only. The life cycle is in ``rescheduler.reservations``.
 from __future__ import annotations
 
 import enum
+from typing import Annotated
 
 import msgspec
 from msgspec import field
 
-from rescheduler.model.own_objects import LAYOUT, Condition, Layout, TemplatedObject
+from rescheduler.model.forms import CompactJson
+from rescheduler.model.own_objects import LAYOUT, Condition, Layout, TemplatedObject, condition
 from rescheduler.model.records import FieldWriter, OwnerRef, Pod
 from rescheduler.model.resources import NO_RESOURCES, Resources
 from rescheduler.model.selectors import LabelSelector
@@ -25,6 +27,15 @@ class ReservationPhase(enum.StrEnum):
     AVAILABLE = "Available"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+
+
+KoordinatorPhase = Annotated[ReservationPhase, "koordinator"]
+"""Koordinator has the same phases; it declares WAITING and never sets it (koordinator #2498)."""
+
+
+def koordinator_phase(text: str) -> ReservationPhase:
+    """An unknown one counts as Failed: no room is relied on."""
+    return ReservationPhase(text) if text in tuple(ReservationPhase) else ReservationPhase.FAILED
 
 
 class ObjectRef(msgspec.Struct, frozen=True, gc=False, cache_hash=True, omit_defaults=True):
@@ -121,31 +132,46 @@ class KoordinatorReservation(msgspec.Struct, frozen=True, gc=False, kw_only=True
     deleting: bool = False
     reservation: OwnerRef | None = None
     """The Reservation of ``rescheduler.dev`` that it serves. None: it was created by somebody else."""
-    pinned_node: str = ""
-    """spec.nodeName of its template."""
-    scheduler_name: str = ""
-    """spec.schedulerName of its template."""
-    closed: bool = False
+    pinned_node: str = field(default="", name="spec.template.spec.nodeName")
+    scheduler_name: str = field(default="", name="spec.template.spec.schedulerName")
+    closed: bool = field(default=False, name="spec.unschedulable")
     """Only a pod that names it may use it."""
-    allocate_once: bool = True
-    ends: bool = False
-    """It ends by itself: its ttl is not 0, or it has ``expires``."""
-    owners: bytes = b""
-    """spec.owners as compact JSON with sorted keys, without what is empty."""
+    allocate_once: bool = field(default=True, name="spec.allocateOnce")
+    ttl: str | None = field(default=None, name="spec.ttl")
+    expires: str | None = field(default=None, name="spec.expires")
+    owners: CompactJson = field(default=b"", name="spec.owners")
+    """Of one of ours."""
     writers: tuple[FieldWriter, ...] = ()
     """Who has written which field, of one of ours."""
-    phase: ReservationPhase = ReservationPhase.PENDING
-    """Koordinator has the same phases; it declares WAITING and never sets it (koordinator #2498)."""
-    node: str = ""
-    refusal: str = ""
-    """Why Koordinator's scheduler finds no node: message of the condition Scheduled=False."""
-    failure: str = ""
-    """Message of the condition Ready=False."""
-    allocatable: Resources = NO_RESOURCES
-    allocated: Resources = NO_RESOURCES
-    current_owners: tuple[ObjectRef, ...] = ()
+    phase: KoordinatorPhase = field(default=ReservationPhase.PENDING, name="status.phase")
+    node: str = field(default="", name="status.nodeName")
+    conditions: tuple[Condition, ...] = field(default=(), name="status.conditions")
+    allocatable: Resources = field(default=NO_RESOURCES, name="status.allocatable")
+    allocated: Resources = field(default=NO_RESOURCES, name="status.allocated")
+    current_owners: tuple[ObjectRef, ...] = field(default=(), name="status.currentOwners")
     room: Pod | None = None
     """The free part of the room as a pod on ``node``, so that rules that count pods count it too. None: no room."""
+
+    @property
+    def ends(self) -> bool:
+        """It ends by itself: without a ttl after a day."""
+        return self.expires is not None or self.ttl not in ("0", "0s")
+
+    @property
+    def refusal(self) -> str:
+        """Why Koordinator's scheduler finds no node: message of the condition Scheduled=False."""
+        return self._false("Scheduled")
+
+    @property
+    def failure(self) -> str:
+        """Message of the condition Ready=False."""
+        return self._false("Ready")
+
+    def _false(self, kind: str) -> str:
+        found = condition(self.conditions, kind)
+        return (
+            (found.message or found.reason or kind) if found is not None and found.status == "False" else ""
+        )
 
     @property
     def holds(self) -> bool:

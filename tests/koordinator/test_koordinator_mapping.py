@@ -16,7 +16,7 @@ from rescheduler.model.cluster import ClusterState
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import Kind
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
-from rescheduler.model.own_objects import condition
+from rescheduler.model.own_objects import Condition, condition
 from rescheduler.model.records import Node, PodSpec
 from rescheduler.model.reservation import (
     ControllerRef,
@@ -70,8 +70,10 @@ def ours(phase=ReservationPhase.PENDING, *, current=(), **fields):
     return Reservation(name="r", uid="r", resource_version="7", status=status, **{**base, **fields})
 
 
-def theirs(phase=ReservationPhase.AVAILABLE, **fields):
+def theirs(phase=ReservationPhase.AVAILABLE, *, said="", **fields):
     held = phase is not ReservationPhase.PENDING
+    if said:
+        fields["conditions"] = (Condition("Ready" if held else "Scheduled", "False", message=said),)
     base = {"node": "n2" if held else "", "pinned_node": "n2", "allocatable": ROOM, "created_at_s": NOW - 9}
     return KoordinatorReservation(name="k", uid="k", phase=phase, **{**base, **fields})
 
@@ -120,9 +122,7 @@ def test_pending_asks_koordinator_and_no_placeholder():
 
 
 def test_pending_says_the_schedulers_own_words():
-    found = look(
-        ours(), theirs(ReservationPhase.PENDING, refusal="0/3 nodes are available: 3 Insufficient cpu")
-    )
+    found = look(ours(), theirs(ReservationPhase.PENDING, said="0/3 nodes are available: 3 Insufficient cpu"))
     said = condition(found.status.conditions, "Scheduled")
     assert (said.status, said.reason) == ("False", "Unschedulable")
     assert said.message == "0/3 nodes are available: 3 Insufficient cpu"
@@ -145,7 +145,7 @@ def test_waiting_which_koordinator_never_says():
 
 
 @pytest.mark.parametrize(
-    "held", [None, theirs(ReservationPhase.FAILED, failure="expired"), theirs(deleting=True)]
+    "held", [None, theirs(ReservationPhase.FAILED, said="expired"), theirs(deleting=True)]
 )
 def test_a_room_that_koordinator_gave_up_is_lost(held):
     found = look(ours(ReservationPhase.AVAILABLE), held)
@@ -154,9 +154,7 @@ def test_a_room_that_koordinator_gave_up_is_lost(held):
 
 def test_a_missing_node_is_not_called_expired():
     """Koordinator sets Failed with reason Expired for both."""
-    found = look(
-        ours(ReservationPhase.AVAILABLE), theirs(ReservationPhase.FAILED, failure="expired"), node=None
-    )
+    found = look(ours(ReservationPhase.AVAILABLE), theirs(ReservationPhase.FAILED, said="expired"), node=None)
     assert (found.status.phase, why(found)) == (ReservationPhase.FAILED, "NodeDeleted")
 
 

@@ -16,13 +16,11 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.errors import ReschedulerError
-from rescheduler.model.decode import budgets, nodes, storage
+from rescheduler.model.decode import budgets, koordinator, nodes, storage
 from rescheduler.model.decode.budgets import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.custom_resources import own_reader, own_wire
 from rescheduler.model.decode.dump import ItemBatch
-from rescheduler.model.decode.eviction_requests import RequestedEvictionWire, requested_eviction
 from rescheduler.model.decode.interning import SharedParts
-from rescheduler.model.decode.koordinator import KoordinatorReservationWire, koordinator_reservation
 from rescheduler.model.decode.pod_wire_types import PodHead
 from rescheduler.model.decode.pods import PodDecoder
 from rescheduler.model.decode.stand_ins import stand_in
@@ -112,12 +110,15 @@ _DECLARED: Final[dict[Kind, type[msgspec.Struct]]] = {
     Kind.CSI_STORAGE_CAPACITY: CSIStorageCapacity,
     Kind.VOLUME_ATTACHMENT: VolumeAttachment,
     Kind.DEVICE_CLASS: DeviceClass,
+    Kind.REQUESTED_EVICTION: RequestedEviction,
+    Kind.KOORDINATOR_RESERVATION: KoordinatorReservation,
 }
 """Kinds of others whose records declare where their fields are read."""
 _DECLARED_WIRES: Final = {kind: object_type(record) for kind, record in _DECLARED.items()}
 _COMPLETED: Final[dict[Kind, Complete]] = {
     Kind.SERVICE: budgets.with_owners,
     Kind.PERSISTENT_VOLUME_CLAIM: storage.with_annotations,
+    Kind.KOORDINATOR_RESERVATION: koordinator.completed,
 }
 
 
@@ -420,8 +421,6 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
         Kind.PERSISTENT_VOLUME: (storage.PersistentVolumeWire, storage.volume),
         Kind.STORAGE_CLASS: (storage.StorageClassWire, storage.storage_class),
         Kind.CSI_NODE: (storage.CSINodeWire, storage.csi_node),
-        Kind.REQUESTED_EVICTION: (RequestedEvictionWire, requested_eviction),
-        Kind.KOORDINATOR_RESERVATION: (KoordinatorReservationWire, koordinator_reservation),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),
     }

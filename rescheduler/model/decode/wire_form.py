@@ -29,11 +29,11 @@ from rescheduler.model.decode.wire_types import (
     ResourceList,
     Wire,
 )
-from rescheduler.model.forms import Bytes, Keys, Says
+from rescheduler.model.forms import Bytes, CompactJson, Keys, Says
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import Layout, OwnObject, TemplatedObject, check_layout
 from rescheduler.model.records import ObjectKey, Toleration
-from rescheduler.model.reservation import ControllerRef
+from rescheduler.model.reservation import ControllerRef, KoordinatorPhase, koordinator_phase
 from rescheduler.model.resources import Amount, Resources, encode_resources, parse_resources, units
 from rescheduler.model.room_sets import HeadRoomStatus, WindowStatus
 from rescheduler.model.selectors import LabelSelector, Operator, Pairs
@@ -105,6 +105,17 @@ def _pairs(labels: Mapping[str, str | None]) -> Pairs:
     return tuple(sorted((key, value or "") for key, value in labels.items()))
 
 
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys and without what is empty, so that equal values have equal bytes."""
+    return msgspec.json.encode(_filled(value), order="sorted")
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: rest for key, entry in value.items() if (rest := _filled(entry)) not in _EMPTY}
+    return [_filled(entry) for entry in value] if isinstance(value, list) else value
+
+
 _FORMS: Final[Mapping[Any, Form]] = {
     Duration: Form(str, parse_duration, format_duration),
     Moment: Form(str, parse_timestamp, format_timestamp),
@@ -116,6 +127,8 @@ _FORMS: Final[Mapping[Any, Form]] = {
     Pairs: Form(dict[str, str | None], _pairs, dict),
     Keys: Form(dict[str, str | None], lambda value: tuple(sorted(value))),
     Bytes: Form(Amount, units),
+    CompactJson: Form(Any, canonical_json),
+    KoordinatorPhase: Form(str, koordinator_phase),
 }
 _ZEROS: Final[Mapping[Any, Any]] = {str: "", int: 0, Moment: 0.0, Second: 0.0}
 _NUMBERS: Final = (int, Layout)
@@ -323,17 +336,6 @@ def with_status(seen: OwnObject, status: msgspec.Struct) -> JsonObject:
     """To replace the status of an object that is still as it was seen: nothing but its identity, its version and the whole status."""
     meta = {"name": seen.name, "uid": seen.uid, "resourceVersion": seen.resource_version, "namespace": getattr(seen, "namespace", "")}  # fmt: skip
     return {"apiVersion": API_VERSION, "kind": type(seen).__name__, "metadata": _without_empty(meta), "status": encode(status)}  # fmt: skip
-
-
-def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and without what is empty, so that equal values have equal bytes."""
-    return msgspec.json.encode(_filled(value), order="sorted")
-
-
-def _filled(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: rest for key, entry in value.items() if (rest := _filled(entry)) not in _EMPTY}
-    return [_filled(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _without_empty(fields: JsonObject) -> JsonObject:

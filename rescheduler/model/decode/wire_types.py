@@ -53,6 +53,7 @@ class MetaWire(Wire):
     labels: Raw = ABSENT
     annotations: dict[str, str | None] | None = None
     owner_references: Raw = ABSENT
+    managed_fields: Raw = ABSENT
     finalizers: list[str] | None = None
 
 
