@@ -35,7 +35,7 @@ class Requester(msgspec.Struct, frozen=True, gc=False):
     intent: str = ""
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
+class ResponderTurn(msgspec.Struct, frozen=True, gc=False):
     """status.targetResponders[]."""
 
     name: str = ""
@@ -65,7 +65,7 @@ class RequestedEviction(Namespaced, frozen=True, gc=False, kw_only=True):
     """Empty: its target is no pod."""
     pod_uid: str = field(default="", name="spec.target.pod.uid")
     asked_by: tuple[Requester, ...] = field(default=(), name="status.requesters")
-    turns: tuple[Turn, ...] = field(default=(), name="status.targetResponders")
+    turns: tuple[ResponderTurn, ...] = field(default=(), name="status.targetResponders")
     reports: tuple[Progress, ...] = field(default=(), name="status.responders")
     conditions: tuple[Condition, ...] = field(default=(), name="status.conditions")
 

@@ -12,7 +12,7 @@ from rescheduler.guard.responder import HEARTBEAT_S, NEWS_S, Report, SeenTarget,
 from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.guard.settings import GuardSettings, WhenNoRoom
 from rescheduler.model.decode import Decoder
-from rescheduler.model.eviction_request import Progress, RequestedEviction, Requester, Turn
+from rescheduler.model.eviction_request import Progress, RequestedEviction, Requester, ResponderTurn
 from rescheduler.model.kinds import Kind, requested_evictions
 from rescheduler.model.migration import MigrationPhase
 from rescheduler.model.names import LABEL_GUARD, RESPONDER
@@ -36,7 +36,7 @@ def pod(**more):
 def eviction(state="Active", begun_s=NOW - 10.0, **progress):
     return RequestedEviction(
         namespace="shop", name="e", uid="e-uid", pod_name="web-1", pod_uid=pod().uid,
-        asked_by=(Requester("acme.io/drainer", "Eviction"),), turns=(Turn(RESPONDER, state),),
+        asked_by=(Requester("acme.io/drainer", "Eviction"),), turns=(ResponderTurn(RESPONDER, state),),
         reports=(Progress(started_at_s=begun_s, **progress),),
     )  # fmt: skip
 
