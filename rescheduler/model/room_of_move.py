@@ -4,11 +4,13 @@ Names can be computed or named by anybody. What counts is who wrote the link: an
 reserves for the controller, and the status of the PodMigration, which only the controller may write.
 
 Objects of the layout before versions (``model.own_objects``) lack the uids. They are linked as that version linked them: by the
-annotation of the Reservation, and by the name in the status of the PodMigration.
+annotation of the Reservation, and by the name in the status of the PodMigration. That name contains a digest of the move's uid
+in every version, so no time is compared: the clocks of API servers are set back, and differ.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from rescheduler.model.migration import PodMigration
@@ -53,11 +55,14 @@ def _made_for_this(migration: PodMigration, reservation: Reservation) -> bool:
     uid = reservation.annotations.get(ANNOTATION_MIGRATION_UID)
     if uid:
         return uid == migration.uid
-    # Made before there were uids: no other move has it in its status, and it cannot be that of an earlier one of that name.
-    return (
-        migration.status.reservation_name == reservation.name
-        and reservation.created_at_s >= migration.created_at_s
-    )
+    # Made before there were uids: no other move has it in its status, and an earlier one of that name had another digest.
+    digest = move_digest(migration.key, migration.uid)
+    return migration.status.reservation_name == reservation.name and f"-{digest}" in reservation.name
+
+
+def move_digest(migration: ObjectKey, uid: str) -> str:
+    """Ten characters that the name of a move's own Reservation contains, in every version; other moves have others."""
+    return hashlib.blake2b(f"{uid}/{migration}".encode(), digest_size=5).hexdigest()
 
 
 def took_given_room(migration: PodMigration) -> bool:

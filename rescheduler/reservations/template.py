@@ -19,9 +19,10 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.records import ObjectKey, OwnerRef, Pod, PodSpec
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
 from rescheduler.model.resources import encode_resources
+from rescheduler.model.room_of_move import move_digest
 from rescheduler.model.selectors import NodeSelector
 from rescheduler.reservations.node_terms import all_of
-from rescheduler.reservations.placeholder import digest, port_entry, slug
+from rescheduler.reservations.placeholder import port_entry, slug
 
 Json = dict[str, Any]
 
@@ -34,7 +35,7 @@ def reservation_name(migration: ObjectKey, uid: str) -> str:
 
     It can be computed, so admission lets nobody but the controller take a name that ends so (``reservation-rules.yaml``).
     """
-    return f"{slug(migration.name, 'move')}-{digest(f'{uid}/{migration}')}{names.MOVE_SUFFIX}"
+    return f"{slug(migration.name, 'move')}-{move_digest(migration, uid)}{names.MOVE_SUFFIX}"
 
 
 def name_of_reservation(migration: PodMigration) -> str:

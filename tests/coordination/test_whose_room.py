@@ -12,7 +12,7 @@ from rescheduler.model.migration import MigrationPhase, MigrationStatus
 from rescheduler.model.names import ANNOTATION_MIGRATION, ANNOTATION_MIGRATION_UID, MOVE_SUFFIX
 from rescheduler.model.records import ObjectKey, OwnerRef, PodSpec, Workload
 from rescheduler.model.reservation import ControllerRef, ReservationOwner
-from rescheduler.model.room_of_move import controller_of_move, refusal
+from rescheduler.model.room_of_move import controller_of_move, move_digest, refusal
 from rescheduler.model.selectors import LabelSet
 from rescheduler.model.snapshot import Snapshot
 from rescheduler.reservations.template import name_of_reservation
@@ -58,10 +58,15 @@ def test_the_room_that_was_made_for_a_move_is_its():
     assert links(mine, rooms=[own]) == {own.name: "shop/m"}
 
 
-def unmarked(name, made_for, created=5.0):
-    """A Reservation as it was made before Reservations had the uid of their move."""
+def before_suffixes(made_for):
+    """The name of its Reservation before such names had a suffix."""
+    return f"m-{move_digest(made_for.key, made_for.uid)}"
+
+
+def unmarked(name, made_for):
+    """A Reservation as it was made before Reservations had the uid of their move, by a clock that had been set back."""
     marks = LabelSet({ANNOTATION_MIGRATION: str(made_for.key)})
-    return msgspec.structs.replace(room(name), annotations=marks, created_at_s=created)
+    return msgspec.structs.replace(room(name), annotations=marks, created_at_s=4.0)
 
 
 def in_status(mine, name):
@@ -69,21 +74,26 @@ def in_status(mine, name):
     return msgspec.structs.replace(mine, status=status, created_at_s=5.0)
 
 
+@pytest.mark.parametrize("named", [before_suffixes, name_of_reservation])
 @pytest.mark.parametrize("phase", [PHASE.RESERVING, PHASE.EVICTING, PHASE.HANDING_OVER])
-def test_a_room_without_the_uid_of_its_move_is_its_by_annotation_and_status(phase):
-    mine = in_status(move(phase=phase), "m-0123")
-    assert links(mine, rooms=[unmarked("m-0123", mine)]) == {"m-0123": "shop/m"}
+def test_a_room_without_the_uid_of_its_move_is_its_by_annotation_and_status(phase, named):
+    name = named(move())
+    mine = in_status(move(phase=phase), name)
+    assert links(mine, rooms=[unmarked(name, mine)]) == {name: "shop/m"}
+
+
+OWN, EARLIER = before_suffixes(move()), msgspec.structs.replace(move(), uid="u")
 
 
 @pytest.mark.parametrize(
     ("mine", "found"),
     [
-        (in_status(move(), "m-0123"), unmarked("m-0123", move("another"))),
-        (in_status(move(), "m-4567"), unmarked("m-0123", move())),
-        (in_status(move(), "m-0123"), unmarked("m-0123", move(), created=4.0)),
-        (in_status(move(), "m-0123"), room("m-0123", made_for=msgspec.structs.replace(move(), uid="u"))),
+        (in_status(move(), OWN), unmarked(OWN, move("another"))),
+        (in_status(move(), "m-4567"), unmarked(OWN, move())),
+        (in_status(move(), before_suffixes(EARLIER)), unmarked(before_suffixes(EARLIER), EARLIER)),
+        (in_status(move(), OWN), room(OWN, made_for=EARLIER)),
     ],
-    ids=["of another move", "not in the status", "older than its move", "another uid"],
+    ids=["of another move", "not in the status", "of an earlier move of that name", "another uid"],
 )
 def test_what_lacks_the_uid_is_no_room_of_the_move_for_less(mine, found):
     assert refusal(mine, found)
