@@ -6,7 +6,9 @@ never reached is not tried again and again, and a kind that is not served or a r
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
@@ -20,7 +22,15 @@ from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.options import parse_seconds
 from rescheduler.cli.output import tell
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError, NotServedError, RejectedError
+from rescheduler.kube.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    NotServedError,
+    RejectedError,
+    TryLaterError,
+    error_of,
+)
 from rescheduler.kube.list_page import read_page
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import Request, Response, Stream, Transport, TransportError, UnreachableError
@@ -178,9 +188,9 @@ def allowed(what: str, remedy: str) -> Iterator[None]:
 
 
 @contextmanager
-def notice(text: str) -> Iterator[None]:
+def notice(text: str, say: Callable[[str], None] = tell) -> Iterator[None]:
     """Tell ``text`` if the block takes long."""
-    timer = threading.Timer(NOTICE_S, tell, (text,))
+    timer = threading.Timer(NOTICE_S, say, (text,))
     timer.daemon = True
     timer.start()
     try:
@@ -190,25 +200,53 @@ def notice(text: str) -> Iterator[None]:
 
 
 class CommandTransport:
-    """A ``Transport`` whose first failure to reach the server is final. Usable from many threads."""
+    """A ``Transport`` whose first failure to reach the server is final. Usable from many threads.
 
-    def __init__(self, inner: Transport) -> None:
+    A server that has not been of use for NOTICE_S, because it does not answer or answers that it cannot now, is told once, until it is of
+    use again: nothing above says that it waits for the API server.
+    """
+
+    def __init__(self, inner: Transport, clock: Callable[[], float] = time.monotonic) -> None:
         self._inner = inner
+        self._clock = clock
         self._reached = False
+        self._of_no_use_since_s = math.inf
+        self._told = False
 
     def send(self, request: Request) -> Response:
         """See ``Transport.send``; what answers and is no API server counts as no answer."""
+        asked_s = self._clock()
         try:
-            with notice("waiting for the API server ..."):
+            with notice("waiting for the API server ...", self._tell):
                 answer = self._inner.send(request)
-        except UnreachableError as error:
+        except TransportError as error:
+            if not isinstance(error, UnreachableError):
+                self._failed(error, asked_s)
+                raise
             if self._reached:
+                self._failed(error, asked_s)
                 raise TransportError(str(error)) from error
             raise UnreachableError(f"{error}; {_REMEDY}") from error
         if answer.status < HTTPStatus.MULTIPLE_CHOICES and not answer.body[:_LOOK].lstrip().startswith(b"{"):
             raise UnreachableError("what answers is no API server: is a proxy or a login page in between?")
         self._reached = True
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            refusal = error_of(answer.status, answer.body, answer.headers)
+            if isinstance(refusal, TryLaterError) and not isinstance(refusal, NotServedError):
+                self._failed(refusal, asked_s)
+                return answer
+        self._of_no_use_since_s, self._told = math.inf, False
         return answer
+
+    def _failed(self, why: Exception, asked_s: float) -> None:
+        self._of_no_use_since_s = min(self._of_no_use_since_s, asked_s)
+        if self._clock() - self._of_no_use_since_s >= NOTICE_S:
+            self._tell(f"waiting for the API server: {why}")
+
+    def _tell(self, text: str) -> None:
+        if not self._told:
+            self._told = True
+            tell(text)
 
     def stream(self, request: Request) -> Stream:
         """See ``Transport.stream``."""

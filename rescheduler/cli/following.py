@@ -60,26 +60,21 @@ def follow(
 
     The second argument of ``done`` is for how many seconds the API server has answered without interruption: only in
     such time the controller can be expected to act. A read that takes long was retried: it counts as an interruption.
-    A server that has answered, and does not any more, is being started again: it is waited for. Raises TransportError,
+    A server that has answered, and does not any more, is being started again: it is waited for (the client says so). Raises TransportError,
     TryLaterError: it has not come back for AWAY_S, or was not there at first; and what else ``look`` raises.
     """
     answers_since_s = clock()
     last_s = -math.inf
-    away = False
     while True:
         asked_s = clock()
         try:
             found = look()
-        except (TransportError, TryLaterError) as error:
+        except (TransportError, TryLaterError):
             if asked_s >= min(ends_s, last_s + AWAY_S):
                 raise
-            if not away:
-                tell(f"waiting for the API server: {error}")
-            away = True
             answers_since_s = clock()
             pause()
             continue
-        away = False
         now_s = last_s = clock()
         if now_s - asked_s > _BREAK_S:
             answers_since_s = now_s

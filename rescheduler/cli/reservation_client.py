@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from rescheduler.kube.client import KubeApi
 from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
+from rescheduler.model.decode import Decoder
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.decode.wire_types import ObjectWire
 from rescheduler.model.kinds import RESOURCES, Kind
@@ -33,6 +34,7 @@ API_TIMEOUT_S: Final = 10.0
 MOST_AT_ONCE: Final = 1000
 _AT_ONCE: Final = 32
 _LEAST_S: Final = 1.0
+_FEW: Final = 16
 
 Json = dict[str, Any]
 
@@ -81,7 +83,7 @@ class ReservationClient:
         group = ""
         try:
             for body in bodies:
-                name, group = str(body["metadata"]["name"]), _group(body)
+                name, group = str(body["metadata"]["name"]), group_of(body)
                 # If the response is lost, the Reservation may exist nevertheless. Only this command makes names with its group.
                 if group and group in name:
                     made[name] = ""
@@ -137,6 +139,21 @@ class ReservationClient:
         found = {room.name: room for room in self.select(selector)}
         return chosen(found, sorted(names) or sorted(found), "Reservation")
 
+    def again(self, names: Collection[str], group: str = "") -> tuple[Reservation, ...]:
+        """Those of these names that are there, as they are now; ``group``: that of all of them, if they have one.
+
+        A cluster may have thousands of others, so few names without a group are asked for one by one.
+        """
+        if group or len(names) > _FEW:
+            return tuple(
+                room for room in self.select(f"{LABEL_GROUP}={group}" if group else "") if room.name in names
+            )
+        decoder = Decoder()
+        read = (
+            decoder.attempt(Kind.RESERVATION, raw) for raw in map(self.raw, sorted(names)) if raw is not None
+        )
+        return tuple(room for room in read if isinstance(room, Reservation))
+
     def raw(self, name: str) -> bytes | None:
         """One Reservation as JSON; None if it does not exist any more."""
         try:
@@ -185,5 +202,6 @@ def _uid(body: bytes) -> str:
     return (meta.uid or "") if meta else ""
 
 
-def _group(body: Mapping[str, Any]) -> str:
+def group_of(body: Mapping[str, Any]) -> str:
+    """The group that a manifest of a Reservation names; "": none."""
     return str(body["metadata"].get("labels", {}).get(LABEL_GROUP, ""))

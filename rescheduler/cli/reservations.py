@@ -80,7 +80,7 @@ def watch(
     if not rooms.named(names, selector):
         tell("no Reservations")
     found = follow(
-        lambda: [room for room in rooms.select(selector) if not names or room.name in names],
+        lambda: rooms.again(names) if names else rooms.select(selector),
         lambda found, _: _ended(found, until),
         ends_s=time.monotonic() + limit_s if limit_s else float("inf"),
         show=_Changes().show,

@@ -18,7 +18,7 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, Comman
 from rescheduler.cli.following import NO_CONTROLLER_AFTER_S, follow
 from rescheduler.cli.options import time_limit
 from rescheduler.cli.output import StatusLine, emit, emit_objects, is_text, tell
-from rescheduler.cli.reservation_client import ReservationClient, reservation_client
+from rescheduler.cli.reservation_client import ReservationClient, group_of, reservation_client
 from rescheduler.cli.reserve_checks import check_nodes, check_owners, need_room_maker, who_steps_aside
 from rescheduler.cli.reserve_flags import CreateFlags, rooms_from_flags
 from rescheduler.kube.client import KubeApi
@@ -78,7 +78,9 @@ def run(
     if aside:
         need_room_maker(cluster, rooms.api)
     rooms.create(bodies)
-    found = _waited(rooms, names, limit_s) if wait else ()
+    groups = {group_of(body) for body in bodies}
+    group = groups.pop() if len(groups) == 1 else ""
+    found = _waited(rooms, names, group, limit_s) if wait else ()
     if not is_text(output) or not wait:
         _say(map(rooms.raw, names), names, output, "created")
     else:
@@ -139,11 +141,10 @@ def _wrong(decoder: Decoder, raw: bytes) -> str:
     return "spec.expires is past" if past else ""
 
 
-def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> tuple[Reservation, ...]:
+def _waited(
+    rooms: ReservationClient, names: Sequence[str], group: str, limit_s: float
+) -> tuple[Reservation, ...]:
     began_s = time.monotonic()
-
-    def look() -> tuple[Reservation, ...]:
-        return tuple(room for room in rooms.select() if room.name in names)
 
     def done(found: tuple[Reservation, ...], answered_s: float) -> bool:
         if all(room.status.phase in _HELD for room in found):
@@ -164,7 +165,7 @@ def _waited(rooms: ReservationClient, names: Sequence[str], limit_s: float) -> t
             waiting = next((reservation_line(room) for room in found if room.status.phase not in _HELD), "")
             status.show(f"{held} of {len(names)} held; {waiting}")
 
-        return follow(look, done, ends_s=began_s + limit_s, show=show)
+        return follow(lambda: rooms.again(names, group), done, ends_s=began_s + limit_s, show=show)
 
 
 def _say(bodies: Iterable[bytes | None], names: Sequence[str], output: str, word: str) -> None:

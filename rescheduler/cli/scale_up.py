@@ -143,10 +143,7 @@ class ScaleUp:
 
     def _rooms(self) -> Found:
         """Those of this command, and those that were held already."""
-        own = self.rooms.group(self.group)
-        if not self.earlier:
-            return own
-        return (*own, *(room for room in self.rooms.select() if room.name in self.earlier))
+        return (*self.rooms.group(self.group), *self.rooms.again(self.earlier))
 
     def _all_held(self, rooms: Found) -> bool:
         return sum(_held(room) and not room.status.current_owners for room in rooms) == self.count

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from harness import documents
 from harness.controlplane.world import RESERVATIONS
+from rescheduler.cli.clients import CommandTransport
 from rescheduler.cli.main import main
 
 
@@ -92,6 +93,31 @@ def test_a_file_is_made_as_it_is_and_read_back(cluster, reserve):
     again = reserve("create", "-f", "-", "--no-wait", input=yaml.safe_dump(body))
     assert again.exit_code == 1
     assert "from-file" in reserve("list").stdout, "what was there before must stay"
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_who_waits_reads_no_reservations_of_others(cluster, reserve, monkeypatch, from_file):
+    def another(name):
+        return documents.reservation(name, documents.pod_spec(""), [{"object": {"name": "x"}}])
+
+    cluster[0].create(RESERVATIONS, another("of-others")).expect()
+    read, send = [], CommandTransport.send
+
+    def record(transport, request):
+        answer = send(transport, request)
+        if request.method == "GET":
+            read.append(answer.body)
+        return answer
+
+    monkeypatch.setattr(CommandTransport, "send", record)
+    monkeypatch.setattr("rescheduler.cli.reserve_create.NO_CONTROLLER_AFTER_S", 0.6)
+    if from_file:
+        done = reserve("create", "-f", "-", input=yaml.safe_dump_all([another("mine-1"), another("mine-2")]))
+    else:
+        done = reserve(*BATCH[:-1], "--count", "2")
+    assert "is the controller running (rescheduler run)?" in done.stderr
+    assert sum(b'"mine-1"' in body or b'"batch-1"' in body for body in read) >= 2
+    assert not any(b'"of-others"' in body for body in read)
 
 
 CONFIG = "/api/v1/namespaces/rescheduler/configmaps"

@@ -1,6 +1,9 @@
 """A server that is not there, hangs, is none, or knows no Reservations: told early, in words, and not tried for long."""
 
+import contextlib
+import itertools
 import socket
+import time
 
 import pytest
 
@@ -8,7 +11,7 @@ from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.clients import CommandTransport
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.retry import Retry
-from rescheduler.kube.transport import Response, TransportError, UnreachableError
+from rescheduler.kube.transport import Request, Response, TransportError, UnreachableError
 
 COMMANDS = (
     ("plan",),
@@ -130,3 +133,56 @@ def test_a_server_that_was_reached_is_tried_again():
     client, _ = api(Response(200, b"{}"), TransportError("reset"), Response(200, b'{"a":1}'))
     client.get("/api")
     assert client.get("/api") == b'{"a":1}'
+
+
+BUSY = Response(429, b'{"kind":"Status","reason":"TooManyRequests","message":"too many requests"}')
+STARTS = Response(503, b'{"kind":"Status","reason":"ServiceUnavailable","message":"starting"}')
+WELL = Response(200, b"{}")
+
+
+def told_of(capsys, seconds, *answers):
+    """What a person reads while a command gets these answers, each after ``seconds``."""
+    given = Answers(*answers)
+    asked = itertools.count()
+    transport = CommandTransport(given, lambda: next(asked) * seconds / 2)
+    while given.answers:
+        with contextlib.suppress(TransportError):
+            transport.send(Request(method="GET", path="/api"))
+    return capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("failure", [UnreachableError("refused"), TransportError("reset"), STARTS, BUSY])
+def test_a_server_that_is_away_is_told_once_until_it_is_back(capsys, failure):
+    away = [failure] * 9
+    lines = told_of(capsys, 1.0, WELL, *away, STARTS, WELL, *away, WELL)
+    assert len(lines) == 2
+    assert len(set(lines)) == 1
+    assert lines[0].startswith("waiting for the API server: ")
+
+
+def test_what_passes_soon_is_not_told(capsys):
+    assert told_of(capsys, 1.0, WELL, BUSY, STARTS, WELL, TransportError("reset"), WELL) == []
+
+
+def test_a_refusal_is_nothing_to_wait_for(capsys):
+    refusal = Response(404, b'{"kind":"Status","reason":"NotFound","message":"no","details":{"name":"x"}}')
+    assert told_of(capsys, 9.0, WELL, refusal, refusal) == []
+
+
+def test_a_request_that_hangs_and_then_fails_is_told_once(monkeypatch, capsys):
+    monkeypatch.setattr("rescheduler.cli.clients.NOTICE_S", 0.01)
+
+    class Hangs(Answers):
+        def send(self, request):
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                time.sleep(0.2)
+                raise answer
+            return answer
+
+    hanging = Hangs(WELL, TransportError("no answer"), TransportError("no answer"), STARTS)
+    transport = CommandTransport(hanging)
+    while hanging.answers:
+        with contextlib.suppress(TransportError):
+            transport.send(Request(method="GET", path="/api"))
+    assert capsys.readouterr().err.splitlines() == ["waiting for the API server ..."]
