@@ -124,6 +124,21 @@ def test_the_read_role_only_reads(objects):
         assert set(rule["verbs"]) <= {"get", "list", "watch"}
 
 
+def test_the_read_role_shows_who_leads_and_by_which_configuration(objects):
+    """What ``plan``, ``status`` and ``history`` read beside the cluster: without it they go by the default and know no leader."""
+    named = {
+        (plural, name)
+        for rule in objects["ClusterRole", "rescheduler-read"]["rules"]
+        for plural in rule["resources"]
+        for name in rule.get("resourceNames", ())
+    }
+    assert {
+        ("leases", names.LEASE_NAME),
+        ("configmaps", names.CONFIG_MAP),
+        ("configmaps", names.HISTORY_CONFIG_MAP),
+    } <= named
+
+
 def test_no_role_has_a_wildcard(objects):
     for (kind, _), obj in objects.items():
         for rule in obj["rules"] if kind in ("Role", "ClusterRole") else ():
