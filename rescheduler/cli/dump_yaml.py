@@ -99,7 +99,7 @@ class _Part:
 
 def _document(path: str, lines: Iterator[_Line], warn: Warn) -> Iterator[Item]:
     """The objects of one document; takes its lines, and the one that ends it."""
-    head, early, is_list = _Part(path), list[tuple[int, Any]](), False
+    head, early, is_list, last = _Part(path), list[tuple[int, Any]](), False, 1
     for line in lines:
         if line.ends_document:
             break
@@ -110,6 +110,7 @@ def _document(path: str, lines: Iterator[_Line], warn: Warn) -> Iterator[Item]:
         stated = _type_of(head.parse()).item
         rest: list[_Line] = []
         for begin, entry in _entries(path, lines, rest, warn):
+            last = begin
             if all(stated) or entry.get("kind"):
                 yield from _items(path, begin, entry, stated)
             else:
@@ -118,12 +119,20 @@ def _document(path: str, lines: Iterator[_Line], warn: Warn) -> Iterator[Item]:
             break
         for after in rest:
             head.add(after)
-    found = head.parse()
+    found = _list_head(path, last, head) if is_list else head.parse()
     # Items without a type have that of their list, which may stand behind them.
     for begin, entry in early:
         yield from _items(path, begin, entry, _type_of(found).item)
     if found is not None and not is_list:
         yield from _items(path, head.begin, found, TypeName())
+
+
+def _list_head(path: str, last: int, part: _Part) -> Any:
+    """A list without its items. InputError: it ends before its kind, which kubectl writes last; ``last``: where an item begins."""
+    head = part.parse()
+    if isinstance(head, dict) and "apiVersion" in head and "kind" not in head:
+        raise InputError(path, last, "the list ends here, before its kind: it is truncated", _REMEDY)
+    return head
 
 
 def _entries(

@@ -210,6 +210,11 @@ BROKEN = {
     "text": ("hello world\n", 1, "neither a Kubernetes object nor a list"),
     "html": ("<html>\n<body>503</body>", 1, ""),
     "cut off": ('{"apiVersion":"v1",\n"items":[{"kind":"Pod"', 2, "truncated"),
+    "cut off yaml": (
+        "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: a}\n",
+        3,
+        "truncated",
+    ),
     "not json": ('{"items": [\n{"kind": Pod}]}', 2, "not JSON"),
     "yaml": ("kind: Pod\nmetadata: {name: a\nspec: 5\n", 3, "not YAML"),
     "nested": ("[" * 100_000, 1, "nested too deeply"),
