@@ -30,7 +30,7 @@ from rescheduler.scheduling.state import SchedulingState
 
 Line = tuple[str, str]
 """(what it is about, what there is to say)."""
-_EVERYTHING = DrainOptions(ignore_daemonsets=True, delete_emptydir_data=True, force=True)
+_LOSES_NOTHING = DrainOptions(ignore_daemonsets=True)
 
 
 def node(**flags: Any) -> None:
@@ -96,11 +96,11 @@ def node_lines(snapshot: Snapshot, configuration: Configuration, plan: Plan, nod
         yield "kept empty", f"the controller has emptied it; to give it back: {back}"
     yield from _held(snapshot, node)
     yield from _planned(plan, node.name)
-    drain = plan_drain(snapshot, configuration, [node.name], _EVERYTHING)
+    drain = plan_drain(snapshot, configuration, [node.name], _LOSES_NOTHING)
     for pod, why in drain.refused:
         yield "refuses a drain", f"{pod.key}: {why}"
     if not drain.refused:
-        yield "drain", f"possible: {plural(len(drain.moves), 'pod')} would be moved"
+        yield "drain", f"possible with --ignore-daemonsets: {plural(len(drain.moves), 'pod')} would be moved"
 
 
 def _held(snapshot: Snapshot, node: Node) -> Iterator[Line]:

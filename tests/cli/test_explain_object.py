@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rescheduler.kube.credentials import acting_as
+from rescheduler.testing import builders as b
 
 from .conftest import NOW
 
@@ -32,6 +33,18 @@ def test_a_node_is_told_with_what_leaves_it_and_whether_it_could_be_drained(expl
     assert {"state", "requested"} <= said.keys()
     assert ("drain" in said) != ("refuses a drain" in said)
     assert "node/n1" in explain("node", untidy, "node/n1").stdout
+
+
+def test_a_pod_that_a_drain_would_evict_for_good_is_told_as_drain_tells_it(explain):
+    objects = [b.node("n1").manifest(), b.node("n2").manifest(), b.pod("bare").on("n1").manifest()]
+    said = explain("node", objects, "n1").stdout
+    assert (
+        "refuses a drain  default/bare: no controller would bring it back: evict it for good with --force"
+        in said
+    )
+    assert "possible" not in said
+    empty = explain("node", objects, "n2").stdout
+    assert "drain      possible with --ignore-daemonsets: 0 pods would be moved" in empty
 
 
 def test_a_node_that_is_not_there_is_a_mistake_of_the_caller(explain, untidy):
