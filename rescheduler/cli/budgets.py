@@ -74,6 +74,10 @@ def run(
     )
     if not is_text(output):
         return
+    if not found:
+        where = f" in namespace {wanted}; -A looks in all" if wanted else ""
+        tell(f"no workloads{' with these labels' if selector else ''}{where}")
+        return
     lack = verb(
         len(lacking), "lacks a budget: rescheduler budgets -o yaml", "lack one: rescheduler budgets -o yaml"
     )

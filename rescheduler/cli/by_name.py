@@ -78,7 +78,8 @@ def find_pods(
         pods = listed(api, Kind.POD, Pod, namespace=namespace, query=query)
     if not names:
         return sorted(pods, key=lambda pod: pod.key)
-    return chosen({pod.name: pod for pod in pods}, names, "pod", f" in namespace {namespace}")
+    empty = "" if pods else ", which has no pods: is it the right one (-n)?"
+    return chosen({pod.name: pod for pod in pods}, names, "pod", f" in namespace {namespace}{empty}")
 
 
 def pods_on(api: KubeApi, nodes: Iterable[str]) -> list[Pod]:

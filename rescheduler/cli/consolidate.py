@@ -170,7 +170,8 @@ def _refuse(chosen: ConsolidationPlan, wanted: NodesWanted) -> None:
     if wanted.nodes is not None and len(chosen.nodes) < wanted.nodes:
         lines = "".join(f"\n  {name}: {why}" for name, why in chosen.stay)
         raise CommandError(
-            f"{len(chosen.nodes)} of the {plural(wanted.nodes, 'node')} can go; the others stay:{lines}\nNothing was changed."
+            f"{len(chosen.nodes)} of {_considered(chosen)} can go, not {wanted.nodes}; the others stay:{lines}\n"
+            "Nothing was changed."
         )
 
 
@@ -222,8 +223,12 @@ def headline(found: ConsolidationPlan) -> str:
     before, after = found.before, found.after
     if not found.nodes:
         return f"no node can go: {_full(before)}"
-    going = f"{len(found.nodes)} of {plural(before.nodes + len(found.resumed), 'node')} can go"
+    going = f"{len(found.nodes)} of {_considered(found)} can go"
     return f"{going}, with {plural(len(found.moves), 'move')}; now {_full(before)}, then {_full(after)}"
+
+
+def _considered(found: ConsolidationPlan) -> str:
+    return plural(found.before.nodes + len(found.resumed), "node")
 
 
 def _full(share: Share) -> str:

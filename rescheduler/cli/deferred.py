@@ -30,6 +30,8 @@ OF_CLUSTER: Final = (
 
 MAY_BE_EMPTY: Final = ("context", "as_user", "request_timeout", "namespace", "selector")
 """As in kubectl: as if they were not given. An empty --to of a script must not become "anywhere"."""
+_LISTED: Final = 8
+"""A group of at most so many commands names them all where no name is like the one that was given."""
 
 
 def imported(place: str) -> Any:
@@ -136,8 +138,8 @@ class CommandGroup(click.Group):
             and not args[0].startswith("-")
             and not ctx.resilient_parsing
         ):
-            hint = did_you_mean(args[0], self.commands)
-            ctx.fail(f"No such command {args[0]!r}{hint or '.'}")
+            listed = f"; there are {', '.join(self.commands)}" if len(self.commands) <= _LISTED else "."
+            ctx.fail(f"No such command {args[0]!r}{did_you_mean(args[0], self.commands) or listed}")
         return super().resolve_command(ctx, args)
 
 

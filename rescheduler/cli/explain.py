@@ -109,6 +109,14 @@ def _emit(pod: Pod, output: str, document: Callable[[], object], text: Callable[
     )
 
 
+def _instead(key: ObjectKey, snapshot: Snapshot) -> str:
+    """What a person may have meant by a pod that does not exist."""
+    elsewhere = next((other for other in snapshot.pods if other.name == key.name), None)
+    if elsewhere is not None:
+        return f"; did you mean {elsewhere}?"
+    return did_you_mean(key.name, (other.name for other in snapshot.pods if other.namespace == key.namespace))
+
+
 def choose(
     snapshot: Snapshot, names: tuple[str, ...], default_namespace: str, *, all_pending: bool
 ) -> list[Pod]:
@@ -118,8 +126,7 @@ def choose(
         key = pod_key(name, default_namespace, snapshot.pods)
         pod = snapshot.pods.get(key)
         if pod is None:
-            known = (other.name for other in snapshot.pods if other.namespace == key.namespace)
-            raise CommandError(f"there is no pod {key}{did_you_mean(key.name, known)}", EXIT_USAGE)
+            raise CommandError(f"there is no pod {key}{_instead(key, snapshot)}", EXIT_USAGE)
         chosen.append(pod)
     if all_pending:
         pending = (p for p in snapshot.pods.values() if not p.node and not p.terminal and not p.deleting)

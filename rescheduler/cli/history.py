@@ -59,7 +59,8 @@ def run(
         text=lambda: _text(found, wide=output == "wide") if found else "",
     )
     if is_text(output) and not found:
-        tell(f"no moves in namespace {wanted}; -A looks in all" if wanted else "no moves")
+        none = f"no {'failed ' if failed else ''}moves{f' of the last {since}' if since else ''}"
+        tell(f"{none} in namespace {wanted}; -A looks in all" if wanted else none)
 
 
 def entries(moves: Iterable[PodMigration], past: Mapping[str, PastMove], since_s: float) -> list[PastEntry]:

@@ -16,7 +16,7 @@ from rescheduler.cli.clients import NamedCluster, installed, select, why_left, w
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.kube.answers import read_answer
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from rescheduler.kube.errors import AlreadyExistsError, ApiError, ConflictError, ForbiddenError, NotFoundError
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.transport import TransportError, UnreachableError
 from rescheduler.model.decode import Decoder
@@ -93,6 +93,10 @@ class ReservationClient:
         except BaseException as error:
             uids, left = self._found({name: word for name, word in unsure.items() if name not in made})
             left |= self.release(made | uids)
+            if isinstance(
+                error, ForbiddenError
+            ):  # the last one was refused; who may not create may not delete either
+                left = {name: why for name, why in left.items() if made.get(name)}
             if left:
                 error.add_note(release_summary(left, group))
             raise

@@ -14,7 +14,7 @@ from rescheduler.cli.errors import EXIT_BLOCKED, EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
 from rescheduler.cli.uninstall_cluster import InstalledCluster
 from rescheduler.cli.uninstall_steps import POLL_S, RemovalStep, Steps
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, ForbiddenError
 from rescheduler.kube.installation import Manifest, everything
 from rescheduler.kube.retry import DEADLINE_S
 from rescheduler.kube.transport import TransportError
@@ -87,7 +87,8 @@ def _carry_out(server: str, work: Callable[[Steps], tuple[str, ...]]) -> list[st
     try:
         left = work(Steps(say=say))
     except (ApiError, TransportError) as error:
-        error.add_note("Nothing is lost: run it again, it goes on where it stopped.")
+        again = "run it again as an administrator" if isinstance(error, ForbiddenError) else "run it again"
+        error.add_note(f"Nothing is lost: {again}, it goes on where it stopped.")
         raise
     if left:
         listed = "".join(f"\n  {what}" for what in left)

@@ -104,7 +104,7 @@ def read_workload(api: KubeApi, name: WorkloadName) -> FoundWorkload:
     try:
         wire = read_answer(api.get(name.path), _WorkloadWire)
     except NotFoundError:
-        message = f"there is no {name} in namespace {name.namespace}"
+        message = f"there is no {name} in namespace {name.namespace}; is it the right one (-n)?"
         raise CommandError(message, EXIT_USAGE) from None
     if wire.metadata.deletion_timestamp:
         raise CommandError(f"{name} is being deleted")

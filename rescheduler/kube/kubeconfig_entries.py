@@ -104,7 +104,12 @@ def chosen(where: str, context: str | None, *, one_file: bool = False) -> Select
     name = context or next(filter(None, (_current(path, document) for path, document in documents)), None)
     known = ", ".join(sorted(entries["contexts"])) or "none"
     if not name:
-        raise KubeconfigError(where, "has no current-context", f"give --context; it has: {known}")
+        remedy = (
+            f"give --context; it has: {known}"
+            if entries["contexts"]
+            else "it has no contexts: give another file"
+        )
+        raise KubeconfigError(where, "has no current-context", remedy)
     if name not in entries["contexts"]:
         raise KubeconfigError(where, f"has no context {name!r}", f"it has: {known}")
     found = entries["contexts"][name]

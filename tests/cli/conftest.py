@@ -84,6 +84,13 @@ def answering():
                 self.end_headers()
                 self.wfile.write(body)
 
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.do_GET()
+
+            def do_DELETE(self):
+                self.do_POST()
+
             def log_message(self, *_):
                 pass
 

@@ -78,7 +78,7 @@ def test_only_so_many_as_are_asked_for_and_never_more_than_can_go(work, consolid
     spread(work)
     refused = consolidate("--nodes", "4")
     assert refused.exit_code == 1
-    assert "3 of the 4 nodes can go; the others stay:" in refused.stderr
+    assert "3 of 4 nodes can go, not 4; the others stay:" in refused.stderr
     assert "Nothing was changed." in refused.stderr
     assert cordoned(work) == set()
     done = consolidate("--nodes", "1")

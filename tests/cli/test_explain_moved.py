@@ -47,6 +47,8 @@ def test_a_pod_is_named_as_kubectl_names_it_and_a_mistyped_name_gets_a_suggestio
     done = command("explain", "pod", "shop/web-11", "--from", dump(untidy), "--now", NOW)
     assert done.exit_code == 2
     assert "there is no pod shop/web-11; did you mean web-1" in done.stderr
+    elsewhere = command("explain", "pod", "other/web-1", "--from", dump(untidy), "--now", NOW)
+    assert elsewhere.stderr.startswith("error: there is no pod other/web-1; did you mean shop/web-1?")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

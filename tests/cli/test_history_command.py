@@ -55,7 +55,7 @@ def test_a_move_that_was_asked_for_and_one_that_only_the_config_map_remembers(wo
     assert (found["pod"], found["from"], found["to"], found["ended"]) == (pod, "n1", "n2", "Landed")
     assert "asked for with rescheduler move" in history("-o", "wide").stdout
     assert history("-o", "name").stdout == f"podmigration.rescheduler.dev/{found['podMigration']}\n"
-    assert history("--failed", "-A").stderr == "no moves\n"
+    assert history("--failed", "-A").stderr == "no failed moves\n"
     assert history("-n", "elsewhere").stderr == "no moves in namespace elsewhere; -A looks in all\n"
     name = found["podMigration"]
     work.wait(lambda: "ended=" in str(work.api.get(HISTORY).body.get("data")))

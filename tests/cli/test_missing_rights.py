@@ -45,6 +45,21 @@ def test_whoever_may_not_read_the_cluster_is_sent_to_the_roles(command, refusing
     assert "docs/security.md" in done.stderr
 
 
+@pytest.mark.parametrize("words", [("uninstall", "--dry-run"), ("release-gates",)], ids=str)
+def test_whoever_may_not_take_it_out_is_sent_to_an_administrator(command, refusing, words):
+    done = command(*words, "--kubeconfig", refusing)
+    assert done.exit_code == 1
+    assert "run it again as an administrator" in done.stderr
+
+
+def test_a_reservation_whose_creation_was_refused_is_not_left_over(command, refusing):
+    words = ("--cpu", "1", "--owner-selector", "app=web", "--name", "room", "--kubeconfig", refusing)
+    done = command("reserve", "create", *words)
+    assert done.exit_code == 1
+    assert "error: you may not do this" in done.stderr
+    assert "Not released" not in done.stderr
+
+
 def test_status_shows_what_it_can(command, refusing):
     done = command("status", "--kubeconfig", refusing)
     assert done.exit_code == 0
