@@ -42,6 +42,7 @@ from rescheduler.planning.priorities import HigherPriorityWaits
 from rescheduler.planning.protections import Lifted
 from rescheduler.planning.single_pod import Choice
 from rescheduler.replacements.controllers import JOB, LONGEST_BACK_OFF_S, group_kind, none_comes
+from rescheduler.replacements.identity import has_all_pods
 from rescheduler.replacements.replacement import Replacements
 from rescheduler.reservations.node_request import request_key
 from rescheduler.reservations.observed_reservation import ObservedReservation
@@ -138,7 +139,8 @@ class MigrationObserver:
             claimant=claimant or (room.claimant if room else None),
             ungated=self._ungated_replacement(migration, reservation) if handing_over and not same else None,
             evicts_first=self._evicts_first(now, pod) if same and pod else "",
-            none_comes=self._none_comes(owner, migration.pod_name) if handing_over and not same else "",
+            none_comes=self._none_comes(migration, owner) if handing_over and not same else "",
+            complete=self._complete(migration, reservation, owner) if handing_over and not same else "",
             replacement_delay_s=_delay_s(owner),
             waits=waiting,
             another=self.concurrent_moves.before(migration, pod) if same else "",
@@ -294,12 +296,24 @@ class MigrationObserver:
         owner = controller_of_move(migration, self.index.snapshot)
         return owner.uid if owner is not None else ""
 
-    def _none_comes(self, owner: OwnerRef | None, pod_name: str) -> str:
+    def _none_comes(self, migration: PodMigration, owner: OwnerRef | None) -> str:
+        snapshot = self.index.snapshot
+        namespace = snapshot.namespaces.get(migration.namespace)
+        if namespace is not None and namespace.deleting:
+            return f"namespace/{migration.namespace} is being deleted, so no replacement comes"
         if owner is None:
             return ""
-        snapshot = self.index.snapshot
         workload = snapshot.workloads.get(owner.uid)
-        return none_comes(owner, workload, pod_name, snapshot.replacement_rules, self.now_s)
+        return none_comes(owner, workload, migration.pod_name, snapshot.replacement_rules, self.now_s)
+
+    def _complete(
+        self, migration: PodMigration, reservation: Reservation | None, owner: OwnerRef | None
+    ) -> str:
+        if owner is None or reservation is None or self._unclaimed_new_pods(reservation, migration):
+            return ""
+        workload = self.index.snapshot.workloads.get(owner.uid)
+        pods = (pod for pod in self.index.pods_of(owner.uid) if pod.uid != migration.pod_uid)
+        return has_all_pods(workload, pods)
 
     def _left_behind(self, migration: PodMigration, owner: OwnerRef | None) -> Node | None:
         """The node that the pod leaves; None also if the controller is gone, because its hints would be deleted at once."""
@@ -312,14 +326,18 @@ class MigrationObserver:
             return True
         return any_owner_matches(reservation.owners, pod, self.index.controllers(pod))
 
+    def _unclaimed_new_pods(self, reservation: Reservation, migration: PodMigration) -> list[Pod]:
+        pods = new_pods(self.index, reservation, migration)
+        if not pods:
+            return []
+        claimed = (r.status.current_owners for r in self.index.snapshot.reservations.values())
+        served = {owner.uid for owners in claimed for owner in owners}
+        return [pod for pod in pods if pod.uid not in served]
+
     def _ungated_replacement(self, migration: PodMigration, reservation: Reservation | None) -> Pod | None:
         if reservation is None or reservation.status.current_owners:
             return None
-        pods = new_pods(self.index, reservation, migration)
-        if pods:
-            claimed = (r.status.current_owners for r in self.index.snapshot.reservations.values())
-            served = {owner.uid for owners in claimed for owner in owners}
-            pods = [pod for pod in pods if pod.uid not in served]
+        pods = self._unclaimed_new_pods(reservation, migration)
         # A gated pod will claim the room, so the move has not lost its replacement to an ungated one. Nor has it while the
         # controller is about to create one more: the ungated pod may be a sibling from right before the intent.
         if any(map(holds_gate, pods)):

@@ -35,7 +35,7 @@ from rescheduler.reservations.koordinator import unlike_asked as unlike_asked_of
 from rescheduler.reservations.node_request import request_key
 from rescheduler.reservations.observed_reservation import ObservedReservation, soft_mode
 from rescheduler.reservations.placeholder import pinned_node, placeholder_name
-from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
+from rescheduler.reservations.placeholder_check import Surroundings, how_lost, unlike_asked, unremovable
 from rescheduler.reservations.quota import Quota, RoomOfMove, beyond_quota
 from rescheduler.reservations.reservation_lifecycle import FINISHED
 from rescheduler.reservations.template import name_of_reservation
@@ -96,6 +96,7 @@ class ReservationObserver:
             placeholders=placeholders,
             owners=self.index.owners(reservation),
             arrival=self._arrival(reservation, migration),
+            namespace_ends=self._namespace_ends(reservation),
             migration=migration,
             prepares_gate=migration is not None
             and self.memory.preparing.get(migration.key, 0.0) > self.now_s,
@@ -112,6 +113,7 @@ class ReservationObserver:
             volumes=volumes.affinities,
             changed=next(filter(None, (self._changed(reservation, pod) for pod in placeholders)), ""),
             unremovable=unremovable(placeholders),
+            lost=how_lost(placeholders, self.index.snapshot.pods),
             unbound_claims=volumes.unbound,
         )
         holder = observed.placeholder
@@ -132,6 +134,11 @@ class ReservationObserver:
         intended_s = self.memory.expectations.intent_s(migration)
         status = msgspec.structs.replace(migration.status, eviction_requested_at_s=intended_s)
         return msgspec.structs.replace(migration, status=status) if intended_s else migration
+
+    def _namespace_ends(self, reservation: Reservation) -> bool:
+        move = key_of_move(reservation)
+        namespace = self.index.snapshot.namespaces.get(move.namespace) if move is not None else None
+        return namespace is not None and namespace.deleting
 
     def _landed_since_s(self, observed: ObservedReservation) -> float:
         claimant, machine = observed.claimant, ObjectKey("", observed.reservation.name)

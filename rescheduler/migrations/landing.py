@@ -23,7 +23,7 @@ from rescheduler.model.reservation import Reservation, ReservationPhase
 from rescheduler.planning.avoid import entry_for, holds
 
 _UNGATED_AFTER_S: Final = 5.0
-"""How long a gated replacement may follow an ungated one before the move has failed."""
+"""How long a gated replacement may follow an ungated one before the move has failed, or a controller be scaled up again."""
 
 _FAILED_BECAUSE: Final[Mapping[str, Why]] = {
     "LandedElsewhere": Why.LANDED_ELSEWHERE,
@@ -128,6 +128,11 @@ def _unclaimed(draft: Draft) -> None:
         draft.fail(Why.REPLACEMENT_MISSING, observed.none_comes)
         return
     ungated = observed.ungated
+    if observed.complete:
+        if draft.now_s >= gone_s + _UNGATED_AFTER_S:
+            draft.fail(Why.REPLACEMENT_MISSING, observed.complete)
+            return
+        draft.wake(gone_s + _UNGATED_AFTER_S)
     if ungated is not None and not draft.soft:
         # Wait a moment: if the controller creates several pods, a gated one may follow.
         if draft.now_s >= gone_s + _UNGATED_AFTER_S:

@@ -284,6 +284,8 @@ class ObservedMigration:
     """A replacement that came without our gate, if one was seen."""
     none_comes: str = ""
     """Why the controller of the evicted pod creates no more pods; empty while one is expected."""
+    complete: str = ""
+    """Why its controller creates none unless it is scaled up again: it has all the pods that it wants; "": it lacks one, or that is not known."""
     replacement_delay_s: float = 0.0
     """How long the controller may wait after the end of the old pod before it creates the new one."""
     waits: ObservedWait = NO_WAIT

@@ -8,8 +8,9 @@ good as any other: a sibling that is created for a scale-up may take the place, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, TypeGuard
 
+from rescheduler.model.counted import plural
 from rescheduler.model.records import Pod, Workload
 from rescheduler.replacements.controllers import JOB, group_kind
 
@@ -53,6 +54,22 @@ def lacks_pods(workload: Workload | None, pods: Iterable[Pod]) -> bool:
 
     A ReplicaSet counts pods that have neither ended nor been deleted (``FilterActivePods``).
     """
-    if workload is None or workload.deleting or workload.kind not in _COUNTS_ITS_PODS:
-        return False
-    return sum(not (pod.deleting or pod.terminal) for pod in pods) < workload.replicas
+    return _counts(workload) and _standing(pods) < workload.replicas
+
+
+def has_all_pods(workload: Workload | None, pods: Iterable[Pod]) -> str:
+    """Why the controller of ``pods`` creates none for one that it has lost: it was scaled down meanwhile; "": it does, or that is not known."""
+    if not _counts(workload) or (standing := _standing(pods)) < workload.replicas:
+        return ""
+    named = f"{workload.kind} {workload.namespace}/{workload.name}"
+    return (
+        f"{named} is scaled to {workload.replicas} and has {plural(standing, 'pod')}, so no replacement comes"
+    )
+
+
+def _counts(workload: Workload | None) -> TypeGuard[Workload]:
+    return workload is not None and not workload.deleting and workload.kind in _COUNTS_ITS_PODS
+
+
+def _standing(pods: Iterable[Pod]) -> int:
+    return sum(not (pod.deleting or pod.terminal) for pod in pods)

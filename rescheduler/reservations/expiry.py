@@ -73,7 +73,7 @@ def abandoned(observed: ObservedReservation, now_s: float, settings: Reservation
         return ""
     if migration is None:
         # The two kinds have separate watches: the cache may show the Reservation before its PodMigration.
-        if now_s < reservation.created_at_s + settings.orphan_grace_s:
+        if now_s < reservation.created_at_s + settings.orphan_grace_s and not observed.namespace_ends:
             return ""
         return f"PodMigration {made} does not exist any more"
     if migration.finished:

@@ -54,6 +54,8 @@ class ObservedReservation:
     """Soft mode only: the first owner that was bound after the eviction."""
     migration: PodMigration | None = None
     """The move that it serves: the one that it was made for, or that took it."""
+    namespace_ends: bool = False
+    """The namespace of its move is being deleted, and the move with it."""
     prepares_gate: bool = False
     """The move wants the gate on, although it has not written the intent to evict yet."""
     evicted: bool = False
@@ -101,6 +103,8 @@ class ObservedReservation:
     """Node affinity of the volumes that the template's claims are bound to."""
     changed: str = ""
     """Why its placeholder does not hold what was asked for; "": it does, or there is none."""
+    lost: str = "is gone"
+    """What became of its placeholder, if that holds nothing any more; the end of a sentence."""
     unremovable: str = ""
     """Why a placeholder of it stays when it is deleted; "": none does."""
     unbound_claims: tuple[str, ...] = ()

@@ -8,13 +8,13 @@ or cannot be removed. What does none of this passes: more labels, annotations, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from rescheduler.model import names
 from rescheduler.model.never_moves import foreign_gates
 from rescheduler.model.pod_volumes import VolumeKind
-from rescheduler.model.records import Node, Pod, PodSpec, PriorityClass, Toleration
+from rescheduler.model.records import Node, ObjectKey, Pod, PodSpec, PriorityClass, Toleration
 from rescheduler.model.reservation import Reservation
 from rescheduler.replacements.templates import ADDED_TOLERATIONS
 from rescheduler.reservations.differences import (
@@ -36,6 +36,8 @@ from rescheduler.reservations.placeholder import (
 )
 from rescheduler.scheduling.node_affinity import selects
 
+PREEMPTED: Final = "PreemptionByScheduler"
+"""Reason of the condition DisruptionTarget of a pod that kube-scheduler deletes for another one."""
 _HARMLESS_VOLUMES: Final = frozenset({VolumeKind.EMPTY_DIR, VolumeKind.HOST_PATH})
 
 
@@ -56,6 +58,25 @@ def unlike_asked(reservation: Reservation, holder: Pod, around: Surroundings) ->
 def unremovable(holders: Iterable[Pod]) -> str:
     """Why one of these placeholders is not gone when it is deleted: another program must take its finalizer off first; "": it is."""
     return next(filter(None, (_words(pod, _finalizers(pod)) for pod in holders)), "")
+
+
+def how_lost(holders: Iterable[Pod], pods: Mapping[ObjectKey, Pod]) -> str:
+    """What became of the first of these placeholders that holds nothing any more: the end of a sentence. ``pods``: all of the cluster.
+
+    kube-scheduler nominates a pod before it deletes those that it preempts; one that is bound by now is younger than the room.
+    """
+    lost = next((pod for pod in holders if pod.deleting or pod.terminal), None)
+    if lost is None:
+        return "is gone"
+    if lost.disruption_reason != PREEMPTED:
+        why = f" ({lost.disruption_reason})" if lost.disruption_reason else ""
+        return f"has failed{why}" if lost.terminal else f"was deleted{why}"
+    above = [pod for pod in pods.values() if pod.spec.priority > lost.spec.priority and not pod.terminal]
+    nominated = [pod for pod in above if not pod.node and pod.nominated_node == lost.node]
+    younger = [pod for pod in above if pod.node == lost.node and pod.created_at_s >= lost.created_at_s]
+    found = max(nominated or younger, key=lambda pod: (pod.spec.priority, pod.key), default=None)
+    who = f"pod {found.key}, whose priority is {found.spec.priority}" if found else "a pod of higher priority"
+    return f"was preempted by {who}"
 
 
 def differences(reservation: Reservation, holder: Pod, around: Surroundings) -> Iterator[Difference]:

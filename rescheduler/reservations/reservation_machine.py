@@ -267,7 +267,7 @@ def _holding(draft: ReservationDraft) -> None:
         rest = rest_of(draft.status)
         recreate(draft, None if nothing(rest) else rest)
     elif _placeholder_lost(observed):
-        message = f"the placeholder on node/{node} is gone: the room is not held any more"
+        message = f"the placeholder on node/{node} {observed.lost}: the room is not held any more"
         draft.enter(ReservationEvent.PLACEHOLDER_LOST, message)
     elif not observed.node_usable:
         draft.node_bad()

@@ -208,7 +208,7 @@ def _hold(draft: ReservationDraft, stock: _Stock) -> Said:
         recreate(draft, stock.rest)
         return _NOTHING_SAID
     if not nothing(stock.rest):
-        lost = f"the placeholder on node/{node} is gone: the room is not held any more"
+        lost = f"the placeholder on node/{node} {draft.observed.lost}: the room is not held any more"
         return ReservationEvent.PLACEHOLDER_LOST, lost
     if stock.owners:
         used = f"all of it on node/{node} is used by {plural(len(stock.owners), 'pod')}"

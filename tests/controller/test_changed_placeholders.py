@@ -135,3 +135,19 @@ def test_a_claimant_is_not_kept_for_a_placeholder_that_cannot_be_removed():
         p for p in world.pods() if any(g["name"] == GATE for g in spec(p).get("schedulingGates") or ())
     ]
     assert "example.com/audit" in world.state(name)["message"]
+
+
+def test_who_preempts_a_placeholder_is_named():
+    world = Scene({"n1": 4, "n2": 6})
+    world.workload()
+    world.start()
+    room = world.room(node="n2", cpu="5")
+    world.until(lambda: world.phase(room) == "Available")
+    world.crowd(1, cpu_milli=5000, priority_class="system-node-critical", name="dns")
+    world.until(lambda: world.over(room))
+    ready = next(c for c in world.state(room)["conditions"] if c["type"] == "Ready")
+    assert ready["reason"] == "PlaceholderLost"
+    assert ready["message"] == (
+        "the placeholder on node/n2 was preempted by pod default/dns-0, whose priority is 2000001000: "
+        "the room is not held any more"
+    )

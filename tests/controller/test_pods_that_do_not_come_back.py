@@ -4,10 +4,12 @@ import pytest
 from scenes import CONFIG_MAP, Scene
 
 from harness.histories.clusters import lone_pod
-from kube_sandbox.controllers.unstructured import POD, GroupKind
+from kube_sandbox.controllers.unstructured import NAMESPACE, POD, GroupKind
+from rescheduler.model.names import API_VERSION
 
 JOB = GroupKind("batch", "Job")
 DEPLOYMENT = GroupKind("apps", "Deployment")
+REPLICA_SET = GroupKind("apps", "ReplicaSet")
 HEAD = "{apiVersion: rescheduler.dev/v1alpha1, kind: ReschedulerConfiguration, "
 EVERYTHING = "replacements: {jobs: true, controllers: [{apiGroup: '', kind: ConfigMap}]}"
 QUIET = f"{HEAD}policies: [], {EVERYTHING}}}".encode()
@@ -112,6 +114,70 @@ def test_a_job_that_ends_under_a_move_leaves_nothing_behind(happens):
     scene.advance(5.0)
     assert scene.leftovers() == []
     assert scene.ready("work") == []
+
+
+def at_the_eviction(scene, happens):
+    scene.calls.answer(lambda call: call.evicts, lambda _: happens())
+
+
+def scaled_to(scene, replicas):
+    """The Deployment, and its ReplicaSet in the same instant, so that nobody creates or deletes a pod."""
+    for kind in (DEPLOYMENT, REPLICA_SET):
+        for found in scene.api.list(kind):
+            scene.api.patch(found, {"spec": {"replicas": replicas}})
+
+
+def test_a_replica_set_that_is_scaled_down_in_the_instant_of_the_eviction_gives_its_room_back():
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.workload(nodes=("n1", "n1", "n1"))
+    scene.start(document=QUIET)
+    at_the_eviction(scene, lambda: scaled_to(scene, 2))
+    move = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: evicted(scene))
+    since_s = scene.now_s
+    assert scene.until(lambda: scene.over(move))
+    assert scene.now_s - since_s < 10.0
+    assert (scene.phase(move), scene.reason(move)) == ("Failed", "ReplacementMissing")
+    assert "is scaled to 2 and has 2 pods, so no replacement comes" in scene.state(move)["message"]
+    scene.advance(5.0)
+    assert scene.leftovers() == []
+    assert len(scene.ready()) == 2
+
+
+def test_a_replica_set_that_is_scaled_up_again_at_once_keeps_its_room():
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.workload(nodes=("n1", "n1", "n1"))
+    scene.start(document=QUIET)
+    at_the_eviction(scene, lambda: scaled_to(scene, 2))
+    move = scene.move(scene.ready()[0], "n2")
+    scene.until(lambda: evicted(scene))
+    scene.advance(3.0)
+    scaled_to(scene, 3)
+    assert scene.until(lambda: scene.over(move))
+    assert (scene.phase(move), scene.reason(move)) == ("Succeeded", "Landed")
+
+
+def test_the_room_of_a_namespace_that_is_deleted_is_given_back_at_once():
+    scene = Scene({"n1": 4, "n2": 4})
+    scene.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": lone_pod("web", cpu_milli=1000)["spec"]}
+    head = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web", "namespace": "shop"}}
+    selector = {"matchLabels": {"app": "web"}}
+    scene.api.create({**head, "spec": {"replicas": 1, "selector": selector, "template": template}})
+    scene.until(scene.ready)
+    scene.start(document=QUIET)
+    at_the_eviction(scene, lambda: scene.api.delete(scene.api.get(NAMESPACE, "", "shop")))
+    (pod,) = scene.ready()
+    spec = {
+        "podRef": {"name": "web-0", "uid": pod["metadata"]["uid"]},
+        "target": {"nodeName": other(scene, pod)},
+    }
+    move = {"apiVersion": API_VERSION, "kind": "PodMigration", "metadata": {"name": "m", "namespace": "shop"}}
+    scene.api.create({**move, "spec": spec})
+    assert scene.until(lambda: evicted(scene))
+    since_s = scene.now_s
+    assert scene.until(lambda: scene.leftovers() == [])
+    assert scene.now_s - since_s < 10.0
 
 
 def test_a_controller_that_is_configured_and_creates_no_pod_leaves_nothing_behind():

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +10,19 @@ from hypothesis import strategies as st
 from harness import documents
 from rescheduler.model.decode.decoder import Decoder
 from rescheduler.model.kinds import Kind
-from rescheduler.model.records import Node, PriorityClass
+from rescheduler.model.records import Node, PodPhase, PriorityClass
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet
 from rescheduler.reservations.placeholder import Part, placeholder_manifest
-from rescheduler.reservations.placeholder_check import Surroundings, unlike_asked, unremovable
+from rescheduler.reservations.placeholder_check import (
+    PREEMPTED,
+    Surroundings,
+    how_lost,
+    unlike_asked,
+    unremovable,
+)
 from rescheduler.reservations.settings import ReservationSettings
+from tests.records import changed
 
 AROUND = Surroundings(
     Node(name="n2", labels=LabelSet({"disk": "ssd"})), PriorityClass("rescheduler-placeholder", 10**9)
@@ -190,3 +198,36 @@ def test_less_of_anything_is_told_and_more_is_not(resource, share):
     amount = int(asked * share)
     words = found(put(f"{CONTAINER}/{resource}", f"{amount}m" if resource == "cpu" else str(amount)))
     assert bool(words) == (amount < asked)
+
+
+BEFORE, AFTER = 10.0, 30.0
+LOST = changed(stored(), deleting=True, disruption_reason=PREEMPTED, created_at_s=20.0)
+
+
+def other(name, *, priority=2_000_000_000, node="", nominated="", created_at_s=BEFORE):
+    spec = msgspec.structs.replace(LOST.spec, priority=priority)
+    return changed(
+        LOST, namespace="default", name=name, spec=spec, node=node, nominated_node=nominated,
+        created_at_s=created_at_s, deleting=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "word"), [
+    ([other("a", nominated="n2"), other("b", node="n2", created_at_s=AFTER)], "by pod default/a, "),
+    ([other("a", node="n2", created_at_s=AFTER)], "by pod default/a, "),
+    ([other("a", node="n2"), other("b", nominated="n1")], "by a pod of higher priority"),
+    ([other("a", nominated="n2", priority=0)], "by a pod of higher priority"),
+], ids=["nominated", "bound already", "of others", "lower"])  # fmt: skip
+def test_who_preempted_a_placeholder_is_found(others, word):
+    assert word in how_lost([LOST], {pod.key: pod for pod in others})
+
+
+@pytest.mark.parametrize(("lost", "words"), [
+    ([], "is gone"),
+    ([stored()], "is gone"),
+    ([changed(stored(), deleting=True)], "was deleted"),
+    ([changed(stored(), deleting=True, disruption_reason="EvictionByEvictionAPI")], "was deleted (EvictionByEvictionAPI)"),
+    ([changed(stored(), phase=PodPhase.FAILED, disruption_reason="TerminationByKubelet")], "has failed (TerminationByKubelet)"),
+])  # fmt: skip
+def test_what_became_of_a_placeholder_is_said(lost, words):
+    assert how_lost(lost, {}) == words
