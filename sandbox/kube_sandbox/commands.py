@@ -39,7 +39,7 @@ def sandbox_command() -> None:
 @command(
     "demo",
     "kube_sandbox.demo.command:run",
-    "Watch badly placed pods being moved, for a minute; nothing is needed.",
+    "Watch badly placed pods being moved, for 15 seconds; nothing is needed.",
 )
 @number(Number(1), 90.0, "--time-limit", help="Seconds after which the demo ends in any case.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the sandbox.")
