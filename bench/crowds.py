@@ -30,9 +30,9 @@ from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
 from rescheduler.model.cluster import ClusterState
+from rescheduler.model.config_map import MISSING, ConfigMap
 from rescheduler.model.decode import BadObject, Decoder
 from rescheduler.model.decode.wire_form import manifest
 from rescheduler.model.kinds import Kind
@@ -201,12 +201,12 @@ class Watched:
             self.seen.add(str(call.key))
         return NO_EFFECT
 
-    def read(self) -> StoredConfigMap:
-        return StoredConfigMap()
+    def read(self) -> ConfigMap:
+        return MISSING
 
     def write(
-        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
-    ) -> StoredConfigMap:
+        self, stored: ConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
+    ) -> ConfigMap:
         del add, remove, valid_until_s
         return stored
 

@@ -4,14 +4,14 @@ from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.controller.mirror import Mirror
 from rescheduler.controller.reconcile import Reconciler
 from rescheduler.controller.recording import MoveRecorder
-from rescheduler.kube.config_maps import StoredConfigMap
+from rescheduler.model.config_map import MISSING
 
 
 class Keys:
     """A ConfigMap that nobody looks at."""
 
     def read(self):
-        return StoredConfigMap()
+        return MISSING
 
     def write(self, stored, add, remove, valid_until_s):
         return stored

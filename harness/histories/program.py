@@ -34,7 +34,6 @@ from rescheduler.controller.ports import ClockPorts, GatePorts, LoopTimings, Por
 from rescheduler.controller.server import Heartbeat
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.election import LeaseTiming
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import Occurrence
@@ -42,6 +41,7 @@ from rescheduler.kube.gate import Gate
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Request
+from rescheduler.model.config_map import MISSING, ConfigMap
 from rescheduler.model.names import DEFAULT_NAMESPACE, GATE_CONFIG_MAP, LEASE_NAME
 
 MOST_DEPOSED: Final = 100
@@ -153,7 +153,7 @@ class Program:
         TimedTransport(cluster.transport, self.server_time).send(Request(method="GET", path="/version"))
         self.frozen = False
         """While True nothing of it runs, neither loop nor elector nor watches, as in a process that got SIGSTOP."""
-        self._gate_keys = StoredConfigMap()
+        self._gate_keys = MISSING
         """As a watch of them shows them, at once."""
         self._follow_gate_keys()
         self._crashes_left = options.crashes
@@ -309,13 +309,13 @@ class Program:
     def _follow_gate_keys(self) -> None:
         api = self._cluster.api
         found = api.get(GroupKind("", "ConfigMap"), DEFAULT_NAMESPACE, GATE_CONFIG_MAP)
-        self._gate_keys = StoredConfigMap() if found is None else _stored(found)
+        self._gate_keys = MISSING if found is None else _stored(found)
         api.subscribe(self._hear)
 
     def _hear(self, change: ObjectChange) -> None:
         obj = change.object
         if obj["kind"] == "ConfigMap" and key(obj) == (DEFAULT_NAMESPACE, GATE_CONFIG_MAP):
-            self._gate_keys = StoredConfigMap() if change.type == "DELETED" else _stored(obj)
+            self._gate_keys = MISSING if change.type == "DELETED" else _stored(obj)
             self.caches.events.put(GATE_KEYS_CHANGED)
 
     def _campaign(self, now_s: float) -> int:
@@ -339,5 +339,6 @@ class Program:
             raise Killed
 
 
-def _stored(config_map: Obj) -> StoredConfigMap:
-    return StoredConfigMap(dict(config_map.get("data") or {}), config_map["metadata"]["resourceVersion"])
+def _stored(config_map: Obj) -> ConfigMap:
+    version = config_map["metadata"]["resourceVersion"]
+    return ConfigMap(data=dict(config_map.get("data") or {}), resource_version=version)

@@ -27,6 +27,7 @@ from rescheduler.cli.dump_yaml import yaml_items
 from rescheduler.kube.errors import parse_status
 from rescheduler.kube.gc_pause import PROCESS_PAUSE
 from rescheduler.model.cluster import ClusterState, key_of
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.decode import BadObject, Decoder, Record, forget_selectors
 from rescheduler.model.decode.dump import DumpError, Item, ItemBatch, TypeName, items_of
@@ -41,7 +42,6 @@ from rescheduler.model.kinds import Kind
 from rescheduler.model.measured import NodeUsage
 from rescheduler.model.names import HISTORY_CONFIG_MAP
 from rescheduler.model.past_moves import decode_past_moves
-from rescheduler.model.records import ConfigMap
 from rescheduler.model.usage import PodUsage, Readings
 
 __all__ = ["InputError", "SourceWarning", "read_sources"]

@@ -45,11 +45,11 @@ from rescheduler.controller.usage_reading import UsageReader
 from rescheduler.coordination.placement import Placement
 from rescheduler.coordination.protection import protection_of
 from rescheduler.guard.settings import WhenNoRoom
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.gate import KEYS_LAST_S, Gate
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
 from rescheduler.migrations.observed_migration import MigrationSettings
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import (
     AVOID_CONFIG_MAP,
@@ -228,7 +228,7 @@ class _Assembly:
         sender: Sender,
         config_map: str,
         *,
-        watched: Callable[[], StoredConfigMap | None] = lambda: None,
+        watched: Callable[[], ConfigMap | None] = lambda: None,
         lenient: bool = False,
         lasts_s: float = 0.0,
         additions_wait_s: float = 0.0,
@@ -285,9 +285,7 @@ def _placement(configuration: Configuration, states: SharedSchedulingState) -> P
     )
 
 
-def _stands(
-    known: Callable[[], Mapping[str, str] | None], seen: Callable[[], StoredConfigMap | None]
-) -> bool:
+def _stands(known: Callable[[], Mapping[str, str] | None], seen: Callable[[], ConfigMap | None]) -> bool:
     """True if the watch shows every gate key that is taken for stored, or if they are not watched."""
     shown, keys = seen(), known()
     return shown is None or (keys is not None and all(shown.data.get(k) == v for k, v in keys.items()))

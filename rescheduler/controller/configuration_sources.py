@@ -13,7 +13,8 @@ from pathlib import Path
 from rescheduler.configuration.live import ConfigurationText, UnreadableConfigurationError
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
+from rescheduler.kube.config_maps import read_config_map
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.names import CONFIG_KEY
 
 
@@ -49,7 +50,7 @@ class ConfigMapSource:
         self._api = api
         self._namespace, self._name = namespace, name
         self._origin = f"configmap {namespace}/{name} {CONFIG_KEY}"
-        self._fetched: StoredConfigMap | None = None
+        self._fetched: ConfigMap | None = None
         """Result of the first reading; used until the informer has read the ConfigMap."""
         self._watch = ConfigMapInformer(api.transport, namespace, name)
         self.informer = self._watch.informer

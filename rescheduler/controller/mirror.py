@@ -19,8 +19,9 @@ from rescheduler.controller.call_pool import CallPool, InlinePool, OneCall
 from rescheduler.controller.effects import Effect
 from rescheduler.controller.sender import Sender
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
+from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import NotFoundError
+from rescheduler.model.config_map import MISSING, ConfigMap
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.selectors import int64
 
@@ -40,29 +41,32 @@ class ConfigMapKeys:
     sender: Sender
     config_map: ObjectKey
 
-    def read(self) -> StoredConfigMap:
+    def read(self) -> ConfigMap:
         """What is stored; empty if the ConfigMap is missing."""
         return read_config_map(self.api, *self.config_map)
 
     def write(
-        self, stored: StoredConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
-    ) -> StoredConfigMap:
+        self, stored: ConfigMap, add: dict[str, str], remove: tuple[str, ...], valid_until_s: float
+    ) -> ConfigMap:
         """Set and remove keys of the version ``stored`` in one call; a missing ConfigMap is created with the whole content.
 
         Returns what is stored then. ``valid_until_s``: when all keys end to hold pods; 0: no limit is written. ConflictError: another version.
         """
         content = {**{key: text for key, text in stored.data.items() if key not in remove}, **add}
         try:
-            if stored.version:
-                call = set_keys(self.config_map, stored.version, add, remove, valid_until_s=valid_until_s)
-                version = _version_after(self.sender.send(call)) or stored.version
-                return StoredConfigMap(content, version, valid_until_s)
+            if stored.resource_version:
+                call = set_keys(
+                    self.config_map, stored.resource_version, add, remove, valid_until_s=valid_until_s
+                )
+                version = _version_after(self.sender.send(call)) or stored.resource_version
+                return ConfigMap(data=content, resource_version=version, valid_until_s=valid_until_s)
         except NotFoundError:
             pass
         if content:
             call = create_config_map(self.config_map, content, valid_until_s=valid_until_s)
-            return StoredConfigMap(content, _version_after(self.sender.send(call)), valid_until_s)
-        return StoredConfigMap()
+            version = _version_after(self.sender.send(call))
+            return ConfigMap(data=content, resource_version=version, valid_until_s=valid_until_s)
+        return MISSING
 
 
 def _version_after(effect: Effect) -> str:
@@ -88,7 +92,7 @@ class Mirror:
     switch: ConfigMapKeys
     what: str = "ConfigMap"
     pool: CallPool = field(default_factory=InlinePool)
-    watched: Callable[[], StoredConfigMap | None] = lambda: None
+    watched: Callable[[], ConfigMap | None] = lambda: None
     """What a watch of the ConfigMap has shown last, another object after each change; None: it is not watched."""
     lenient: bool = False
     lasts_s: float = 0.0
@@ -104,13 +108,13 @@ class Mirror:
     """True unless the last ``follow`` found all stored as it should be, but for what may wait."""
     write_at_s: float | None = None
     """When what waits is written; None: nothing waits."""
-    _stored: StoredConfigMap | None = None
+    _stored: ConfigMap | None = None
     _read_at_s: float = 0.0
     _asks: bool = False
     """A call is under way."""
     _differs_since_s: float | None = None
     """Since when something has waited."""
-    _seen: StoredConfigMap | None = None
+    _seen: ConfigMap | None = None
     """What was watched and is taken in."""
     _limited: bool = False
     """There should be keys, and they end."""
@@ -141,7 +145,7 @@ class Mirror:
         if seen is None or seen is self._seen or self._asks:
             return
         self._seen = seen
-        if self._stored is not None and _after(seen.version, self._stored.version):
+        if self._stored is not None and _after(seen.resource_version, self._stored.resource_version):
             self._stored = None
 
     def read(self, now_s: float, done: Done = raised) -> Mapping[str, str] | None:
@@ -171,18 +175,18 @@ class Mirror:
         self.write_at_s = self._differs_since_s + waits_s
         return now_s >= self.write_at_s
 
-    def _current(self, now_s: float, done: Done) -> StoredConfigMap | None:
+    def _current(self, now_s: float, done: Done) -> ConfigMap | None:
         if not self._asks and (self._stored is None or now_s >= self._read_at_s + READ_AGAIN_S):
             self._read_at_s = now_s
             self._begin(self.switch.read, now_s, done, written=False)
         return self._stored
 
-    def _begin(self, call: Callable[[], StoredConfigMap], now_s: float, done: Done, *, written: bool) -> None:
+    def _begin(self, call: Callable[[], ConfigMap], now_s: float, done: Done, *, written: bool) -> None:
         self._asks = True
         took, failed = partial(self._take, done, written), partial(self._failed, done, written)
         self.pool.begin(OneCall(self.what, call, took, failed), now_s)
 
-    def _take(self, done: Done, written: bool, stored: StoredConfigMap, now_s: float) -> None:  # noqa: FBT001
+    def _take(self, done: Done, written: bool, stored: ConfigMap, now_s: float) -> None:  # noqa: FBT001
         self._asks, self._stored = False, stored
         self._doubtful = self._doubtful and not written
         # After a read the next round writes the difference.

@@ -17,13 +17,13 @@ from rescheduler.controller.memory import sparing
 from rescheduler.controller.metrics import Metrics
 from rescheduler.controller.server import Heartbeat
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
 from rescheduler.kube.gate import PROOF
 from rescheduler.kube.informer import Events
 from rescheduler.kube.reflector import Gaps
 from rescheduler.kube.retry import Retry
 from rescheduler.kube.server_clock import ServerClock
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import CONFIG_MAP, DEFAULT_NAMESPACE
 from rescheduler.model.records import Pod
@@ -121,7 +121,7 @@ class GatePorts:
 
     ready: Callable[[], bool]
     """True if new replacements get the gate: otherwise no move is begun. Raises ApiError, TransportError."""
-    keys: Callable[[], StoredConfigMap | None] = lambda: None
+    keys: Callable[[], ConfigMap | None] = lambda: None
     """What a watch of ConfigMap gate-keys has shown last; None: it is not watched. Called by any thread."""
     proof: Retry = PROOF
     """How often and at which intervals the proof of the gate is tried."""

@@ -47,7 +47,6 @@ from rescheduler.guard.guard import Guard, user_of
 from rescheduler.guard.responding import EvictionSource, Responding
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.kube.discovery import OLDEST, Capabilities, discover
 from rescheduler.kube.elector import Elector
 from rescheduler.kube.event_correlator import ObjectReference, Occurrence
@@ -58,6 +57,7 @@ from rescheduler.kube.installed_rules import InstalledRules, installed_rules
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.server_clock import ServerClock, TimedTransport
 from rescheduler.kube.transport import Transport
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import RESOURCES, Kind, Resource
 from rescheduler.model.migration import PodMigration
@@ -264,9 +264,7 @@ class Controller:
             once=options.once,
         )
 
-    def _watch_gate_keys(
-        self, stack: ExitStack, informers: Informers
-    ) -> Callable[[], StoredConfigMap | None]:
+    def _watch_gate_keys(self, stack: ExitStack, informers: Informers) -> Callable[[], ConfigMap | None]:
         """Follow the gate keys, so that a change of somebody else is seen at once. Until they are read, they are not watched."""
         if self._options.dry_run:
             return lambda: None

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from rescheduler.kube.config_maps import StoredConfigMap, valid_until_s
 from rescheduler.kube.informer import Informer, SharedDecoder
 from rescheduler.kube.reflector import ChangeType, InformerEvent
 from rescheduler.kube.transport import Transport
+from rescheduler.model.config_map import MISSING, ConfigMap
 from rescheduler.model.decode import Decoder
 from rescheduler.model.kinds import CONFIG_MAPS, Kind
 
@@ -27,7 +27,7 @@ class ConfigMapInformer:
     ) -> None:
         """``changed`` is called by the informer's thread after each change; it must not block."""
         self._changed = changed
-        self._stored: StoredConfigMap | None = None
+        self._stored: ConfigMap | None = None
         self.informer = Informer(
             Kind.CONFIG_MAP,
             CONFIG_MAPS,
@@ -45,14 +45,14 @@ class ConfigMapInformer:
         return None if self._stored is None else self._stored.data
 
     @property
-    def seen(self) -> StoredConfigMap | None:
+    def seen(self) -> ConfigMap | None:
         """What the watch has shown last, another object after each change; None: not read yet."""
         return self._stored
 
     @property
-    def stored(self) -> StoredConfigMap:
+    def stored(self) -> ConfigMap:
         """The same with its time limit; empty also if it was not read yet."""
-        return self._stored or StoredConfigMap()
+        return self._stored or MISSING
 
     def start(self) -> None:
         """Begin to list and watch."""
@@ -66,17 +66,8 @@ class ConfigMapInformer:
     def put(self, event: InformerEvent) -> None:
         """Take a change from the informer, on its thread."""
         if event.type is not ChangeType.SYNCED:
-            record = event.record
-            self._stored = (
-                StoredConfigMap()
-                if event.type in (ChangeType.DELETED, ChangeType.LOST)
-                else StoredConfigMap(
-                    record.data,
-                    record.resource_version,
-                    valid_until_s(record.annotations),
-                    binary_data=record.binary_data,
-                )
-            )
+            gone = event.type in (ChangeType.DELETED, ChangeType.LOST)
+            self._stored = MISSING if gone else event.record
         elif self._stored is None:
-            self._stored = StoredConfigMap()  # the first list is complete and has no such ConfigMap
+            self._stored = MISSING  # the first list is complete and has no such ConfigMap
         self._changed()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+from rescheduler.model.selectors import NodeSelectorTerm
 
 Bytes = Annotated[int, "bytes"]
 """Written as a quantity."""
 CompactJson = Annotated[bytes, "compact"]
 """As JSON with sorted keys, without what is empty."""
+Amounts = Annotated[dict[str, Any], "amounts"]
+"""Quantities as they are written, by resource."""
+Texts = Annotated[dict[str, str], "texts"]
 Keys = Annotated[tuple[str, ...], "keys"]
 """The keys of a map, sorted."""
+
+
+TopologyTerm = Annotated[NodeSelectorTerm, "topology"]
+"""As a TopologySelectorTerm."""
 
 
 class Says(NamedTuple):

@@ -481,16 +481,6 @@ class PriorityClass(msgspec.Struct, frozen=True, gc=False):
     default: bool = field(default=False, name=".globalDefault")
 
 
-class ConfigMap(Namespaced, frozen=True, gc=False):
-    """A ConfigMap of the controller's own; no part of a Snapshot."""
-
-    uid: str
-    data: dict[str, str]
-    annotations: dict[str, str] = {}
-    resource_version: str = ""
-    binary_data: dict[str, str] = {}
-
-
 class Service(Namespaced, frozen=True, gc=False):
     """A Service; the default spread constraints of a pod use its selector."""
 

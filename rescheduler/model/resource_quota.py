@@ -10,6 +10,10 @@ import enum
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+from msgspec import field
+
+from rescheduler.model.forms import Amounts
 from rescheduler.model.records import Namespaced, PodAffinityTerm, PodSpec
 
 
@@ -32,10 +36,10 @@ class QuotaScope(enum.StrEnum):
     CROSS_NAMESPACE_POD_AFFINITY = "CrossNamespacePodAffinity"
 
 
-class ScopeRequirement(NamedTuple):
+class ScopeRequirement(msgspec.Struct, frozen=True, gc=False):
     """One of ``spec.scopes`` (operator Exists) or of ``spec.scopeSelector``."""
 
-    scope: str
+    scope: str = field(name="scopeName")
     operator: str = "Exists"
     values: tuple[str, ...] = ()
 
@@ -45,9 +49,19 @@ class ResourceQuota(Namespaced, frozen=True, gc=False, kw_only=True):
 
     uid: str = ""
     resource_version: str = ""
+    hard: Amounts = field(default_factory=dict, name="spec.hard")
+    used: Amounts = field(default_factory=dict, name="status.used")
     limits: tuple[QuotaLimit, ...] = ()
-    scopes: tuple[ScopeRequirement, ...] = ()
-    """A pod is counted if it meets all of them."""
+    """Those of ``hard`` that are read, each with what is used of it."""
+    named_scopes: tuple[str, ...] = field(default=(), name="spec.scopes")
+    selected_scopes: tuple[ScopeRequirement, ...] = field(
+        default=(), name="spec.scopeSelector.matchExpressions"
+    )
+
+    @property
+    def scopes(self) -> tuple[ScopeRequirement, ...]:
+        """A pod is counted if it meets all of them."""
+        return (*map(ScopeRequirement, self.named_scopes), *self.selected_scopes)
 
     def counts(self, pod: PodSpec, default_class: str) -> bool:
         """True if the quota counts such a pod. ``default_class``: the PriorityClass that one without any gets; "": none."""

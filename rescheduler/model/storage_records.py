@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 from msgspec import field
 
-from rescheduler.model.forms import Bytes
+from rescheduler.model.forms import Bytes, Says, TopologyTerm
 from rescheduler.model.records import Namespaced, ObjectKey
-from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector, NodeSelectorTerm
+from rescheduler.model.selectors import NO_LABELS, LabelSelector, LabelSet, NodeSelector
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -62,9 +64,11 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A StorageClass."""
 
     name: str
-    provisioner: str = ""
-    wait_for_first_consumer: bool = False
-    allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
+    provisioner: str = field(default="", name=".provisioner")
+    wait_for_first_consumer: Annotated[bool, Says("WaitForFirstConsumer")] = field(
+        default=False, name=".volumeBindingMode"
+    )
+    allowed_topologies: tuple[TopologyTerm, ...] = field(default=(), name=".allowedTopologies")
     """ORed terms of ``In`` requirements."""
     default: bool = False
 

@@ -15,10 +15,11 @@ import structlog
 
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.config_map_informer import ConfigMapInformer
-from rescheduler.kube.config_maps import StoredConfigMap, read_config_map
+from rescheduler.kube.config_maps import read_config_map
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.retry import NO_RETRY
 from rescheduler.kube.transport import Transport, TransportError
+from rescheduler.model.config_map import MISSING, ConfigMap
 from rescheduler.model.names import AVOID_CONFIG_MAP, GATE_CONFIG_MAP
 from rescheduler.webhook.https_server import Respond, WebhookServer
 from rescheduler.webhook.match_conditions import MOST_KEYS
@@ -97,12 +98,12 @@ class GateWebhook:
             return found
         return _held_for(self._read_gate_keys(), keys, at_s)
 
-    def _read_gate_keys(self) -> StoredConfigMap:
+    def _read_gate_keys(self) -> ConfigMap:
         try:
             return read_config_map(self._impatient, self._settings.namespace, GATE_CONFIG_MAP)
         except (ApiError, TransportError) as error:
             self._log.info("The gate keys could not be read during a review", error=str(error))
-            return StoredConfigMap()
+            return MISSING
 
     def _hosts_of(self, keys: tuple[str, ...], _at_s: float) -> str:
         return _first(self._avoid_nodes.data or {}, keys)
@@ -166,7 +167,7 @@ class Webhook:
         self._server.stop()
 
 
-def _held_for(stored: StoredConfigMap, keys: tuple[str, ...], at_s: float) -> str:
+def _held_for(stored: ConfigMap, keys: tuple[str, ...], at_s: float) -> str:
     return _first(stored.data, keys) if at_s < stored.valid_until_s else ""
 
 

@@ -8,6 +8,7 @@ from rescheduler.model.csi_translation import AZURE, GCE, aws_volume, gce_volume
 from rescheduler.model.kinds import Kind
 from rescheduler.model.node_status import Image
 from rescheduler.model.records import ObjectKey, Taint
+from rescheduler.model.resource_quota import ScopeRequirement
 from rescheduler.model.resources import Resources
 from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
 from rescheduler.testing.builders import (
@@ -384,7 +385,7 @@ def test_the_scopes_of_a_quota_are_requirements_on_pods():
     hard = {"cpu": "4"}
     built = quota(hard, scopes=["NotTerminating", "NotBestEffort"])
     assert built.limits == (("cpu", 4000, 0),)
-    assert built.scopes == (("NotTerminating", "Exists", ()), ("NotBestEffort", "Exists", ()))
+    assert built.scopes == tuple(map(ScopeRequirement, ("NotTerminating", "NotBestEffort")))
     chosen = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
-    assert quota(hard, scopeSelector=chosen).scopes == (("PriorityClass", "In", ("high",)),)
+    assert quota(hard, scopeSelector=chosen).scopes == (ScopeRequirement("PriorityClass", "In", ("high",)),)
     assert quota(None).limits == ()

@@ -200,7 +200,9 @@ def test_what_is_let_in_never_exceeds_the_share_unless_it_was_held_before(drawn)
 
 
 def scoped(scope, operator="Exists", values=(), **limits):
-    return msgspec.structs.replace(own(**limits), scopes=(ScopeRequirement(scope, operator, tuple(values)),))
+    return msgspec.structs.replace(
+        own(**limits), selected_scopes=(ScopeRequirement(scope, operator, tuple(values)),)
+    )
 
 
 ONE = Resources(cpu_milli=1000)

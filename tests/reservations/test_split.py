@@ -6,8 +6,8 @@ import pytest
 from rescheduler.calls.pods import delete_placeholder
 from rescheduler.controller.effects import NO_EFFECT
 from rescheduler.errors import TransitionError
-from rescheduler.kube.config_maps import StoredConfigMap
 from rescheduler.model import names
+from rescheduler.model.config_map import MISSING
 from rescheduler.model.own_objects import condition
 from rescheduler.model.pod_volumes import PodVolume, VolumeKind
 from rescheduler.model.records import HostPort, Node, OwnerRef, PodPhase, PodSpec
@@ -372,7 +372,7 @@ class Nothing:
         self.events = []
 
     def read(self):
-        return StoredConfigMap()
+        return MISSING
 
     def write(self, stored, add, remove, valid_until_s):
         raise AssertionError("nothing to write")

@@ -1,27 +1,23 @@
-"""Decodes ResourceQuotas and ConfigMaps, and who owns a Service.
+"""Completes ResourceQuotas, ConfigMaps and Services.
 
 Names and scopes of quotas follow ``pkg/quota/v1/evaluator/core/pods.go``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.decode.interning import SharedParts
-from rescheduler.model.decode.wire_types import MetaWire, ObjectWire, ResourceList, Wire
-from rescheduler.model.records import ConfigMap, Service
-from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota, ScopeRequirement
+from rescheduler.model.decode.wire_types import MetaWire
+from rescheduler.model.names import ANNOTATION_VALID_UNTIL
+from rescheduler.model.own_objects import seconds_of
+from rescheduler.model.records import Service
+from rescheduler.model.resource_quota import QuotaLimit, ResourceQuota
 from rescheduler.model.resources import Amount, is_scalar, parse_resources
-
-
-class ConfigMapWire(ObjectWire):
-    """v1.ConfigMap."""
-
-    data: dict[str, str] | None = None
-    binary_data: dict[str, str] | None = None
 
 
 def with_owners(found: Service, meta: MetaWire, shared: SharedParts) -> Service:
@@ -30,18 +26,12 @@ def with_owners(found: Service, meta: MetaWire, shared: SharedParts) -> Service:
     return msgspec.structs.replace(found, owner_pods=owner_pods, selector=found.selector or None)
 
 
-def config_map(wire: ConfigMapWire, meta: MetaWire, shared: SharedParts) -> ConfigMap:
-    """The record of a ConfigMap."""
+def with_annotations(found: ConfigMap, meta: MetaWire, shared: SharedParts) -> ConfigMap:
+    """With its annotations. Without a time that can be read its keys hold no pod: nor does the gate policy hold one then."""
     del shared
-    return ConfigMap(
-        namespace=meta.namespace or "",
-        name=meta.name or "",
-        uid=meta.uid or "",
-        data=wire.data or {},
-        annotations={key: text or "" for key, text in (meta.annotations or {}).items()},
-        resource_version=meta.resource_version or "",
-        binary_data=wire.binary_data or {},
-    )
+    annotations = {key: text or "" for key, text in (meta.annotations or {}).items()}
+    until = seconds_of(annotations.get(ANNOTATION_VALID_UNTIL, ""))
+    return msgspec.structs.replace(found, annotations=annotations, valid_until_s=until)
 
 
 _REQUESTS: Final = "requests."
@@ -50,63 +40,13 @@ _NAMES: Final = {"count/pods": "pods"}
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
-class ScopeWire(Wire):
-    """One of spec.scopeSelector.matchExpressions."""
-
-    scope_name: str | None = None
-    operator: str | None = None
-    values: list[str] | None = None
+def with_limits(found: ResourceQuota, meta: MetaWire, shared: SharedParts) -> ResourceQuota:
+    """With what it limits, from both its fields."""
+    del meta, shared
+    return msgspec.structs.replace(found, limits=tuple(_limits(found.hard, found.used)))
 
 
-class ScopeSelectorWire(Wire):
-    """spec.scopeSelector."""
-
-    match_expressions: list[ScopeWire] | None = None
-
-
-class QuotaSpecWire(Wire):
-    """spec of a ResourceQuota."""
-
-    hard: ResourceList | None = None
-    scopes: list[str] | None = None
-    scope_selector: ScopeSelectorWire | None = None
-
-
-class QuotaStatusWire(Wire):
-    """status of a ResourceQuota."""
-
-    used: ResourceList | None = None
-
-
-class ResourceQuotaWire(ObjectWire):
-    """v1 ResourceQuota."""
-
-    spec: QuotaSpecWire | None = None
-    status: QuotaStatusWire | None = None
-
-
-def resource_quota(wire: ResourceQuotaWire, meta: MetaWire, shared: SharedParts) -> ResourceQuota:
-    """The record of a ResourceQuota."""
-    del shared
-    spec, status = wire.spec or QuotaSpecWire(), wire.status or QuotaStatusWire()
-    return ResourceQuota(
-        namespace=meta.namespace or "default",
-        name=meta.name or "",
-        uid=meta.uid or "",
-        resource_version=meta.resource_version or "",
-        limits=tuple(_limits(spec.hard or {}, status.used or {})),
-        scopes=tuple(_scopes(spec)),
-    )
-
-
-def _scopes(spec: QuotaSpecWire) -> Iterator[ScopeRequirement]:
-    for scope in spec.scopes or ():
-        yield ScopeRequirement(scope)
-    for found in (spec.scope_selector or ScopeSelectorWire()).match_expressions or ():
-        yield ScopeRequirement(found.scope_name or "", found.operator or "Exists", tuple(found.values or ()))
-
-
-def _limits(hard: ResourceList, used: ResourceList) -> Iterator[QuotaLimit]:
+def _limits(hard: Mapping[str, Amount], used: Mapping[str, Amount]) -> Iterator[QuotaLimit]:
     for name, most in sorted(hard.items()):
         resource = _NAMES.get(name, name.removeprefix(_REQUESTS))
         if resource in _NATIVE or (is_scalar(resource) and not resource.startswith(_COUNTS)):

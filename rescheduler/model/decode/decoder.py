@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.errors import ReschedulerError
+from rescheduler.model.config_map import ConfigMap
 from rescheduler.model.decode import budgets, koordinator, nodes, storage
-from rescheduler.model.decode.budgets import ResourceQuotaWire, resource_quota
 from rescheduler.model.decode.custom_resources import own_reader, own_wire
 from rescheduler.model.decode.dump import ItemBatch
 from rescheduler.model.decode.interning import SharedParts
@@ -41,7 +41,6 @@ from rescheduler.model.names import GATE
 from rescheduler.model.own_objects import OwnObject
 from rescheduler.model.pod_group import PodGroupRecord
 from rescheduler.model.records import (
-    ConfigMap,
     DeviceClass,
     DisruptionBudget,
     Namespace,
@@ -105,6 +104,9 @@ _DECLARED: Final[dict[Kind, type[msgspec.Struct]]] = {
     Kind.POD_DISRUPTION_BUDGET: DisruptionBudget,
     Kind.PRIORITY_CLASS: PriorityClass,
     Kind.SERVICE: Service,
+    Kind.CONFIG_MAP: ConfigMap,
+    Kind.RESOURCE_QUOTA: ResourceQuota,
+    Kind.STORAGE_CLASS: StorageClass,
     Kind.PERSISTENT_VOLUME_CLAIM: PersistentVolumeClaim,
     Kind.CSI_DRIVER: CSIDriver,
     Kind.CSI_STORAGE_CAPACITY: CSIStorageCapacity,
@@ -117,6 +119,9 @@ _DECLARED: Final[dict[Kind, type[msgspec.Struct]]] = {
 _DECLARED_WIRES: Final = {kind: object_type(record) for kind, record in _DECLARED.items()}
 _COMPLETED: Final[dict[Kind, Complete]] = {
     Kind.SERVICE: budgets.with_owners,
+    Kind.CONFIG_MAP: budgets.with_annotations,
+    Kind.RESOURCE_QUOTA: budgets.with_limits,
+    Kind.STORAGE_CLASS: storage.with_default,
     Kind.PERSISTENT_VOLUME_CLAIM: storage.with_annotations,
     Kind.KOORDINATOR_RESERVATION: koordinator.completed,
 }
@@ -416,10 +421,7 @@ def _codecs(shared: SharedParts, pods: PodDecoder) -> dict[Kind, _Codec]:
     """One codec for each kind."""
     simple: dict[Kind, tuple[type[ObjectWire], Callable[[Any, MetaWire, SharedParts], Record]]] = {
         Kind.NODE: (nodes.NodeWire, nodes.node),
-        Kind.CONFIG_MAP: (budgets.ConfigMapWire, budgets.config_map),
-        Kind.RESOURCE_QUOTA: (ResourceQuotaWire, resource_quota),
         Kind.PERSISTENT_VOLUME: (storage.PersistentVolumeWire, storage.volume),
-        Kind.STORAGE_CLASS: (storage.StorageClassWire, storage.storage_class),
         Kind.CSI_NODE: (storage.CSINodeWire, storage.csi_node),
         Kind.VOLCANO_POD_GROUP: (PodGroupWire, pod_group),
         Kind.COSCHEDULING_POD_GROUP: (PodGroupWire, pod_group),

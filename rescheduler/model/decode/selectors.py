@@ -27,6 +27,7 @@ from rescheduler.model.decode.wire_types import (
     NodeSelectorTermWire,
     NodeSelectorWire,
     RequirementWire,
+    Wire,
 )
 from rescheduler.model.records import (
     PodAffinityTerm,
@@ -53,6 +54,19 @@ _PRESENCE: Final = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _ORDER: Final = frozenset({Operator.GT, Operator.LT})
 _TOLERATIONS: Final = 1024
 _SELECTORS: Final = 1 << 14
+
+
+class TopologyRequirementWire(Wire):
+    """v1.TopologySelectorLabelRequirement."""
+
+    key: str | None = None
+    values: list[str] | None = None
+
+
+class TopologyTermWire(Wire):
+    """v1.TopologySelectorTerm."""
+
+    match_label_expressions: list[TopologyRequirementWire] | None = None
 
 
 class SelectorError(ReschedulerError, ValueError):
@@ -106,6 +120,16 @@ def node_selector_term(wire: NodeSelectorTermWire | None) -> NodeSelectorTerm:
     if errors:
         return NodeSelectorTerm(invalid=_aggregate(errors))
     return NodeSelectorTerm(_sorted(expressions), _sorted(fields))
+
+
+def topology_term(wire: TopologyTermWire) -> NodeSelectorTerm:
+    """A v1.TopologySelectorTerm: requirements on labels."""
+    return NodeSelectorTerm(
+        tuple(
+            Requirement(item.key or "", Operator.IN, tuple(sorted(item.values or ())))
+            for item in wire.match_label_expressions or ()
+        )
+    )
 
 
 def _sorted(requirements: Iterable[Requirement | None]) -> tuple[Requirement, ...]:

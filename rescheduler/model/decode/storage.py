@@ -26,7 +26,7 @@ from rescheduler.model.decode.wire_types import (
 )
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.resources import units
-from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm, Operator, Requirement
+from rescheduler.model.selectors import LabelSet, NodeSelector, NodeSelectorTerm
 from rescheduler.model.storage_records import (
     CSINode,
     PersistentVolume,
@@ -94,27 +94,6 @@ class PersistentVolumeWire(ObjectWire):
 
     spec: PersistentVolumeSpecWire | None = None
     status: PhaseWire | None = None
-
-
-class TopologyRequirementWire(Wire):
-    """v1.TopologySelectorLabelRequirement."""
-
-    key: str | None = None
-    values: list[str] | None = None
-
-
-class TopologyTermWire(Wire):
-    """v1.TopologySelectorTerm."""
-
-    match_label_expressions: list[TopologyRequirementWire] | None = None
-
-
-class StorageClassWire(ObjectWire):
-    """storage.k8s.io/v1 StorageClass."""
-
-    provisioner: str | None = None
-    volume_binding_mode: str | None = None
-    allowed_topologies: list[TopologyTermWire] | None = None
 
 
 class CSICountWire(Wire):
@@ -188,17 +167,12 @@ def with_annotations(
     )
 
 
-def storage_class(wire: StorageClassWire, meta: MetaWire, shared: SharedParts) -> StorageClass:
-    """The record of a StorageClass."""
+def with_default(found: StorageClass, meta: MetaWire, shared: SharedParts) -> StorageClass:
+    """With whether it is the default class."""
     del shared
     annotations = meta.annotations or {}
-    return StorageClass(
-        name=meta.name or "",
-        provisioner=wire.provisioner or "",
-        wait_for_first_consumer=wire.volume_binding_mode == "WaitForFirstConsumer",
-        allowed_topologies=tuple(_topology_term(term) for term in wire.allowed_topologies or ()),
-        default=any(annotations.get(key) == "true" for key in _DEFAULT_CLASS),
-    )
+    default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+    return msgspec.structs.replace(found, default=default)
 
 
 def csi_node(wire: CSINodeWire, meta: MetaWire, shared: SharedParts) -> CSINode:
@@ -224,15 +198,6 @@ def _by_labels(affinity: NodeSelector | None) -> NodeSelector | None:
     if affinity is None or any(t.fields and not t.expressions and not t.invalid for t in affinity.terms):
         return None
     return NodeSelector(tuple(NodeSelectorTerm(t.expressions, invalid=t.invalid) for t in affinity.terms))
-
-
-def _topology_term(wire: TopologyTermWire) -> NodeSelectorTerm:
-    return NodeSelectorTerm(
-        tuple(
-            Requirement(item.key or "", Operator.IN, tuple(sorted(item.values or ())))
-            for item in wire.match_label_expressions or ()
-        )
-    )
 
 
 def _in_tree(spec: PersistentVolumeSpecWire, labels: LabelSet) -> CSIVolume:

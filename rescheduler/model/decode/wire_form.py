@@ -20,7 +20,7 @@ import msgspec
 from msgspec import NODEFAULT
 
 from rescheduler.model.decode.interning import SharedParts, created_at
-from rescheduler.model.decode.selectors import label_selector
+from rescheduler.model.decode.selectors import TopologyTermWire, label_selector, topology_term
 from rescheduler.model.decode.wire_types import (
     ABSENT,
     LabelSelectorWire,
@@ -29,7 +29,7 @@ from rescheduler.model.decode.wire_types import (
     ResourceList,
     Wire,
 )
-from rescheduler.model.forms import Bytes, CompactJson, Keys, Says
+from rescheduler.model.forms import Amounts, Bytes, CompactJson, Keys, Says, Texts, TopologyTerm
 from rescheduler.model.names import API_VERSION
 from rescheduler.model.own_objects import Layout, OwnObject, TemplatedObject, check_layout
 from rescheduler.model.records import ObjectKey, Toleration
@@ -122,15 +122,18 @@ _FORMS: Final[Mapping[Any, Form]] = {
     Second: Form(str, parse_timestamp, format_seconds),
     Layout: Form(int, check_layout),
     Resources: Form(ResourceList, parse_resources, encode_resources),
+    TopologyTerm: Form(TopologyTermWire, topology_term),
     LabelSelector: Form(LabelSelectorWire, label_selector, encode_label_selector),
     ObjectKey: Form(str, _move_key, str),
     Pairs: Form(dict[str, str | None], _pairs, dict),
     Keys: Form(dict[str, str | None], lambda value: tuple(sorted(value))),
     Bytes: Form(Amount, units),
+    Texts: Form(dict[str, str]),
+    Amounts: Form(ResourceList),
     CompactJson: Form(Any, canonical_json),
     KoordinatorPhase: Form(str, koordinator_phase),
 }
-_ZEROS: Final[Mapping[Any, Any]] = {str: "", int: 0, Moment: 0.0, Second: 0.0}
+_ZEROS: Final[Mapping[Any, Any]] = {str: "", int: 0, Moment: 0.0, Second: 0.0, Texts: {}, Amounts: {}}
 _NUMBERS: Final = (int, Layout)
 
 
