@@ -28,10 +28,10 @@ from kube_sandbox.controllers.unstructured import (
     status,
     uid,
 )
+from kube_sandbox.installing import install
 from kube_sandbox.nodes import ready_condition
 from kube_sandbox.sandbox import Outage, Sandbox
 from rescheduler.kube.gate import POLICY_NAME
-from rescheduler.kube.installation import install
 from rescheduler.model.kinds import Kind
 from rescheduler.model.names import HISTORY_CONFIG_MAP, LABEL_PLACEHOLDER
 

@@ -37,6 +37,7 @@ from harness.histories.upgrades import Upgrades
 from harness.histories.user_requests import Asks
 from harness.histories.waiting_pods import WaitingPods
 from kube_sandbox.controllers.unstructured import NODE, POD, Obj, key, ready, spec, status, uid
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import START_S, NotSettledError, Sandbox
 from rescheduler.configuration.document import Configuration
@@ -44,7 +45,6 @@ from rescheduler.controller.assembly import machine_settings
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.settings import Settings
 from rescheduler.kube.election import LeaseTiming
-from rescheduler.kube.installation import install
 from rescheduler.model.kept_empty import Hold, KeptEmpty
 from rescheduler.model.names import ANNOTATION_KEPT_EMPTY, TAINT_KEPT_EMPTY
 

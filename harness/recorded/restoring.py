@@ -12,8 +12,8 @@ from typing import Final
 from harness.recorded.recording import Moment, kept
 from harness.recorded.scenes import KUBELET
 from kube_sandbox.apiserver.strategies import default_fields, prune
+from kube_sandbox.installing import install
 from kube_sandbox.sandbox import START_S, Sandbox
-from rescheduler.kube.installation import install
 
 _MADE_AND_DELETED: Final = ("Pod", "PodMigration", "Reservation")
 """Kinds of which no manifest installs an object."""

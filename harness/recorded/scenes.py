@@ -17,10 +17,10 @@ from harness.recorded.recording import Moment, Obj, kept
 from kube_sandbox.apiserver import InProcessTransport
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import POD, labels
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Request, Response, Stream, Transport
 from rescheduler.model.names import ANNOTATION_MODE
 

@@ -18,10 +18,10 @@ from harness.histories.user_requests import MOVE
 from harness.rest.clusters import random_objects
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import Obj, group_kind, meta, spec, status
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.kube.installation import install
 from rescheduler.model.kinds import Kind
 
 HOUR_S: Final = 3600.0

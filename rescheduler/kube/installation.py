@@ -1,4 +1,4 @@
-"""Reads the project's manifests, and applies them to the sandbox.
+"""Reads the project's manifests.
 
 Of a kustomization only ``resources`` is read: enough for ``manifests/``, ``base`` and ``crds``, which have no
 patches. The manifests are in the package, or beside it in a checkout.
@@ -6,15 +6,10 @@ patches. The manifests are in the package, or beside it in a checkout.
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import yaml
-
-from rescheduler.kube.client import KubeApi
-from rescheduler.kube.transport import Transport
 
 Manifest = dict[str, Any]
 
@@ -45,10 +40,6 @@ _CLUSTER_SCOPED: Final = frozenset(
     }
 )
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "PriorityClass", "ConfigMap")
-_INSTALLER: Final = "kubectl"
-"""As on a real cluster: what the controller writes itself is told from it (policy controller-times)."""
-_NOT_INSTALLED: Final = frozenset({"Deployment", "Service"})
-"""Objects of the controller itself, which runs outside of the sandbox."""
 
 
 def load(folder: Path = FOLDER) -> list[Manifest]:
@@ -78,21 +69,6 @@ def _placed(obj: Manifest, namespace: str) -> Manifest:
     elif obj["kind"] not in _CLUSTER_SCOPED:
         metadata = {**metadata, "namespace": namespace}
     return {**obj, "metadata": metadata}
-
-
-def install(transport: Transport) -> None:
-    """Apply all objects except those of the controller itself. Raises ApiError, TransportError."""
-    api = KubeApi(transport)
-    for path, body in _bodies():
-        api.apply(path, body, manager=_INSTALLER)
-
-
-@functools.cache
-def _bodies() -> tuple[tuple[str, bytes], ...]:
-    """Path and JSON of each object that is applied; the manifests are parsed once in a process."""
-    return tuple(
-        (path_of(obj), msgspec.json.encode(obj)) for obj in load() if obj["kind"] not in _NOT_INSTALLED
-    )
 
 
 def _read(folder: Path) -> list[Manifest]:

@@ -9,12 +9,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from kube_sandbox.installing import install
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from kube_sandbox.usage_meter import UsageMeter
 from rescheduler.cli.errors import EXIT_USAGE, CommandError
 from rescheduler.cli.output import emit, tell
-from rescheduler.kube.installation import install
 from rescheduler.model.resources import QuantityError, nano
 
 _AMOUNTS = {"--cpu": ("100m", "10k"), "--memory": ("64Mi", "1Pi")}

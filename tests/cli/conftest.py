@@ -13,6 +13,7 @@ from harness import documents
 from harness.controlplane import manifests
 from harness.controlplane.api import Api, HttpTransport
 from harness.controlplane.world import is_ready
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
@@ -20,7 +21,6 @@ from rescheduler.cli.main import main
 from rescheduler.controller.ports import LoopTimings
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.connection import connect
-from rescheduler.kube.installation import install
 from rescheduler.testing.builders import node, pdb, replicaset
 
 NOW = "2026-11-21T10:00:00Z"

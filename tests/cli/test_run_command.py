@@ -12,11 +12,11 @@ import urllib.request
 import pytest
 
 from harness.controlplane.processes import free_port
+from kube_sandbox.installing import install
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.run import parse_config_map
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION
 
 CONFIG_MAP = "/api/v1/namespaces/rescheduler/configmaps/rescheduler"

@@ -9,11 +9,11 @@ import pytest
 
 from harness import documents
 from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, ready
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.elector import Elector
-from rescheduler.kube.installation import install
 from rescheduler.model.migration import MigrationPhase, MigrationStatus, PodMigration
 from rescheduler.model.records import ObjectKey
 from rescheduler.reports.text import outcomes_text

@@ -11,10 +11,10 @@ import pytest
 
 from harness.controlplane.binaries import BinariesMissing, find
 from kube_sandbox.demo.scenario import build
+from kube_sandbox.installing import install
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.clients import NamedCluster
 from rescheduler.cli.snapshot_input import read_input
-from rescheduler.kube.installation import install
 from rescheduler.model.kinds import RESOURCES
 from rescheduler.model.records import ObjectKey
 from rescheduler.model.replacement_rules import DEFAULT_RULES

@@ -8,10 +8,10 @@ from typing import Any
 from harness import documents
 from harness.histories.program import Program, ProgramOptions
 from kube_sandbox.controllers.unstructured import CLAIM, NODE, POD, GroupKind, ready, spec, status
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.kube.installation import install
 from rescheduler.model.names import API_VERSION
 
 MOVE, RESERVATION = (GroupKind("rescheduler.dev", kind) for kind in ("PodMigration", "Reservation"))

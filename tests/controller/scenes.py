@@ -19,11 +19,11 @@ from harness.histories.rooms import Rooms
 from harness.histories.user_requests import KINDS, MOVE, ROOM
 from kube_sandbox.apiserver.store import ObjectChange
 from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, deleting, labels, ready, spec, status
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.kube.election import LeaseTiming
-from rescheduler.kube.installation import install
 from rescheduler.kube.transport import Response
 from rescheduler.model.names import GATE, GATE_CONFIG_MAP, LABEL_PLACEHOLDER
 

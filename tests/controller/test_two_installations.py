@@ -2,9 +2,9 @@
 
 import pytest
 
+from kube_sandbox.installing import install
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller.run import Controller, MissingParts, Options
-from rescheduler.kube.installation import install
 
 
 def test_a_controller_does_not_start_beside_the_policies_of_another_one(tmp_path):

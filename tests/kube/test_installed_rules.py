@@ -9,11 +9,12 @@ import yaml
 from click.testing import CliRunner
 
 from harness.controlplane.api import MERGE, Api
+from kube_sandbox.installing import install
 from kube_sandbox.sandbox import Sandbox
 from rescheduler import __version__
 from rescheduler.cli.main import main
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.installation import FOLDER, install, load
+from rescheduler.kube.installation import FOLDER, load
 from rescheduler.kube.installed_rules import InstalledRules, installed_rules
 from rescheduler.kube.transport import Response, TransportError
 

@@ -7,11 +7,11 @@ import tomllib
 
 import pytest
 
+from kube_sandbox.installing import install
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.cli.main import main
 from rescheduler.extras import PACKAGES, Extra, MissingExtraError, needs
-from rescheduler.kube.installation import install
 from tests.packaging.image import ROOT
 
 BLOCKED = sorted(

@@ -6,10 +6,10 @@ import random
 from harness import documents
 from harness.histories.program import QUIET, Program, ProgramOptions
 from kube_sandbox.controllers.unstructured import NODE, POD, GroupKind, spec, status
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.kube.installation import install
 
 WINDOW, HEAD_ROOM, RESERVATION = (
     GroupKind("rescheduler.dev", kind) for kind in ("ReservationWindow", "HeadRoom", "Reservation")

@@ -22,11 +22,11 @@ from kube_sandbox.controllers.unstructured import (
     status,
     uid,
 )
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.nodes import SandboxNode
 from kube_sandbox.sandbox import Sandbox
 from rescheduler.controller.settings import Settings
-from rescheduler.kube.installation import install
 from rescheduler.migrations.observed_migration import MigrationSettings
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import GATE, LABEL_START_FIRST

@@ -9,9 +9,9 @@ from harness.histories.user_requests import MOVE
 from kube_sandbox import demo
 from kube_sandbox.controllers.unstructured import GroupKind, labels, spec, status
 from kube_sandbox.demo.command import CONFIGURATION
+from kube_sandbox.installing import install
 from kube_sandbox.kubelet import KubeletSettings
 from kube_sandbox.sandbox import Sandbox
-from rescheduler.kube.installation import install
 from tests.seeds import fresh
 
 

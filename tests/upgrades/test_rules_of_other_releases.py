@@ -13,8 +13,9 @@ from harness.histories.as_controller import AsController
 from harness.recorded.recording import decode
 from harness.recorded.restoring import put_back, restore
 from harness.recorded.scenes import SCENES, record
+from kube_sandbox.installing import install
 from rescheduler.kube.client import KubeApi
-from rescheduler.kube.installation import install, path_of
+from rescheduler.kube.installation import path_of
 from rescheduler.kube.transport import Request
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -15,6 +15,7 @@ from typing import Final
 
 from kube_sandbox.demo.report import DemoOutcome, in_order, measure, report_text, summarize
 from kube_sandbox.demo.scenario import build
+from kube_sandbox.installing import install
 from kube_sandbox.sandbox import Sandbox
 from rescheduler import logs
 from rescheduler.cli.errors import EXIT_FAILED
@@ -24,7 +25,6 @@ from rescheduler.controller.reading import read_cluster
 from rescheduler.controller.run import Controller, Options
 from rescheduler.kube.client import KubeApi
 from rescheduler.kube.connection import connect
-from rescheduler.kube.installation import install
 from rescheduler.model.counted import verb
 from rescheduler.model.decode import Decoder
 from rescheduler.model.migration import MigrationPhase
