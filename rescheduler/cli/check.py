@@ -38,13 +38,13 @@ from rescheduler.kube.errors import ApiError, ForbiddenError, NotFoundError
 from rescheduler.kube.installation import Manifest, load, path_of
 from rescheduler.kube.installed_rules import installed_rules
 from rescheduler.kube.node_autoscaler import node_autoscaler_reports
-from rescheduler.migrations.migration_lifecycle import MigrationReason
 from rescheduler.model.counted import plural, verb
 from rescheduler.model.gated_pods import RELEASE
 from rescheduler.model.migration import MoveMode
 from rescheduler.model.names import API_VERSION, LIFECYCLE, RESPONDER
 from rescheduler.model.times import format_seconds, parse_timestamp
 from rescheduler.reports.checks import CheckLine, CheckReport, CheckState, check_text
+from rescheduler.reports.health import refuted_gate
 from rescheduler.reports.status_document import ClusterStatus, Presence
 
 _APPLY: Final = "kubectl apply -k manifests/ (or helm upgrade)"
@@ -231,11 +231,9 @@ class _Installation:
         """What holds replacements."""
         if self.configuration.mode is MoveMode.SOFT:
             return _line(CheckState.UNUSED, "mode Soft evicts without it")
-        ended = max(self.status.finished, key=lambda move: move.ended_at, default=None)
+        if refuted := refuted_gate(self.status):
+            return _broken(refuted, _FOLLOW)
         match self.status.gate:
-            case "InForce" if ended is not None and ended.reason == MigrationReason.GATE_NOT_IN_FORCE:
-                where = f"{ended.namespace}/{ended.pod} at {ended.ended_at}"
-                return _broken(f"installed, but not in force, so that no pod is moved: {where}", _FOLLOW)
             case "InForce":
                 return _ok("in place: replacements wait for their room")
             case "Missing":

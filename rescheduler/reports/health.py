@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from rescheduler.planning.plan import SkipReason
 from rescheduler.reports.status_document import ClusterStatus, ControllerStatus, HealthLine, Presence
 
 _GATES: Final = {
@@ -27,12 +28,22 @@ def with_health(status: ClusterStatus) -> ClusterStatus:
 def health(status: ClusterStatus) -> tuple[HealthLine, ...]:
     """The lines in the order in which people read them."""
     gate_ok, gate = _GATES[status.gate]
+    if refuted := refuted_gate(status):
+        gate_ok, gate = False, f"{refuted} (rescheduler check says what mends it)"
     return (
         HealthLine(part="controller", ok=_runs(status.controller), says=_controller(status.controller)),
         HealthLine(part="gate", ok=gate_ok, says=gate),
         _configuration(status),
         HealthLine(part="version", ok=True, says=status.version),
     )
+
+
+def refuted_gate(status: ClusterStatus) -> str:
+    """What the last move found of a gate that is installed: API servers may not follow policies that come back. "": nothing."""
+    ended = max(status.finished, key=lambda move: move.ended_at, default=None)
+    if status.gate != "InForce" or ended is None or ended.reason != SkipReason.GATE_NOT_IN_FORCE:
+        return ""
+    return f"installed, but not in force, so that no pod is moved: {ended.namespace}/{ended.pod} at {ended.ended_at}"
 
 
 def _configuration(status: ClusterStatus) -> HealthLine:

@@ -13,7 +13,7 @@ from rescheduler.planning.limits import PlanningInputs
 from rescheduler.planning.planner import plan as make_plan
 from rescheduler.reports.cluster_status import GOES_ON, ClusterPicture, SeenObjects, Trends, cluster_status
 from rescheduler.reports.health import with_health
-from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence
+from rescheduler.reports.status_document import Blocker, ControllerStatus, Presence, ShownMove
 from rescheduler.scheduling.state import SchedulingState
 from rescheduler.testing import builders as b
 from tests import records
@@ -78,6 +78,18 @@ def test_the_headline_says_first_that_no_controller_runs(presence, words):
     assert told.startswith("No controller runs, so no pod is moved; ") is stopped
     assert told.endswith(words[1:])
     assert with_health(document(headline="")).headline == ""
+
+
+@pytest.mark.parametrize("reason", [MigrationReason.GATE_NOT_IN_FORCE, MigrationReason.TARGET_LOST])
+def test_the_last_move_says_whether_an_installed_gate_is_followed(reason):
+    ended = ShownMove(
+        namespace="shop", pod="web-1", source="a", target="b", phase="Failed", reason=str(reason),
+        message="", by="", ended_at="2026-12-01T13:27:06Z",
+    )  # fmt: skip
+    found = with_health(msgspec.structs.replace(document(), gate="InForce", finished=(ended,)))
+    (gate,) = (line for line in found.health if line.part == "gate")
+    assert gate.ok is (reason is MigrationReason.TARGET_LOST)
+    assert ("shop/web-1 at 2026-12-01T13:27:06Z (rescheduler check" in gate.says) is not gate.ok
 
 
 def test_moves_wait_for_every_reason_but_those_of_their_own_steps():
